@@ -1,4 +1,4 @@
-"""Base types of messages: ClientRequest[R] (a request whose result is an R), Notification, pages."""
+"""Base types of messages: requests, notifications, results, and pages of lists."""
 
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -8,7 +8,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ClientRequest(WireStruct, Generic[R_co], frozen=True):
-    """A request to a server. Its fields are the params; its result is decoded to the type `RESULT`."""
+    """A request to a server; its fields are the params, and its result is decoded to the type `RESULT`."""
 
     METHOD: ClassVar[str]
     RESULT: ClassVar[type[Any]]
@@ -21,20 +21,20 @@ class Notification(WireStruct, frozen=True):
 
 
 class Result(WireStruct, frozen=True):
-    """Members that every result may have. `result_type` is "" in the handshake era, which means complete."""
+    """Members that every result may have; before 2026-07-28, `result_type` is "", which means complete."""
 
     result_type: str = ""
 
 
 class CacheableResult(Result, frozen=True):
-    """A result of the stateless era that may be cached for a number of milliseconds; 0 means not at all."""
+    """A result that may be cached for `ttl_ms` milliseconds (from 2026-07-28 on); 0 forbids caching."""
 
     ttl_ms: float = 0
     cache_scope: str = ""
 
 
 class PaginatedResult(CacheableResult, frozen=True):
-    """One page of a list. There is a next page if it has a cursor, also an empty one."""
+    """One page of a list. There is a next page if `next_cursor` is present, even if it is empty."""
 
     next_cursor: str | None = None
 
@@ -49,7 +49,7 @@ class Annotations(
     rename={"raw_audience": "audience", "raw_priority": "priority", "raw_last_modified": "lastModified"},
     kw_only=True,
 ):
-    """Hints of the server on who should see a content block.
+    """The server's hints about content or a resource, such as its intended readers.
 
     They are not trusted; invalid values are ignored.
     """
@@ -60,7 +60,7 @@ class Annotations(
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """Intended readers: `user`, `assistant`, both or none."""
+        """Intended readers: `user`, `assistant`, both, or empty if unspecified."""
         audience = cast("list[Any]", self.raw_audience) if isinstance(self.raw_audience, list | tuple) else []
         return tuple(role for role in audience if role in ("user", "assistant"))
 
@@ -72,7 +72,7 @@ class Annotations(
 
     @property
     def last_modified(self) -> str | None:
-        """Time of the last change in ISO 8601 form, not validated; None if absent."""
+        """Time of the last change as text in ISO 8601 format, not validated; None if absent."""
         return (
             self.raw_last_modified
             if isinstance(self.raw_last_modified, str) and len(self.raw_last_modified) <= 64
@@ -81,7 +81,7 @@ class Annotations(
 
 
 class Icon(WireStruct, frozen=True):
-    """Icon of a server or one of its features; downloaded only if a rule of the user allows it."""
+    """Icon of a server or one of its features; downloaded only if one of the user's rules allows it."""
 
     src: str
     mime_type: str | None = None

@@ -1,4 +1,4 @@
-"""Content blocks of results, prompts and sampling. A block of an unknown type becomes UnknownContent."""
+"""Content blocks of results, prompts and sampling messages. Blocks of unknown types become UnknownContent."""
 
 from typing import Any, cast
 
@@ -7,17 +7,17 @@ from mcphost.protocol.base import Annotations
 from mcphost.serialization import Raw, WireStruct, decode, field, make_decoder
 
 ANNOTATIONS_LIMIT = 8 * 1024
-"""Larger annotations, in bytes, are ignored."""
+"""Maximum size of annotations in bytes; larger ones are ignored."""
 TEXT_LIMIT = 500
-"""Maximum length of an unknown block's text in characters."""
+"""Maximum length in characters of an unknown block's type and error message."""
 
 
 class AnnotatedContent(WireStruct, frozen=True):
-    """Base class of blocks with annotations; invalid annotations do not make the block invalid."""
+    """Base class of content blocks with annotations; invalid annotations do not make the block invalid."""
 
     @property
     def annotations(self) -> Annotations | None:
-        """The annotations, or None if they are absent or invalid."""
+        """The annotations, or None if they are absent, too large or invalid."""
         raw: Raw = getattr(self, "raw_annotations", Raw())
         if not 0 < len(bytes(raw)) <= ANNOTATIONS_LIMIT:
             return None
@@ -35,7 +35,7 @@ class TextContent(AnnotatedContent, frozen=True, tag="text"):
 
 
 class ImageContent(AnnotatedContent, frozen=True, tag="image"):
-    """An image; `data` is base64 that was not validated."""
+    """An image; `data` is base64 text, not validated."""
 
     data: str
     mime_type: str
@@ -43,7 +43,7 @@ class ImageContent(AnnotatedContent, frozen=True, tag="image"):
 
 
 class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
-    """Audio; `data` is base64 that was not validated."""
+    """Audio; `data` is base64 text, not validated."""
 
     data: str
     mime_type: str
@@ -63,7 +63,7 @@ class ResourceLink(AnnotatedContent, frozen=True, tag="resource_link"):
 
 
 class ResourceContents(WireStruct, frozen=True):
-    """Contents of a resource: `text`, or `blob` (base64); exactly one is set in a conforming message."""
+    """Contents of a resource: either `text`, or `blob` (base64) for binary data."""
 
     uri: str
     mime_type: str | None = None
@@ -79,7 +79,7 @@ class EmbeddedResource(AnnotatedContent, frozen=True, tag="resource"):
 
 
 class UnknownContent(WireStruct, frozen=True):
-    """A block of an unknown type, or one that is invalid for its type, as raw JSON."""
+    """A content block of an unknown type, or one that is invalid for its type, as raw JSON."""
 
     type: str
     raw: Raw
@@ -106,7 +106,7 @@ class _ContentType(WireStruct, frozen=True):
 
 
 def parse_content_block(raw: Raw) -> ContentBlock:
-    """Decode a content block. Never raises: an invalid block becomes UnknownContent."""
+    """Decode a content block; one that is unknown or invalid becomes UnknownContent. Never raises."""
     try:
         return _decode_known(raw)  # one pass over what may be megabytes
     except MalformedMessage:
@@ -130,7 +130,7 @@ def parse_content_blocks(raws: tuple[Raw, ...]) -> tuple[ContentBlock, ...]:
 
 
 def decode_known_blocks(raw: bytes) -> tuple[ContentBlock, ...] | None:
-    """Decode a JSON array of content blocks in one pass; return None if one of them is unknown or invalid."""
+    """Decode a JSON array of content blocks in one pass; return None if any block is unknown or invalid."""
     try:
         return _decode_all_known(raw)
     except MalformedMessage:

@@ -1,8 +1,8 @@
-"""Parser for the YAML front matter of a SKILL.md, and its comparison with JSON of the server.
+"""Parser for the YAML front matter of a SKILL.md, and its comparison with the JSON that the server sent.
 
-Front matter is untrusted. PyYAML scans and parses it; only its events are used, so that the limits are checked
-before a value is built and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys
-are refused, so that no input can expand; a refused document invalidates only its skill.
+Front matter is untrusted. Only PyYAML's parser events are used, so that the limits are checked before a value is built
+and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are refused, so that no
+input can expand; a refused document invalidates only its own skill.
 """
 
 import re
@@ -17,7 +17,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.serialization import Struct
 
 MAX_SIZE = 32 * 1024
-"""Characters; scanning these takes at most 25 ms."""
+"""Maximum number of characters; scanning them takes at most 25 ms."""
 MAX_DEPTH = 16
 MAX_NODES = 2_000
 MAX_LINES = 5_000
@@ -36,13 +36,13 @@ _MIDNIGHT = re.compile(r"T00:00:00(?:\.0+)?Z?")
 
 
 class PlainScalar(Struct, frozen=True):
-    """An unquoted scalar as text; whether `yes` or `1_0` is text depends on the version of YAML."""
+    """An unquoted scalar as text, because YAML versions disagree on the type of some (`yes`, `1_0`)."""
 
     text: str
 
 
 def parse_frontmatter(document: str) -> dict[str, Any]:
-    """Parse the front matter at the start of a text. Raises MalformedMessage for any invalid text.
+    """Parse the front matter at the start of *document*. Raises MalformedMessage if it is missing or invalid.
 
     Values are dicts, lists, str for quoted scalars, and PlainScalar for unquoted ones.
     """
@@ -64,9 +64,9 @@ def parse_frontmatter(document: str) -> dict[str, Any]:
 
 
 def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
-    """Return the path of the first field in which *parsed* differs from *expected*, or "".
+    """Return the path of the first field in which *parsed* and *expected* differ, or "" if they are equal.
 
-    A plain scalar equals every value that some version of YAML would read it as.
+    *where* is the path of the two values. A PlainScalar equals every value that some version of YAML would read it as.
     """
     if isinstance(parsed, dict) and isinstance(expected, dict):
         parsed_value, expected_value = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)
@@ -109,7 +109,7 @@ def _is_scalar_equal(text: str, expected: Any) -> bool:
 
 
 class _Events(Reader, Scanner, Parser):
-    """PyYAML's event parser, restricted: syntax that only hostile front matter needs is an error."""
+    """PyYAML's event parser, restricted: syntax that only hostile front matter would use is an error."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)
@@ -130,14 +130,14 @@ class _Events(Reader, Scanner, Parser):
 
 
 class _Builder:
-    """Builder of values from parser events, with limits on their number and depth."""
+    """Builder of values from parser events, which limits their number and depth."""
 
     def __init__(self, text: str) -> None:
         self._events = _Events(text)
         self._node_count = 0
 
     def build_document(self) -> dict[str, Any]:
-        """Build the only document and return its fields."""
+        """Build the front matter's only YAML document, and return its fields."""
         self._next()  # the start of the stream
         start = self._next()
         if isinstance(start, yaml.DocumentStartEvent) and not start.explicit:

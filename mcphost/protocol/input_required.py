@@ -1,4 +1,4 @@
-"""Results of the stateless era that ask for input (`input_required`), and subscriptions/listen."""
+"""Results that ask the client for input (`input_required`), and subscriptions/listen (both since 2026-07-28)."""
 
 from collections.abc import Generator
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, check_valu
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
 MAX_INPUT_VALUES = 50_000
-"""Maximum number of JSON values in all input requests of one round."""
+"""Maximum number of JSON values in all input requests of one result."""
 
 
 class InputRequest(WireStruct, frozen=True):
@@ -21,16 +21,16 @@ class InputRequest(WireStruct, frozen=True):
 
 
 class InputRequiredResult(Result, frozen=True):
-    """A result that asks for input; the client returns `request_state` unchanged if it is present."""
+    """A result that asks for input; the client then repeats its request with an unchanged `request_state`, if any."""
 
     input_requests: Raw = Raw()
     request_state: Raw = Raw()
 
 
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
-    """Parse `inputRequests`, yielding every few milliseconds; absent or null means none.
+    """Parse `inputRequests`, keyed by the server's names for them; {} if absent or null. Raises MalformedMessage.
 
-    Raises MalformedMessage.
+    Yields every few milliseconds, so that other tasks can run.
     """
     if not is_set(raw):
         return {}
@@ -50,11 +50,11 @@ class SubscriptionFilter(WireStruct, frozen=True):
     resources_list_changed: bool = False
     resource_subscriptions: tuple[str, ...] = ()
     task_ids: tuple[str, ...] = ()
-    """Tasks extension only."""
+    """Only with the tasks extension."""
 
 
 class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
-    """subscriptions/listen. Its response arrives when the subscription ends."""
+    """The request subscriptions/listen, whose response arrives only when the subscription ends."""
 
     METHOD: ClassVar[str] = "subscriptions/listen"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -62,10 +62,7 @@ class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
 
 
 class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
-    """notifications/subscriptions/acknowledged, with the part of the filter that the server accepts.
-
-    None if absent.
-    """
+    """notifications/subscriptions/acknowledged; `notifications` is the part of the filter that the server accepts."""
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
     notifications: SubscriptionFilter | None = None

@@ -1,7 +1,7 @@
-"""JSON-RPC envelopes: one decode for each incoming message, one encode for each outgoing one.
+"""JSON-RPC envelopes: each incoming message is decoded once, each outgoing message is encoded once.
 
-The envelope is decoded first; `params` and `result` stay raw, so that a result is decoded only once, directly to its
-type (specification: basic/index#messages).
+The envelope is decoded first; `params` and `result` stay raw JSON, so that a result is decoded only once, directly to
+its type (specification: basic/index#messages).
 """
 
 import re
@@ -37,12 +37,12 @@ RESOURCE_NOT_FOUND = -32002
 
 BATCH_LIMIT = 1_000
 
-# Only these prove a peer of the stateless era; every other error means "try initialize".
+# Only these errors prove that a server supports 2026-07-28; every other error means "try initialize".
 STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 
 
 class ErrorData(WireStruct, frozen=True):
-    """The `error` member of a response; `data` stays raw until it is needed."""
+    """The `error` member of a response; `data` stays raw JSON until it is needed."""
 
     code: int = 0
     message: str = ""
@@ -72,7 +72,7 @@ class JsonRpcResponse(Struct, frozen=True):
 
 
 class JsonRpcErrorResponse(Struct, frozen=True):
-    """A JSON-RPC error response; its id is None if the server could not read the id of the request."""
+    """A JSON-RPC error response; its id is None if the server could not read the request's id."""
 
     id: RequestId | None
     error: ErrorData
@@ -122,8 +122,8 @@ class _RequestEnvelope(WireStruct, frozen=True, omit_defaults=False):
 def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
     """Parse a JSON-RPC message. Raises MalformedMessage.
 
-    A lone surrogate (from a server that cuts text within an emoji) becomes U+FFFD. Errors inside a large result may
-    appear only when the result is decoded.
+    A lone surrogate (from a server that truncates text within an emoji) becomes U+FFFD. An error inside a large result
+    may be found only when the result is decoded.
     """
     if len(line) > _LARGE_MESSAGE:
         return run_steps(parse_message_in_steps(bytes(line)))
@@ -139,7 +139,10 @@ def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
 
 
 def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]:
-    """Parse a message like `parse_message`, yielding every few milliseconds. Raises MalformedMessage."""
+    """Parse a message like `parse_message`, but yield every few milliseconds so that other tasks can run.
+
+    Raises MalformedMessage.
+    """
     yield from check_message(line)
     answer = _parse_large_response(line)
     if answer is not None:
@@ -189,10 +192,10 @@ def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]
 
 
 def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
-    """Split off the result of a large response without decoding it.
+    """Extract the result of a large response without decoding it; return None if the envelope is unusual.
 
-    Return None if the envelope is unusual. Scanning a megabyte to find its end costs as much as decoding it. The result
-    is decoded as one value later, so that an invalid line raises the same error then.
+    A scan for the end of a large result would cost as much as decoding it. The result is decoded as a single value
+    later, which then raises the error for an invalid line.
     """
     if (head := _RESPONSE_HEAD.match(line)) is not None:
         tail = _RESPONSE_END.search(line, len(line) - 8)
@@ -208,7 +211,10 @@ def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
 
 
 def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:
-    """Return the members of a JSON array as raw JSON. Raises MalformedMessage, also for an empty array."""
+    """Return the messages of a JSON-RPC batch as raw JSON.
+
+    Raises MalformedMessage if *line* is not an array, is empty, or has more than *limit* messages.
+    """
     members = decode(line, list[Raw], "JSON-RPC batch")
     if not members:
         raise MalformedMessage("The batch is empty.")
@@ -218,7 +224,7 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 
 
 def _detach(raw: Raw, size: int) -> Raw:
-    """Copy a raw value if its line of *size* bytes is much larger: it would keep the line in memory."""
+    """Copy *raw* if it is much shorter than its line of *size* bytes, which it would keep in memory."""
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
 
@@ -256,7 +262,7 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
 
 
 def serialize_message(message: JsonRpcMessage) -> bytes:
-    """Encode a message as one line of JSON, without a line end."""
+    """Encode a message as one line of JSON, without the newline."""
     if (
         isinstance(message, JsonRpcRequest) and memoryview(message.params).nbytes
     ):  # the most common case, in half the time

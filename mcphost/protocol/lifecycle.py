@@ -1,4 +1,4 @@
-"""initialize, server/discover, capabilities, ping (specification: basic/lifecycle)."""
+"""initialize, server/discover, capabilities and ping (specification: basic/lifecycle)."""
 
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ ICONS_LIMIT = 1024 * 1024
 
 
 class Implementation(WireStruct, frozen=True):
-    """The name and version that a client or server claims to have; for display only."""
+    """Name and version that a client or server reports about itself; for display only."""
 
     name: str = ""
     version: str = ""
@@ -24,7 +24,7 @@ class Implementation(WireStruct, frozen=True):
 
 
 def parse_implementation(raw: Raw) -> Implementation:
-    """Parse an `Implementation` and shorten its texts for display; an invalid one becomes an empty one."""
+    """Parse an `Implementation`, with its texts shortened for display; an invalid one becomes empty."""
     try:
         info = decode(raw, Implementation, "serverInfo")
     except MalformedMessage:
@@ -41,9 +41,9 @@ def parse_implementation(raw: Raw) -> Implementation:
 
 
 class ListCapability(WireStruct, frozen=True):
-    """Capability of tools, prompts or resources.
+    """A server's capability for tools, prompts or resources.
 
-    It says whether the list may change, and whether resources can be subscribed to.
+    It says whether the server reports changes of the list, and whether the client can subscribe to resources.
     """
 
     list_changed: bool = False
@@ -51,7 +51,7 @@ class ListCapability(WireStruct, frozen=True):
 
 
 class ServerCapabilities(WireStruct, frozen=True):
-    """Capabilities of a server; a missing member means that the server does not have it."""
+    """Capabilities of a server; it lacks those whose value is None or an empty Raw."""
 
     tools: ListCapability | None = None
     resources: ListCapability | None = None
@@ -73,7 +73,7 @@ class InitializeResult(Result, frozen=True):
 
 
 class Initialize(ClientRequest[InitializeResult], frozen=True):
-    """initialize; `capabilities` is a plain object because its members depend on the revision."""
+    """The request initialize; `capabilities` is a plain dict because its members depend on the revision."""
 
     METHOD: ClassVar[str] = "initialize"
     RESULT: ClassVar[type[Any]] = InitializeResult
@@ -89,7 +89,7 @@ class InitializedNotification(Notification, frozen=True):
 
 
 class DiscoverResult(CacheableResult, frozen=True):
-    """Result of server/discover: revisions, capabilities and instructions of a stateless server."""
+    """Result of server/discover: the server's protocol revisions, capabilities and instructions."""
 
     supported_versions: tuple[str, ...] = ()
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -101,13 +101,13 @@ class _ServerMeta(WireStruct, frozen=True, rename={"info": "io.modelcontextproto
 
 
 class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
-    """The `_meta` member of a discover result, which contains the server's `Implementation`."""
+    """The `_meta` member of a server/discover result, which contains the server's `Implementation`."""
 
     meta: Raw = Raw()
 
     @property
     def info(self) -> Implementation:
-        """The server's `Implementation`, empty if it is absent or invalid."""
+        """The server's `Implementation`; empty if absent or invalid."""
         try:
             return parse_implementation(decode(self.meta, _ServerMeta, "_meta").info)
         except MalformedMessage:
@@ -122,7 +122,7 @@ class Discover(ClientRequest[DiscoverResult], frozen=True):
 
 
 class Ping(ClientRequest[EmptyResult], frozen=True):
-    """ping, which in the handshake era both sides may send."""
+    """The request ping, which either side may send before 2026-07-28."""
 
     METHOD: ClassVar[str] = "ping"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -137,5 +137,5 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
 def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the `_meta` members that identify the client in each request to a stateless server."""
+    """Return the `_meta` members that identify the client in every request from 2026-07-28 on."""
     return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

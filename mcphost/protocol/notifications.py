@@ -8,7 +8,7 @@ from mcphost.serialization import Raw, decode_or_none
 
 
 class ProgressNotification(Notification, frozen=True):
-    """notifications/progress. Numbers may be fractions, and `total` may be missing."""
+    """notifications/progress. Numbers may be fractional, and `total` may be missing."""
 
     METHOD: ClassVar[str] = "notifications/progress"
     progress_token: int | str
@@ -18,7 +18,7 @@ class ProgressNotification(Notification, frozen=True):
 
 
 class CancelledNotification(Notification, frozen=True):
-    """notifications/cancelled."""
+    """notifications/cancelled: the sender cancels one of its requests."""
 
     METHOD: ClassVar[str] = "notifications/cancelled"
     request_id: RequestId | None = None
@@ -26,7 +26,7 @@ class CancelledNotification(Notification, frozen=True):
 
 
 class LoggingMessageNotification(Notification, frozen=True):
-    """notifications/message."""
+    """notifications/message: a log message from the server."""
 
     METHOD: ClassVar[str] = "notifications/message"
     level: str = "info"
@@ -53,21 +53,21 @@ class PromptListChangedNotification(Notification, frozen=True):
 
 
 class ResourceUpdatedNotification(Notification, frozen=True):
-    """notifications/resources/updated."""
+    """notifications/resources/updated: a resource that the client subscribed to has changed."""
 
     METHOD: ClassVar[str] = "notifications/resources/updated"
     uri: str = ""
 
 
 class ElicitationCompleteNotification(Notification, frozen=True):
-    """notifications/elicitation/complete: a URL elicitation is finished (2025-11-25)."""
+    """notifications/elicitation/complete: a URL elicitation has finished (2025-11-25)."""
 
     METHOD: ClassVar[str] = "notifications/elicitation/complete"
     elicitation_id: str = ""
 
 
 class RootsListChangedNotification(Notification, frozen=True):
-    """notifications/roots/list_changed; from client to server, in the handshake era only."""
+    """notifications/roots/list_changed; sent by the client, and only before 2026-07-28."""
 
     METHOD: ClassVar[str] = "notifications/roots/list_changed"
 
@@ -96,7 +96,7 @@ _NOTIFICATION_TYPES: dict[str, type[Any]] = {
 
 
 def parse_notification(method: str, params: Raw) -> Notification | None:
-    """Decode the params of a notification by its method; return None if they are invalid."""
+    """Decode a notification's params according to its method; return None if they are invalid."""
     kind = _NOTIFICATION_TYPES.get(method)
     if kind is None:
         return UnknownNotification(method, params)
@@ -104,11 +104,11 @@ def parse_notification(method: str, params: Raw) -> Notification | None:
 
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""In increasing severity, as in RFC 5424."""
+"""Log levels by increasing severity, as in RFC 5424."""
 
 
 class SetLevel(ClientRequest[EmptyResult], frozen=True):
-    """logging/setLevel (handshake era)."""
+    """logging/setLevel (before 2026-07-28)."""
 
     METHOD: ClassVar[str] = "logging/setLevel"
     RESULT: ClassVar[type[Any]] = EmptyResult

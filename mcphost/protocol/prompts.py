@@ -10,7 +10,7 @@ MAX_MESSAGES = 10_000
 
 
 class PromptArgument(WireStruct, frozen=True):
-    """An argument of a prompt; values are always text."""
+    """An argument of a prompt; its value is always text."""
 
     name: str
     title: str | None = None
@@ -19,7 +19,7 @@ class PromptArgument(WireStruct, frozen=True):
 
 
 class Prompt(WireStruct, frozen=True):
-    """A prompt of a server."""
+    """A prompt that a server offers."""
 
     name: str
     title: str | None = None
@@ -29,7 +29,7 @@ class Prompt(WireStruct, frozen=True):
 
 
 class ListPromptsResult(PaginatedResult, frozen=True):
-    """One page of prompts; each entry is raw JSON."""
+    """One page of prompts, each as raw JSON."""
 
     prompts: tuple[Raw, ...] = ()
 
@@ -49,7 +49,7 @@ class PromptMessage(WireStruct, frozen=True):
     content: Raw
 
     def parse_content(self) -> ContentBlock:
-        """Decode the content, which may be UnknownContent."""
+        """Decode the content; an unknown or invalid block becomes UnknownContent."""
         return parse_content_block(self.content)
 
 
@@ -75,17 +75,17 @@ class GetPrompt(ClientRequest[GetPromptResult], frozen=True):
 
 
 MAX_VALUES = 100
-"""Maximum number of values read from one response, as in the specification."""
+"""Maximum number of suggested values read from one response, as in the specification."""
 
 
 class PromptReference(WireStruct, frozen=True, tag="ref/prompt", tag_field="type"):
-    """The prompt, given by its name, whose argument is to be completed."""
+    """Reference by name to the prompt whose argument is to be completed."""
 
     name: str
 
 
 class ResourceTemplateReference(WireStruct, frozen=True, tag="ref/resource", tag_field="type"):
-    """The resource template, given by its URI template, whose variable is to be completed."""
+    """Reference by URI template to the resource template whose variable is to be completed."""
 
     uri: str
 
@@ -101,7 +101,7 @@ class CompletionArgument(WireStruct, frozen=True, omit_defaults=False):
 
 
 class CompletionContext(WireStruct, frozen=True):
-    """The values of arguments that the user has already filled in."""
+    """Values of arguments that the user has already filled in, keyed by argument name."""
 
     arguments: dict[str, str]
 
@@ -109,7 +109,7 @@ class CompletionContext(WireStruct, frozen=True):
 class Completion(WireStruct, frozen=True):
     """Suggested values, best first.
 
-    `total` may exceed their number; if only `has_more` is set, it is unknown.
+    `total` counts all matching values, including those not listed; None means that their number is unknown.
     """
 
     values: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class CompleteResult(Result, frozen=True):
 
 
 class Complete(ClientRequest[CompleteResult], frozen=True):
-    """completion/complete. `context` is None before 2025-06-18, and if no argument has been filled in."""
+    """completion/complete. `context` is None before 2025-06-18, and if no argument has been filled in yet."""
 
     METHOD: ClassVar[str] = "completion/complete"
     RESULT: ClassVar[type[Any]] = CompleteResult

@@ -10,7 +10,7 @@ MAX_CONTENTS = 10_000
 
 
 class Resource(WireStruct, frozen=True):
-    """A resource of a server."""
+    """A resource that a server offers."""
 
     uri: str
     name: str = ""
@@ -23,7 +23,7 @@ class Resource(WireStruct, frozen=True):
 
 
 class ResourceTemplate(WireStruct, frozen=True):
-    """A set of resources whose URIs are given by an RFC 6570 template."""
+    """Description of the resources whose URIs match an RFC 6570 template."""
 
     uri_template: str
     name: str = ""
@@ -35,7 +35,7 @@ class ResourceTemplate(WireStruct, frozen=True):
 
 
 class ListResourcesResult(PaginatedResult, frozen=True):
-    """One page of resources; each entry is raw JSON."""
+    """One page of resources, each as raw JSON."""
 
     resources: tuple[Raw, ...] = ()
 
@@ -49,7 +49,7 @@ class ListResources(ClientRequest[ListResourcesResult], frozen=True):
 
 
 class ListResourceTemplatesResult(PaginatedResult, frozen=True):
-    """One page of resource templates; each entry is raw JSON."""
+    """One page of resource templates, each as raw JSON."""
 
     resource_templates: tuple[Raw, ...] = ()
 
@@ -63,7 +63,7 @@ class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=T
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """Result of resources/read; for a directory it may have several entries."""
+    """Result of resources/read; it may have several entries, for example for a directory."""
 
     contents: tuple[ResourceContents, ...] = ()
 
@@ -82,7 +82,7 @@ class ReadResource(ClientRequest[ReadResourceResult], frozen=True):
 
 
 class Subscribe(ClientRequest[EmptyResult], frozen=True):
-    """resources/subscribe (handshake era)."""
+    """resources/subscribe (before 2026-07-28)."""
 
     METHOD: ClassVar[str] = "resources/subscribe"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -90,7 +90,7 @@ class Subscribe(ClientRequest[EmptyResult], frozen=True):
 
 
 class Unsubscribe(ClientRequest[EmptyResult], frozen=True):
-    """resources/unsubscribe (handshake era)."""
+    """resources/unsubscribe (before 2026-07-28)."""
 
     METHOD: ClassVar[str] = "resources/unsubscribe"
     RESULT: ClassVar[type[Any]] = EmptyResult

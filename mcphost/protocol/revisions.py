@@ -1,15 +1,19 @@
-"""The five revisions, their eras and their features (https://modelcontextprotocol.io/specification)."""
+"""The supported protocol revisions, their features and eras (https://modelcontextprotocol.io/specification).
+
+Eras: up to 2025-11-25, a connection begins with an initialize handshake ("handshake"); from 2026-07-28 on, each request
+carries everything that the server needs to know about the client ("stateless").
+"""
 
 from enum import StrEnum
 from typing import Literal
 
 Era = Literal["handshake", "stateless"]
 ServerEras = Literal["handshake", "stateless", "dual"]
-"""The eras that a server supports; `dual` is both."""
+"""The eras that a server supports; `dual` means both."""
 
 
 class Revision(StrEnum):
-    """A protocol revision. Revisions compare and sort by date."""
+    """A protocol revision; revisions compare and sort by date."""
 
     V2024_11_05 = "2024-11-05"
     V2025_03_26 = "2025-03-26"
@@ -19,7 +23,7 @@ class Revision(StrEnum):
 
     @property
     def era(self) -> Era:
-        """The era: "handshake" up to 2025-11-25, "stateless" from 2026-07-28 on."""
+        """Whether connections begin with a handshake (up to 2025-11-25) or are stateless (from 2026-07-28 on)."""
         return "stateless" if self >= Revision.V2026_07_28 else "handshake"
 
     @property

@@ -1,4 +1,4 @@
-"""Messages of sampling requests: content blocks, roles, and matching of tool uses and results.
+"""Messages of sampling requests: content blocks, roles, and checks that each tool use has its result.
 
 Specification: client/sampling (messages, tool result messages, tool use and result balance).
 """
@@ -24,9 +24,9 @@ MAX_TOOLS = 128
 
 
 class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
-    """A call that the model makes of a tool in the sampling request; the server runs it.
+    """A tool call by the model in a sampling conversation; the server runs the tool.
 
-    `meta` is returned unchanged.
+    `meta` is sent back unchanged.
     """
 
     id: str
@@ -36,7 +36,7 @@ class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
 
 
 class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
-    """The result that the server sends for a tool use."""
+    """The result of a tool use, which the server sends."""
 
     tool_use_id: str
     content: tuple[Raw, ...] = ()
@@ -44,7 +44,7 @@ class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
     is_error: bool = False
 
     def parse_blocks(self) -> tuple[ContentBlock, ...]:
-        """Decode the content, which may have blocks of unknown types."""
+        """Decode the content blocks; unknown or invalid ones become UnknownContent."""
         return tuple(parse_content_block(raw) for raw in self.content)
 
 
@@ -64,24 +64,24 @@ class _RawMessage(WireStruct, frozen=True):
 
 
 class SamplingMessage(Struct, frozen=True):
-    """A message of a sampling request; `content` is always a sequence of blocks."""
+    """A message of a sampling request; a single content block is also stored as a tuple."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[SamplingContentBlock, ...]
 
     @property
     def tool_uses(self) -> tuple[ToolUseContent, ...]:
-        """The tool uses of the message."""
+        """The tool uses in the message."""
         return tuple(one for one in self.blocks if isinstance(one, ToolUseContent))
 
     @property
     def tool_results(self) -> tuple[ToolResultContent, ...]:
-        """The tool results of the message."""
+        """The tool results in the message."""
         return tuple(one for one in self.blocks if isinstance(one, ToolResultContent))
 
 
 def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...]:
-    """Decode the messages of a sampling request. Raises MalformedMessage that names the invalid message."""
+    """Decode the messages of a sampling request. Raises MalformedMessage, which names the invalid message."""
     if not raws:
         raise MalformedMessage("A sampling request needs at least one message.")
     if len(raws) > MAX_MESSAGES:
@@ -92,7 +92,10 @@ def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...
 
 
 def parse_sampling_content(raw: Raw, where: str) -> tuple[SamplingContentBlock, ...]:
-    """Decode content that is one block or an array of blocks. Raises MalformedMessage."""
+    """Decode content that is one block or an array of blocks; *where* describes it in error messages.
+
+    Raises MalformedMessage.
+    """
     body = bytes(raw).lstrip()
     parts = decode(body, tuple[Raw, ...], where) if body[:1] == b"[" else (Raw(body),)
     if not 0 < len(parts) <= MAX_BLOCKS:
@@ -131,7 +134,7 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
 def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
     """Check that each message with tool uses is followed by a message with exactly their results.
 
-    Results anywhere else are not allowed. Raises MalformedMessage.
+    Raises MalformedMessage, also for tool results anywhere else.
     """
     for number, message in enumerate(messages, 1):
         before = messages[number - 2].tool_uses if number > 1 else ()

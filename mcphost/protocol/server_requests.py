@@ -1,6 +1,6 @@
-"""Requests that a server sends to the client (sampling, elicitation, roots) and the replies to them.
+"""Requests that a server sends to the client (sampling, elicitation, roots), and the client's results.
 
-The request handler in `host.server_requests` decides which of them are supported.
+The request handler in `host.server_requests` determines which requests are supported.
 """
 
 from collections.abc import Generator
@@ -10,11 +10,11 @@ from mcphost.errors import MalformedMessage
 from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, check_value_count, decode
 
 MAX_VALUES = 100_000
-"""Maximum number of JSON values in one request of a server; larger ones are not decoded."""
+"""Maximum number of JSON values in a server's request; a larger request is not decoded."""
 
 
 class CreateMessage(WireStruct, frozen=True):
-    """sampling/createMessage; its params stay raw JSON."""
+    """sampling/createMessage; nested params stay raw JSON."""
 
     METHOD: ClassVar[str] = "sampling/createMessage"
     messages: tuple[Raw, ...] = ()
@@ -30,7 +30,7 @@ class CreateMessage(WireStruct, frozen=True):
 
 
 class Elicit(WireStruct, frozen=True):
-    """elicitation/create; without `mode` it asks for a form."""
+    """elicitation/create; without `mode`, it requests a form."""
 
     METHOD: ClassVar[str] = "elicitation/create"
     message: str = ""
@@ -41,9 +41,9 @@ class Elicit(WireStruct, frozen=True):
 
 
 class UrlElicitationRequired(WireStruct, frozen=True):
-    """The data of error -32042, with which a call asks the user to visit URLs (2025-11-25).
+    """Data of error -32042: the user must visit URLs before the failed request can succeed (2025-11-25).
 
-    If the user accepts, the call may be repeated.
+    If the user accepts, the client may repeat the request.
     """
 
     METHOD: ClassVar[str] = "elicitation/create"
@@ -64,7 +64,7 @@ class Root(WireStruct, frozen=True):
 
 
 class CreateMessageResult(WireStruct, frozen=True):
-    """The model's answer for the server; `content` is raw JSON, one block or an array of blocks."""
+    """Result of sampling/createMessage; `content` is raw JSON: one content block or an array of them."""
 
     role: str
     content: Raw
@@ -73,7 +73,7 @@ class CreateMessageResult(WireStruct, frozen=True):
 
 
 class ElicitResult(WireStruct, frozen=True):
-    """The user's reply to an elicitation: accept with content, decline, or cancel."""
+    """Result of elicitation/create: the user's reply, which is accept (with `content`), decline or cancel."""
 
     action: str
     content: dict[str, Any] | None = None
@@ -88,7 +88,7 @@ class ListRootsResult(WireStruct, frozen=True):
 class ServerRequestRejection(WireStruct, frozen=True):
     """Rejection of a server's request.
 
-    It is sent as an error in the handshake era, and ends the call in the stateless era.
+    Before 2026-07-28 it is sent as an error response; from then on, it makes the client's own request fail.
     """
 
     message: str
@@ -102,9 +102,9 @@ _REQUEST_TYPES: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMes
 
 
 def parse_server_request(method: str, params: Raw) -> Generator[None, None, ServerRequest]:
-    """Parse a server's request, yielding every few milliseconds.
+    """Parse a server's request. Raises MalformedMessage if it is unknown or invalid.
 
-    Raises MalformedMessage if it is unknown or invalid.
+    Yields every few milliseconds, so that other tasks can run.
     """
     kind = _REQUEST_TYPES.get(method)
     if kind is None:

@@ -1,4 +1,4 @@
-"""skills/list and skills/get: Agent Skills of a server (SEP-2640, io.modelcontextprotocol/skills)."""
+"""skills/list and skills/get: Agent Skills that a server offers (SEP-2640, io.modelcontextprotocol/skills)."""
 
 import re
 from hashlib import sha256
@@ -30,7 +30,7 @@ class SkillFile(WireStruct, frozen=True):
 class Skill(WireStruct, frozen=True):
     """An entry of skills/list: the URI of the SKILL.md, its front matter as JSON, and the skill's files.
 
-    `resources` is raw JSON: a list of SkillFile, or the word "dynamic" for content without digests.
+    `resources` is raw JSON: a list of SkillFile, or the string "dynamic" if the content has no digests.
     """
 
     uri: str
@@ -39,12 +39,12 @@ class Skill(WireStruct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name in the front matter, which need not be unique."""
+        """The name from the front matter, which need not be unique."""
         return str(self.frontmatter.get("name", ""))
 
     @property
     def description(self) -> str:
-        """The description in the front matter."""
+        """The description from the front matter."""
         return str(self.frontmatter.get("description", ""))
 
     @property
@@ -54,13 +54,13 @@ class Skill(WireStruct, frozen=True):
 
 
 class ListSkillsResult(PaginatedResult, frozen=True):
-    """One page of skills; each entry is raw JSON."""
+    """One page of skills, each as raw JSON."""
 
     skills: tuple[Raw, ...] = ()
 
 
 class ListSkills(ClientRequest[ListSkillsResult], frozen=True):
-    """skills/list; sent only to a server that declares the extension."""
+    """skills/list; sent only to servers that declare the skills extension."""
 
     METHOD: ClassVar[str] = "skills/list"
     RESULT: ClassVar[type[Any]] = ListSkillsResult
@@ -74,7 +74,7 @@ class GetSkillResult(CacheableResult, frozen=True):
 
 
 class GetSkill(ClientRequest[GetSkillResult], frozen=True):
-    """skills/get, which also returns skills that are not listed."""
+    """skills/get, which also returns skills that skills/list leaves out."""
 
     METHOD: ClassVar[str] = "skills/get"
     RESULT: ClassVar[type[Any]] = GetSkillResult
@@ -86,7 +86,7 @@ class _Extensions(WireStruct, frozen=True, rename={"skills": EXTENSION}):
 
 
 def has_skills(capabilities: ServerCapabilities) -> bool:
-    """Return whether a server declares the skills extension; only then is it asked for skills."""
+    """Return whether a server declares the skills extension."""
     if EXTENSION.encode() not in bytes(capabilities.extensions):
         return False
     try:
@@ -97,7 +97,10 @@ def has_skills(capabilities: ServerCapabilities) -> bool:
 
 
 def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
-    """Return every file of a skill. Raises MalformedMessage if `resources` is not a list of files."""
+    """Return the files of a skill; none if its content is dynamic.
+
+    Raises MalformedMessage if `resources` is neither "dynamic" nor a list of files.
+    """
     if bytes(skill.resources) == DYNAMIC:
         return ()
     if not is_set(skill.resources):
@@ -106,7 +109,7 @@ def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
 
 
 def find_skill_problem(skill: Skill) -> str:
-    """Return what is wrong with a listed skill, as half a sentence, or "" if the skill can be loaded."""
+    """Return why a listed skill cannot be loaded, as a clause like "it has no description", or "" if it can."""
     name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
     if not isinstance(name, str) or len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
         return "its name is not one of lower-case letters, digits and single hyphens"
@@ -143,15 +146,15 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """Return one digest of all files' URIs and digests; the user's approval of the skill is bound to it."""
+    """Return one digest of the URIs and digests of all files; the user's approval of the skill is bound to it."""
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 
 
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
-    """Return why *content* is not the file that was listed, as half a sentence, or "" if it is.
+    """Return how *content* differs from the listed *file*, as a clause like "its SHA-256 differs", or "".
 
-    Compares the size and SHA-256 of each file; for SKILL.md also the front matter, field by field.
+    Compares size and SHA-256; for SKILL.md also the front matter, field by field.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"

@@ -1,4 +1,4 @@
-"""Tasks in both forms: the core feature of 2025-11-25, and the extension of 2026-07-28 (SEP-2663)."""
+"""Tasks in both forms: the core feature of 2025-11-25, and the extension for 2026-07-28 (SEP-2663)."""
 
 from typing import Any, ClassVar
 
@@ -26,9 +26,9 @@ ID_LIMIT = 1_000
 
 
 class Task(Result, frozen=True):
-    """A task of a server or the client, with the members of both forms; times are in milliseconds.
+    """A task of a server or the client, with the members of both forms; durations are in milliseconds.
 
-    `result`, `error` and `input_requests` exist in the extension only, each for its own status.
+    `result`, `error` and `input_requests` exist only in the extension, each in the status that it belongs to.
     """
 
     task_id: str = ""
@@ -46,30 +46,30 @@ class Task(Result, frozen=True):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the task has ended: its status never changes again."""
+        """Whether the task has ended, so that its status no longer changes."""
         return self.status in TERMINAL_STATUSES
 
     @property
     def ttl_seconds(self) -> float | None:
-        """Seconds after its creation when the owner may delete the task, or None for no limit."""
+        """Seconds after its creation when the task may be deleted, or None if there is no limit."""
         value = self.ttl_ms if self.ttl_ms is not None else self.ttl
         return value / 1000 if value is not None and value > 0 else None
 
     @property
     def poll_seconds(self) -> float | None:
-        """Seconds to wait between two polls as the server asks, or None if it does not say."""
+        """Seconds between polls that the server asks for, or None if it does not say."""
         value = self.poll_interval_ms if self.poll_interval_ms is not None else self.poll_interval
         return value / 1000 if value is not None and value > 0 else None
 
 
 class CreateTaskResult(Result, frozen=True):
-    """Response to a request that became a task (2025-11-25): the task, without the request's own result."""
+    """Result of a request that became a task (2025-11-25): the task in place of the request's own result."""
 
     task: Raw = Raw()
 
 
 class TaskStatusNotification(Notification, frozen=True):
-    """A changed state of a task, reported to the caller of the tool; `task` is the new state."""
+    """Notice to the caller of a tool that the task has changed; `task` is its new state."""
 
     METHOD: ClassVar[str] = STATUS_NOTIFICATION
     task: Task
@@ -84,9 +84,9 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """The result of a task that an earlier call of the tool `tool` created, polled with tasks/get.
+    """Request for the result of a task that an earlier call of `tool` created; it polls tasks/get.
 
-    Cancelling this request does not cancel the task; only cancelling the call that created it does.
+    Cancelling this request does not cancel the task; only cancelling the tool call that created it does.
     """
 
     METHOD: ClassVar[str] = "tasks/get"
@@ -96,7 +96,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """tasks/result (2025-11-25), which waits for the task and returns the original request's result."""
+    """tasks/result (2025-11-25), which waits until the task ends and returns the original request's result."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -112,7 +112,7 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """tasks/update (extension): replies to the task's requests for input, by their keys."""
+    """tasks/update (extension): replies to the task's requests for input, keyed like those requests."""
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -121,7 +121,7 @@ class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
 
 
 class ListTasksResult(PaginatedResult, frozen=True):
-    """One page of tasks; each entry is raw JSON, so that a malformed one does not hide the others."""
+    """One page of tasks, each as raw JSON, so that a malformed one does not hide the others."""
 
     tasks: tuple[Raw, ...] = ()
 
@@ -165,7 +165,7 @@ class _TasksCapability(WireStruct, frozen=True):
 
 
 class TasksCapability(WireStruct, frozen=True):
-    """The `tasks` capability of a 2025-11-25 server."""
+    """The `tasks` capability of a server (2025-11-25)."""
 
     can_list: bool = False
     can_cancel: bool = False
@@ -173,17 +173,17 @@ class TasksCapability(WireStruct, frozen=True):
 
     @property
     def has_any(self) -> bool:
-        """Whether any kind of request may become a task."""
+        """Whether the server supports any part of the capability."""
         return self.can_list or self.can_cancel or self.can_run_tools
 
 
 def has_tasks_extension(declared: Raw) -> bool:
-    """Return whether a stateless server declares the tasks extension."""
+    """Return whether *declared*, the `extensions` of a server's capabilities, contain the tasks extension."""
     return is_set(declared) and EXTENSION.encode() in bytes(declared)
 
 
 def parse_tasks_capability(declared: Raw) -> TasksCapability:
-    """Parse a `tasks` capability; an invalid one counts as empty."""
+    """Parse a `tasks` capability; one that is absent or invalid counts as empty."""
     if not is_set(declared):
         return TasksCapability()
     try:
@@ -194,10 +194,7 @@ def parse_tasks_capability(declared: Raw) -> TasksCapability:
 
 
 def read_task_support(definition: Raw) -> tuple[str, str]:
-    """Return the name and the `execution.taskSupport` of a tool definition.
-
-    The latter is "" if it is absent.
-    """
+    """Return the name and the `execution.taskSupport` of a tool definition, each "" if it is absent."""
     try:
         tool = decode(definition, Tool, "tool")
     except MalformedMessage:
@@ -206,7 +203,7 @@ def read_task_support(definition: Raw) -> tuple[str, str]:
 
 
 def read_related_task(params: Raw) -> str:
-    """Return the id of the task that a message belongs to, from its `_meta`, or ""."""
+    """Return the id of the task that a message belongs to, from its `_meta`, or "" if there is none."""
     raw = bytes(params)
     if RELATED_TASK.encode() not in raw:
         return ""
@@ -217,7 +214,7 @@ def read_related_task(params: Raw) -> str:
 
 
 def add_related_task(result: Raw, task_id: str) -> Raw:
-    """Add `_meta` that names a task to a result of the client, and return the result."""
+    """Return a result of the client with `_meta` that names its task; unchanged if *task_id* is empty."""
     if not task_id:
         return result
     meta = encode({RELATED_TASK: {"taskId": task_id}})
@@ -225,7 +222,7 @@ def add_related_task(result: Raw, task_id: str) -> Raw:
 
 
 def read_task_metadata(params: Raw) -> Raw:
-    """Return the `task` member of a request's params, or empty JSON if there is none."""
+    """Return the `task` member of a request's params, or an empty Raw if there is none."""
     raw = bytes(params)
     if b'"task"' not in raw:
         return Raw()
@@ -237,7 +234,7 @@ def read_task_metadata(params: Raw) -> Raw:
 
 
 def check_task(task: Task, expected_id: str = "") -> Task:
-    """Return the task. Raises MalformedMessage if its id is invalid or not *expected_id*."""
+    """Return *task*. Raises MalformedMessage if its id is invalid or differs from *expected_id*."""
     if not task.task_id or len(task.task_id) > ID_LIMIT:
         raise MalformedMessage(f"The server created a task whose id has {len(task.task_id)} characters.")
     if expected_id and task.task_id != expected_id:

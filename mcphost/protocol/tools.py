@@ -7,15 +7,15 @@ from mcphost.protocol.content import ContentBlock, decode_known_blocks, parse_co
 from mcphost.serialization import Raw, WireStruct, decode_array, field
 
 MAX_BLOCKS = 5_000
-"""Maximum number of content blocks read from one result; further ones are counted."""
+"""Maximum number of content blocks read from one result; the rest are only counted."""
 _SMALL_CONTENT = 16 * 1024
-"""Content of this many bytes cannot hold more than MAX_BLOCKS blocks."""
+"""Content of at most this many bytes cannot contain more than MAX_BLOCKS blocks."""
 
 
 class ToolAnnotations(WireStruct, frozen=True):
-    """What a server claims about a tool.
+    """A server's claims about a tool.
 
-    The claims are not verified, and are never a reason to run the tool.
+    They are not verified; read-only claims count only for servers whose annotations the user trusts.
     """
 
     title: str | None = None
@@ -26,9 +26,9 @@ class ToolAnnotations(WireStruct, frozen=True):
 
     @property
     def effective(self) -> "ToolAnnotations":
-        """Return the annotations with the specification's defaults for missing ones.
+        """The annotations with the specification's defaults for missing ones.
 
-        By default, a tool writes, is destructive, and reaches an open world.
+        By default, a tool writes, is destructive, and interacts with an open world.
         """
         return ToolAnnotations(
             title=self.title,
@@ -40,7 +40,7 @@ class ToolAnnotations(WireStruct, frozen=True):
 
 
 class ToolExecution(WireStruct, frozen=True):
-    """Whether a tool can run as a task (2025-11-25).
+    """The `execution` member of a tool definition: whether the tool can run as a task (2025-11-25).
 
     `task_support` is "required", "optional" or "forbidden"; "" means forbidden.
     """
@@ -67,7 +67,7 @@ class Tool(WireStruct, frozen=True):
 
 
 class ListToolsResult(PaginatedResult, frozen=True):
-    """One page of tool definitions; each is raw JSON, so that a malformed one does not hide the others."""
+    """One page of tool definitions, each as raw JSON, so that a malformed one does not hide the others."""
 
     tools: tuple[Raw, ...] = ()
 
@@ -81,7 +81,7 @@ class ListTools(ClientRequest[ListToolsResult], frozen=True):
 
 
 class CallToolResult(Result, frozen=True):
-    """Result of a tool call; its content stays raw JSON until `parse_blocks()`."""
+    """Result of a tool call; its content stays raw JSON until `parse_blocks` is called."""
 
     raw_content: Raw = field(default=Raw(b"[]"), name="content")
     structured_content: Raw = Raw()
@@ -95,16 +95,16 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the content blocks up to the limit, and the number of further ones, which may be more."""
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and at least how many more there are."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property
     def content(self) -> tuple[Raw, ...]:
-        """The content blocks up to the limit, as raw JSON."""
+        """The first MAX_BLOCKS content blocks, as raw JSON."""
         return self.split_content()[0]
 
     def parse_blocks(self) -> tuple[ContentBlock, ...]:
-        """Decode the content blocks, which may be UnknownContent."""
+        """Decode the content blocks; unknown or invalid ones become UnknownContent."""
         raw = self.raw_content
         known = (
             decode_known_blocks(bytes(raw)) if len(raw) <= _SMALL_CONTENT else None
@@ -112,16 +112,16 @@ class CallToolResult(Result, frozen=True):
         return parse_content_blocks(self.content) if known is None else known
 
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
-        """Return the structured content, or None.
+        """Return the structured content, or None if there is none.
 
-        Null counts as a value from 2026-07-28 on, and as absent before.
+        With *allow_null* (from 2026-07-28 on), null counts as a value; otherwise it counts as absent.
         """
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None
 
 
 class CallTool(ClientRequest[CallToolResult], frozen=True, omit_defaults=False):
-    """tools/call. Empty arguments are sent too, because some servers fail without the member."""
+    """tools/call. Empty arguments are sent too, because some servers fail if `arguments` is missing."""
 
     METHOD: ClassVar[str] = "tools/call"
     RESULT: ClassVar[type[Any]] = CallToolResult
