@@ -1,1 +1,1 @@
-"""Transports: bytes and JSON-RPC envelopes to and from a server, without knowledge of MCP features."""
+"""Transports: how bytes and JSON-RPC messages reach a server and come back, without knowledge of MCP features."""

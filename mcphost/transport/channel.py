@@ -1,4 +1,4 @@
-"""Interfaces of a transport: Channel, a connection to a server, and Connector, which opens it."""
+"""Interfaces of a transport: Channel (a connection to a server) and Connector (which opens connections)."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -27,18 +27,18 @@ class Channel(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]]:
         """Send a request and iterate over the messages that belong to it, up to and including the response.
 
-        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, notifications are matched by their
-        progress token. Leaving the block before the response cancels the request: with `notifications/cancelled` on a
-        pipe and in the handshake era, by closing the stream in the stateless era.
+        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, notifications are assigned to requests by
+        their progress token. Leaving the block before the response cancels the request: by `notifications/cancelled` on
+        a pipe and over HTTP before 2026-07-28, and by closing the stream over HTTP from 2026-07-28 on.
         """
         ...
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """Send a notification, or a response to a request of the server."""
+        """Send a notification, or the response to a request from the server."""
         ...
 
     def unsolicited(self) -> AsyncIterator[JsonRpcMessage]:
-        """Iterate over messages that do not belong to a request, such as list changes.
+        """Iterate over the server's messages that do not belong to a request of ours, such as list changes.
 
         Only one task may iterate.
         """
@@ -46,12 +46,12 @@ class Channel(Protocol):
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """Numbers of dropped messages by reason, such as malformed ones; a number may be zero."""
+        """Numbers of dropped messages, keyed by reason, such as malformed ones; a number may be zero."""
         ...
 
     @property
     def is_drained(self) -> bool:
-        """Whether the server has read everything that was sent to it, as far as the system can tell.
+        """Whether the server has read everything that was sent to it, if the operating system can tell.
 
         Always True over HTTP.
         """
@@ -59,40 +59,43 @@ class Channel(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is known to be lost, so that further messages would not be sent."""
+        """Whether the connection is known to be lost, so that no more messages can be sent."""
         ...
 
     def set_revision(self, revision: Revision) -> None:
-        """Set the negotiated protocol revision, which changes the rules of HTTP transports; pipes ignore it."""
+        """Set the negotiated protocol revision, which determines the transport's rules."""
         ...
 
 
 class Connector(Protocol):
-    """Factory of connections to one server; it may connect again after a connection has ended."""
+    """Factory of connections to one server; it can connect again after a connection has ended."""
 
     def connect(self) -> AbstractAsyncContextManager[Channel]:
-        """Start the process or connect to the URL; leaving the block closes it. Raises StartupError."""
+        """Start the server's process or connect to its URL; leaving the block closes the channel.
+
+        Raises StartupError.
+        """
         ...
 
 
 class Authorizer(Protocol):
-    """Source of credentials for HTTP requests."""
+    """Source of credentials for HTTP requests to one server."""
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the headers for a request to this server, with lowercase names. Raises SignInRequired."""
+        """Return the authorization headers for a request, with lowercase names. Raises SignInRequired."""
         ...
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """Return the headers that `headers` would return if it must neither refresh a token nor wait."""
+        """Return the authorization headers that are available now, without refreshing a token or waiting."""
         ...
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """React to a 401 or 403 without asking the user; return True if the request may be repeated once."""
+        """Handle a 401 or 403 response without asking the user; return whether the request may be sent again once."""
         ...
 
 
 class Unauthorized(SignInRequired):
-    """The server requires that the user signs in; `challenge` has its 401 response."""
+    """The server requires the user to sign in; `challenge` describes its 401 or 403 response."""
 
     def __init__(self, message: str, hint: str, *, server: str, challenge: AuthChallenge) -> None:
         super().__init__(message, hint, server=server)
@@ -100,7 +103,7 @@ class Unauthorized(SignInRequired):
 
 
 class HttpStatusError(RequestRefused):
-    """An HTTP error status without a JSON-RPC message in the body. The session stays usable."""
+    """An HTTP error status without a JSON-RPC message in the body. The session remains usable."""
 
     def __init__(self, message: str, hint: str = "", *, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(message, hint)
@@ -113,12 +116,12 @@ class HttpStatusError(RequestRefused):
 class ResponseInterrupted(ConnectionLost):
     """A response that ended too early.
 
-    The server may have executed the request, and the channel stays usable.
+    The server may have executed the request; the channel remains usable.
     """
 
 
 class SessionExpired(RequestNotSent):
-    """The server no longer knows the session (HTTP 404 with a session id); it did not execute the request."""
+    """The server no longer knows the session id that was sent with a request; it did not execute the request."""
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
@@ -133,10 +136,10 @@ def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
 
 
 class CancellingTaskGroup:
-    """A task group whose exit cancels what still runs.
+    """A task group that cancels its remaining tasks when its block is left.
 
-    A plain task group wraps the block's exception in an ExceptionGroup, so `except RequestRefused` around a session
-    would miss it.
+    A plain task group would wrap the block's exception in an ExceptionGroup, so that `except RequestRefused` around a
+    session would miss it.
     """
 
     async def __aenter__(self) -> TaskGroup:

@@ -1,4 +1,4 @@
-"""Incremental decoder for server-sent events (WHATWG HTML, "interpreting an event stream"); no I/O."""
+"""Incremental decoder for server-sent events (WHATWG HTML, "interpreting an event stream"). Does no I/O."""
 
 from mcphost.errors import MalformedMessage
 from mcphost.serialization import Struct
@@ -10,7 +10,7 @@ _JOIN_THRESHOLD = 256
 
 
 class ServerSentEvent(Struct, frozen=True):
-    """One server-sent event; `data` is its data lines joined with LF, as bytes."""
+    """One server-sent event; `data` is its data lines, joined with LF, as bytes."""
 
     event: str
     data: bytes
@@ -18,11 +18,11 @@ class ServerSentEvent(Struct, frozen=True):
 
 
 class EventDecoder:
-    """Incremental decoder of server-sent events from chunks of any size.
+    """Incremental decoder that accepts a stream of server-sent events in chunks of any size.
 
-    Raises MalformedMessage over a limit. Takes linear time: an unfinished line is kept as a list of chunks and joined
-    once. Limited are the bytes of an event, including line ends and field names, and the number of lines: one for each
-    8 bytes, and 10,000 more.
+    Raises MalformedMessage if a limit is exceeded. The limits apply to the bytes of an event, including line ends and
+    field names, and to the number of lines: one per 8 bytes, plus 10,000. Decoding takes linear time, because an
+    unfinished line is kept as a list of chunks that is joined once.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:

@@ -1,4 +1,4 @@
-"""Flow control: floods of messages are handled without blocking other tasks; a bounded queue."""
+"""Flow control: a bounded queue of messages, and means to handle floods of them without blocking other tasks."""
 
 import asyncio
 from collections import deque
@@ -11,9 +11,9 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 
 
 class WakeupFuture:
-    """A wakeup for at most one waiting task.
+    """Base class for objects on which at most one task waits until it is woken.
 
-    If no task waits, it is lost: check the condition before waiting.
+    A wakeup is lost if no task is waiting, so check the condition before waiting.
     """
 
     __slots__ = ("_waiter",)
@@ -41,9 +41,9 @@ MESSAGE_OVERHEAD = 500
 
 
 class BoundedQueue(WakeupFuture):
-    """Bounded queue of messages for one reader.
+    """Bounded queue of messages for one reader, which iterates over it.
 
-    After `close`, iteration raises the error that was passed to it. Futures and a deque cost half as much for each
+    After `close`, the iteration ends by raising the error passed to `close`. Futures and a deque cost half as much per
     message as a memory stream.
     """
 
@@ -58,11 +58,11 @@ class BoundedQueue(WakeupFuture):
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue rejects every further message, also a small one."""
+        """Whether the queue has reached its maximum number of messages, so that `put` rejects any message."""
         return len(self._items) >= self._limit
 
     def put(self, message: JsonRpcMessage) -> bool:
-        """Add a message; return False if the queue is full and the message was dropped."""
+        """Add a message; return False if the queue is full, which drops the message."""
         size = message_size(message)
         # The first message is accepted whatever its size.
         if len(self._items) >= self._limit or (self._items and self._bytes + size > MAX_QUEUED_BYTES):
@@ -73,7 +73,7 @@ class BoundedQueue(WakeupFuture):
         return True
 
     def put_error(self, error: ConnectionLost) -> None:
-        """Queue an error that is raised in the reader once, in its order among the messages.
+        """Queue an error, which the iteration raises after the messages queued before it.
 
         The queue stays open.
         """
@@ -81,7 +81,7 @@ class BoundedQueue(WakeupFuture):
         self._wake()
 
     def close(self, error: ConnectionLost) -> None:
-        """Close the queue; queued messages are still read before *error* is raised."""
+        """Close the queue. The reader still gets the queued messages before *error* is raised."""
         if self._error is None:
             self._error = error
             self._wake()
@@ -112,14 +112,14 @@ def message_size(message: JsonRpcMessage) -> int:
 
 TIME_SLICE = 0.008
 LONG_MESSAGE = 64 * 1024
-"""Longer lines and messages, in bytes, are read in steps."""
+"""Lines and messages of more bytes are parsed in steps."""
 T = TypeVar("T")
 
 
 class Throttle:
-    """Reminder to let other tasks run while many small items are handled without waiting.
+    """Timer that tells when a loop over many small items should let other tasks run.
 
-    After each item, await `yield_control()` if `is_due`.
+    After each item, await `yield_control()` if `is_due` is True.
     """
 
     __slots__ = ("_until",)
@@ -141,7 +141,7 @@ class Throttle:
 
 
 async def run_steps_cooperatively(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end, letting other tasks run between its steps; return its return value."""
+    """Run a generator to its end, letting other tasks run after each step, and return the generator's result."""
     while True:
         try:
             next(steps)

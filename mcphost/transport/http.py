@@ -1,4 +1,4 @@
-"""Streamable HTTP: one POST for each exchange; sessions and GET streams of older revisions."""
+"""Streamable HTTP: one POST per request, and the sessions and GET streams of revisions before 2026-07-28."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -50,9 +50,9 @@ _UNKNOWN_SESSION_WORDS = (b"session", b"not initialized")
 
 
 class HttpConnector:
-    """Streamable HTTP connector for one URL.
+    """Connector for one URL that uses Streamable HTTP.
 
-    Environment references such as `${TOKEN}` in *headers* must already be expanded.
+    References to environment variables in *headers*, such as `${TOKEN}`, must already be expanded.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class HttpConnector:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Return a channel to the URL without sending anything; the first exchange connects.
+        """Yield a channel to the URL without sending anything; its first exchange connects.
 
         Raises StartupError.
         """
@@ -104,7 +104,7 @@ class HttpConnector:
 
 
 class HttpChannel:
-    """The Channel of Streamable HTTP."""
+    """Channel to a server over Streamable HTTP."""
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, message_limit: int = MESSAGE_LIMIT) -> None:
         self.name = client.name
@@ -112,9 +112,9 @@ class HttpChannel:
         self._client = client
         self._tasks = tasks
         self._session_id = ""
-        self._expired_session_id: str = ""  # the session that the server forgot, sent until the next one is open
+        self._expired_session_id: str = ""  # the session that the server forgot; still sent until a new one is open
         self._streaming_session_id: str = ""  # the session that had a GET stream
-        self._confirmed_session_id: str = ""  # the session in which a request was answered
+        self._confirmed_session_id: str = ""  # the session in which a request has succeeded
         self._is_stream_unauthorized = False  # whether the GET stream waits for a sign-in
         self._stream_reopen_count = 0
         self._warned_kinds: set[str] = set()
@@ -122,7 +122,7 @@ class HttpChannel:
         self.unmatched_count = 0
         self._dropped_count = 0
         self._in_flight: dict[RequestId, JsonRpcRequest] = {}  # requests that the server may still process
-        self._request_done: anyio.Event | None = None  # set when one of them is done, if a task waits for it
+        self._request_done: anyio.Event | None = None  # set when one of these is done, if a task waits for that
         self._received_count = 0  # messages received on GET streams
         self._unsolicited = BoundedQueue()
         self._revision: Revision | None = None
@@ -138,7 +138,7 @@ class HttpChannel:
         return HttpExchange(self, request, headers)
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """See Channel; in the stateless era only requests are sent."""
+        """See Channel. From 2026-07-28 on, only requests are sent, so this does nothing."""
         if self._is_stateless:
             return
         what = message.method if isinstance(message, JsonRpcNotification | JsonRpcRequest) else "an answer"
@@ -155,7 +155,7 @@ class HttpChannel:
             self._get_stream_scope = anyio.CancelScope()
             self._get_stream_opened = anyio.Event()
             self._tasks.start_soon(self._run_get_stream, self._get_stream_scope)
-            # Requests that the server sends during the first call arrive on that stream or not at all.
+            # Requests that the server sends during our first request arrive on this stream or not at all.
             with anyio.move_on_after(_GET_STREAM_TIMEOUT):
                 await self._get_stream_opened.wait()
 
@@ -179,7 +179,7 @@ class HttpChannel:
 
     @property
     def is_closed(self) -> bool:
-        """Always False before `close`: a server that cannot be reached now may be reachable later."""
+        """Whether `close` was called. A server that cannot be reached now may be reachable later."""
         return self._is_closed
 
     def set_revision(self, revision: Revision) -> None:
@@ -187,7 +187,7 @@ class HttpChannel:
         self._revision = revision
 
     async def close(self) -> None:
-        """Cancel running requests and end the session on the server, in at most 1.5 seconds."""
+        """Cancel pending requests and end the session on the server, within 1.5 seconds."""
         self._is_closed = True
         self._unsolicited.close(ConnectionLost(f"The connection to {self.name!r} was closed.", server=self.name))
         if self._is_stateless:
@@ -205,9 +205,9 @@ class HttpChannel:
                 await self._send_on_close("DELETE", b"")
 
     async def _send_on_close(self, verb: str, body: bytes) -> None:
-        """Send a last request and ignore the response.
+        """Send a final request and ignore the response.
 
-        Status 405 means that the server ends sessions itself; no other refusal matters either.
+        Status 405 means that the server ends sessions without being asked; other refusals do not matter either.
         """
         try:
             answer = await self._client.request_without_recovery(verb, body, self._common_headers())
@@ -217,11 +217,11 @@ class HttpChannel:
 
     # -- for exchanges
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """See HttpClient."""
+        """See HttpClient.request."""
         return await self._client.request(verb, body, headers)
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
-        """Return the protocol's headers for one request."""
+        """Return the protocol's HTTP headers for a request; *extra* are more of them, sent from 2026-07-28 on."""
         if request.method == "initialize":
             return {}
         headers = self._common_headers()
@@ -232,7 +232,7 @@ class HttpChannel:
         return headers
 
     def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
-        """Handle the status and headers of a successful response, before its body is read."""
+        """Handle the status and headers of a successful response before its body is read."""
         if request.method != "initialize":
             self._confirmed_session_id = self._session_id
             if self._is_stream_unauthorized and self._stream_reopen_count < _MAX_SILENT_STREAMS:
@@ -253,8 +253,8 @@ class HttpChannel:
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
         """Return whether an error response means that the server no longer knows the session.
 
-        The specification requires 404. Common servers send 400 with "No valid session ID", or with "Server not
-        initialized" after a restart: the latter counts only for a session that was valid before.
+        The specification requires status 404. Common servers send 400 with "No valid session ID", or with "Server not
+        initialized" after a restart; these texts count only for a session that was valid before.
         """
         refusal = body[:4096].lower()
         is_named = (
@@ -265,10 +265,10 @@ class HttpChannel:
         return bool(session) and (status == 404 or is_named)
 
     def expire_session(self, session: str) -> SessionExpired:
-        """Return the error for a session that the server no longer knows.
+        """Mark a session as unknown to the server, and return the error to raise.
 
-        The caller may open a new one on this channel. Until then requests still carry the old id: without an id they
-        would be refused for another reason, which would hide that the session expired.
+        The caller may then open a new session on this channel. Until then, requests still carry the old id: without an
+        id they would be refused for another reason, which would hide that the session expired.
         """
         self._expired_session_id = session
         return SessionExpired(
@@ -278,32 +278,32 @@ class HttpChannel:
     async def resume(self, last_id: str) -> HttpResponse | None:
         """Request the events after *last_id* by GET.
 
-        Return None in the stateless era, which has no resumption.
+        Returns None if streams cannot be resumed, as from 2026-07-28 on.
         """
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
         return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange whose block was left before the response arrived."""
+        """Handle an exchange whose block was left before its response arrived: cancel the request on the server."""
         if request.id in self._in_flight and not self._is_closed:
             self._tasks.start_soon(self._cancel, request)
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange whose response has arrived."""
+        """Handle an exchange that has ended: there is nothing left to cancel."""
         self._in_flight.pop(request.id, None)
         if self._request_done is not None:
             self._request_done.set()
 
     async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
-        """Return the JSON-RPC messages of a server-sent event; an event of an unknown type has none."""
+        """Return the JSON-RPC messages in a server-sent event; none if the event has another type than `message`."""
         return await self.parse_body(event.data) if event.event == "message" else []
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
-        """Return the JSON-RPC messages of a body.
+        """Return the JSON-RPC messages in a response body or event.
 
-        Malformed ones are counted and dropped, and the first is reported. While a long body is parsed, other tasks run
-        in between. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after 10,000 malformed
+        Malformed messages are counted and dropped, and the first is reported. Other tasks can run while a long body is
+        parsed. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after 10,000 malformed
         messages.
         """
         members: list[bytes | Raw] = [data]
@@ -337,7 +337,7 @@ class HttpChannel:
         return JsonLimitExceeded(what, server=self.name)
 
     def _count_malformed(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
-        """Count and drop a malformed message; report the first one."""
+        """Count a malformed message and report the first one; return [], as there is nothing to parse."""
         if len(data) > 1000 or bytes(data).strip():
             self.malformed_count += 1
             self._warn_once("odd", f"The server {self.name!r} sent an invalid message: {error.message[:300]}")
@@ -362,7 +362,7 @@ class HttpChannel:
         return headers
 
     def _queue_unsolicited(self, message: JsonRpcMessage) -> None:
-        """Queue a message that does not belong to any of our requests."""
+        """Queue a message that belongs to none of our requests."""
         if not self._unsolicited.put(message):
             self._dropped_count += 1
             self._warn_once("flood", f"The server {self.name!r} sends messages faster than they can be handled.")
@@ -384,16 +384,16 @@ class HttpChannel:
             answer.close()
 
     async def _cancel(self, request: JsonRpcRequest) -> None:
-        """Send `notifications/cancelled` for a request, unless the channel is closing: `close` does it then."""
+        """Send `notifications/cancelled` for a request."""
         with anyio.move_on_after(_CANCEL_TIMEOUT):
             with suppress(ServerError):  # the outcome makes no difference
                 await self.send(_cancellation(request))
         self._in_flight.pop(request.id, None)
 
     async def _run_get_stream(self, scope: anyio.CancelScope) -> None:
-        """Read the GET stream and reopen it after it ended, with increasing delays.
+        """Read the GET stream, and reopen it whenever it ends, with increasing delays.
 
-        End if the server has none.
+        Returns if the server offers no GET stream.
         """
         silent, decoder = 0, EventDecoder(self.message_limit)
         with scope:
@@ -423,9 +423,10 @@ class HttpChannel:
             )
 
     async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:
-        """Read one GET stream to its end and return whether it had any message.
+        """Read one GET stream to its end, and return whether it had any message.
 
-        Return None if the server has no GET stream. Raises SessionExpired if the server had one before.
+        Returns None if the server offers no GET stream. Raises SessionExpired if it offered one earlier in this
+        session.
         """
         headers = self._common_headers()
         if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
@@ -451,7 +452,7 @@ class HttpChannel:
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
         """Return whether the response to a GET is an event stream.
 
-        Raises SessionExpired if *session* had one before.
+        Raises SessionExpired if the server no longer knows *session*, which had a GET stream earlier.
         """
         body = b"" if answer.status == 200 else await answer.read_error_body()
         # Servers without that stream send 405, and some 404, which then does not concern the session.
@@ -482,9 +483,9 @@ class HttpChannel:
 
 
 def _is_cancellable(request: JsonRpcRequest) -> bool:
-    """Return whether *request* can be cancelled by a notification.
+    """Return whether `notifications/cancelled` can cancel *request*.
 
-    Tasks need a request (2025-11-25, tasks).
+    A task can be cancelled only by a request (2025-11-25, tasks).
     """
     members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}
     return request.method != CancelTask.METHOD and "task" not in members

@@ -1,7 +1,7 @@
-"""HTTP/1.1 connection: framing of messages, streamed bodies and hard limits.
+"""HTTP/1.1 connections: message framing, streamed bodies and hard limits.
 
 `http_pool` opens and keeps connections. Why not a library: docs/decisions/0008 (httpx) and 0020 (h11). The grammar is
-that of RFC 9110 and RFC 9112 without their leniency for old peers; `tests/fuzz` compares it with h11.
+that of RFC 9110 and RFC 9112 without their leniency for old peers; `tests/fuzz` compares the parser with h11.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*
 
 
 class StaleConnection(ConnectionLost):
-    """A kept-alive connection was closed before any byte of the response; the request may be repeated."""
+    """A reused connection was closed before any byte of the response arrived; the request may be repeated."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
-    """HTTP/1.1 connection that handles one request and response at a time; unexpected bytes close it."""
+    """HTTP/1.1 connection that handles one request and response at a time and is closed by unexpected bytes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     # -- requests
     @property
     def transport(self) -> asyncio.Transport | None:
-        """The asyncio transport; None before the connection is established."""
+        """The asyncio transport, or None before the connection is established."""
         return self._transport
 
     @property
@@ -117,7 +117,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         )
 
     def send_request(self, data: bytes, *, tunnel: bool = False) -> None:
-        """Send one request.
+        """Send the bytes of one request.
 
         Set *tunnel* for CONNECT, whose 2xx response has no body (RFC 9110, section 9.3.6).
         """
@@ -131,7 +131,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self._transport.write(data)
 
     async def read_head(self) -> None:
-        """Wait for the status line and the headers. Raises ConnectionLost or MalformedMessage."""
+        """Wait for the response's status line and headers. Raises ConnectionLost or MalformedMessage."""
         while not self._is_in_body and not self.is_complete:
             await self._wait()
 
@@ -153,7 +153,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def _take_piece(self) -> bytes:
-        """Join queued data to a piece that takes only milliseconds to process, and return it."""
+        """Return the next queued data, joined into a piece small enough to be processed within milliseconds."""
         data = self._queue.popleft()
         if self._queue and len(data) < _MAX_PIECE:
             pieces = [data]
@@ -166,7 +166,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def abort(self) -> None:
-        """Close the connection immediately, so that the server notices that its response is not read."""
+        """Close the connection immediately, so that the server notices that its response is not being read."""
         self.is_keep_alive = False
         if self._transport is not None:
             self._transport.abort()
@@ -222,7 +222,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self._feed_body(data)
 
     def _parse_head(self, head: bytes) -> tuple[str, dict[str, str]]:
-        """Parse a response head: store the status, and return the HTTP version and the headers."""
+        """Parse a response head: store its status, and return the HTTP version and the headers."""
         line, *lines = head.decode("latin-1").split("\r\n")
         match = _STATUS_LINE.fullmatch(line)
         if match is None or match[2] < "100":
@@ -267,7 +267,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
     def _feed_chunked(self, data: bytes) -> bytes:
         """Parse data in chunked transfer coding; return the bytes that follow the end of the body.
 
-        Limits: one chunk for each 16 bytes, and a thousand more in a row.
+        The number of chunks is limited to one per 16 bytes, plus 1,000.
         """
         self._chunks_left = min(SMALL_CHUNK_ALLOWANCE, self._chunks_left + 1) + len(data) // BYTES_PER_CHUNK
         if self._buffer:
@@ -349,7 +349,7 @@ def _parse_header(line: str) -> tuple[str, str]:
 
 
 def _parse_content_length(headers: dict[str, str]) -> int | None:
-    """Return the length of the body; equal repeated values count once (RFC 9112, section 6.3)."""
+    """Return the Content-Length, or None if absent; identical repeated values are accepted (RFC 9112, 6.3)."""
     text = headers.get("content-length")
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""HTTP requests to one server: authorization, redirects within the origin, and readable errors."""
+"""Client for HTTP requests to one server: authorization, redirects within its origin, and readable errors."""
 
 import copy
 import time
@@ -32,7 +32,7 @@ MAY_HAVE_RUN_HINT: Final = "If a tool was running, it may have done its work."
 
 
 class HttpResponse:
-    """HTTP response whose status and headers were read; the caller must call `close`."""
+    """HTTP response whose status and headers have been read; the caller must call `close`."""
 
     __slots__ = (
         "_compressed_bytes",
@@ -57,11 +57,11 @@ class HttpResponse:
         self.content_type = self._headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
-        """Return the value of a header, or ""."""
+        """Return the value of a header, or "" if it is missing."""
         return self._headers.get(name.lower(), "")
 
     async def read_chunk(self) -> bytes | None:
-        """Return the next piece of the body, decompressed in bounded steps; None at its end.
+        """Return the next piece of the body, decompressed in bounded steps, or None at the end of the body.
 
         Raises ResponseInterrupted, MalformedMessage.
         """
@@ -124,7 +124,7 @@ class HttpResponse:
             raise MalformedMessage(f"The compressed answer of the server {self._name!r} has no end.", MAY_HAVE_RUN_HINT)
 
     async def read_body(self, limit: int = MESSAGE_LIMIT) -> bytes:
-        """Return the whole body. Raises MalformedMessage if it exceeds *limit* bytes."""
+        """Return the complete body. Raises MalformedMessage if it exceeds *limit* bytes."""
         chunks: list[bytes] = []
         size = 0
         while (chunk := await self.read_chunk()) is not None:
@@ -137,14 +137,14 @@ class HttpResponse:
     def close(self) -> None:
         """Return the connection to the pool.
 
-        If the body was not read to its end, close it so that the server notices.
+        The pool closes it if the body was not read to its end, so that the server notices.
         """
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.release(connection)
 
     async def read_error_body(self) -> bytes:
-        """Return the first bytes of an error response's body. Never raises."""
+        """Return the body of an error response, truncated to MAX_ERROR_BODY bytes. Never raises."""
         chunks: list[bytes] = []
         size = 0
         try:
@@ -158,14 +158,14 @@ class HttpResponse:
         return b"".join(chunks)[:MAX_ERROR_BODY]
 
     async def drain(self) -> None:
-        """Read and discard a short body, so that the connection can be reused. Never raises."""
+        """Read and discard a short body of known length, so that the connection can be reused. Never raises."""
         if self.header("content-length"):
             await self.read_error_body()
 
     def parse_error(self, body: bytes) -> JsonRpcErrorResponse | None:
-        """Return the JSON-RPC error in the body of an error response.
+        """Return the JSON-RPC error in an error response's body, or None if there is none.
 
-        Its id is not checked: servers send null or a fixed text.
+        The error's id is not checked, because servers send null or a fixed text.
         """
         if self.content_type != "application/json":
             return None
@@ -176,7 +176,7 @@ class HttpResponse:
         return message if isinstance(message, JsonRpcErrorResponse) else None
 
     def status_error(self, body: bytes, method: str) -> HttpStatusError:
-        """Return an error that describes the status, with the message in *body* if there is one."""
+        """Return the error to raise for this response's status, quoting the beginning of *body*."""
         shown = " ".join(body[: SHOWN_BODY_LENGTH * 4].decode(errors="replace").split())[:SHOWN_BODY_LENGTH]
         what = f"HTTP {self.status} ({self.content_type or 'no content type'})"
         error = HttpStatusError(
@@ -196,9 +196,9 @@ def _status_hint(status: int) -> str:
 
 
 def _parse_retry_after(after: str) -> float | None:
-    """Return the delay of a Retry-After header in seconds.
+    """Return the delay in seconds that a Retry-After header asks for, or None if it is invalid.
 
-    The header has a number or a date (RFC 9110, 10.2.3).
+    The header contains a number or a date (RFC 9110, section 10.2.3).
     """
     if after.isascii() and after.isdigit():
         return float(after) if len(after) < 10 else None
@@ -212,9 +212,9 @@ _SCHEMES = frozenset({"http", "https"})
 
 
 def proxy_for(url: str) -> str:
-    """Return the URL of the environment's proxy for *url*, or "".
+    """Return the URL of the proxy that the environment sets for *url*, or "" if there is none.
 
-    Raises MalformedMessage if that URL is not valid.
+    Raises MalformedMessage if the proxy's URL is neither http nor https.
     """
     parts = split_url(url)
     host = parts.hostname or ""
@@ -232,14 +232,14 @@ def proxy_for(url: str) -> str:
 
 MAX_REDIRECTS = 5
 MAX_RECOVERIES = 2
-"""Maximum number of times a request is resent with new credentials before the user must sign in."""
+"""How many times a request is resent with new credentials before the user must sign in."""
 # 303 is missing: it asks for a GET of another URL after a POST, which MCP does not use.
 _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 EVENT_STREAM = "text/event-stream"
 
 
 class HttpClient:
-    """HTTP client for one URL; references in *headers* must already be expanded."""
+    """HTTP client for one URL; references to variables in *headers* must already be expanded."""
 
     def __init__(
         self,
@@ -260,10 +260,10 @@ class HttpClient:
         self._authorizer = authorizer
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send one HTTP request with authorization, redirects within the origin and recovery from 401 or 403.
+        """Send an HTTP request, following redirects within the origin and recovering from 401 and 403 responses.
 
-        A resent request has identical bytes and the current credentials; nothing is resent after cancellation. Raises
-        RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.
+        A repeated request has identical bytes and the current credentials; nothing is repeated after cancellation.
+        Raises RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.
         """
         recoveries = 0
         while True:
@@ -296,18 +296,18 @@ class HttpClient:
                 )
 
     async def request_without_recovery(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send a request like `request`, but do not refresh a token and do not repeat it after 401 or 403."""
+        """Send a request like `request`, but neither refresh a token nor repeat the request after 401 or 403."""
         identity = NO_HEADERS if self._authorizer is None else self._authorizer.current_headers(verb, self.url)
         return await self._follow_redirects(verb, body, {**headers, **identity})
 
     def copy_with_url(self, url: str) -> "HttpClient":
-        """Return a client with the same credentials for another URL of the same origin."""
+        """Return a client with the same credentials for another URL, which must have the same origin."""
         other = copy.copy(self)
         other.url = url
         return other
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close all connections."""
         await self._pool.close()
 
     async def _follow_redirects(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
@@ -379,7 +379,7 @@ def create_client(
     ca_file: str = "",
     ca_digest: str = "",
 ) -> HttpClient:
-    """Return a client for *url*, which uses the environment's proxy if there is one. Raises StartupError."""
+    """Return a client for *url*, which uses the proxy set in the environment, if any. Raises StartupError."""
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts
         for header, value in headers.items():

@@ -1,4 +1,4 @@
-"""Request and response over HTTP: one POST, answered with JSON or an event stream."""
+"""Request and response over HTTP: one POST, whose response is JSON or an event stream."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -29,38 +29,38 @@ MAX_RESUME_DELAY = 60.0
 
 
 class PostChannel(Protocol):
-    """Interface of the HTTP channel as an HttpExchange uses it."""
+    """Interface of HttpChannel that an HttpExchange uses."""
 
     name: str
     message_limit: int
     unmatched_count: int
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send one HTTP request and return the response, whatever its status."""
+        """Send an HTTP request and return the response, whatever its status."""
         ...
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of one request."""
+        """Return the protocol's HTTP headers for a request; *extra* are more of them, sent from 2026-07-28 on."""
         ...
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
-        """Return the JSON-RPC messages of a body."""
+        """Return the JSON-RPC messages in a response body."""
         ...
 
     async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
-        """Return the JSON-RPC messages of a server-sent event."""
+        """Return the JSON-RPC messages in a server-sent event."""
         ...
 
     def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
-        """Handle the status and headers of a successful response, before its body is read."""
+        """Handle the status and headers of a successful response before its body is read."""
         ...
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange whose block was left before the response arrived."""
+        """Handle an exchange whose block was left before its response arrived."""
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange whose response has arrived."""
+        """Handle an exchange that has ended, so that there is nothing left to cancel."""
         ...
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
@@ -68,7 +68,7 @@ class PostChannel(Protocol):
         ...
 
     def expire_session(self, session: str) -> SessionExpired:
-        """Return the error for a session that the server no longer knows."""
+        """Mark a session as unknown to the server, and return the error to raise."""
         ...
 
     async def resume(self, last_id: str) -> HttpResponse | None:
@@ -77,10 +77,10 @@ class PostChannel(Protocol):
 
 
 class HttpExchange:
-    """One request over HTTP and the iterator of its messages.
+    """One request over HTTP: the context manager and iterator that `Channel.exchange` returns.
 
-    Leaving the block before the response closes the stream and, in the handshake era, cancels the request on the
-    server.
+    Leaving the block before the response arrives closes the stream and, in revisions before 2026-07-28, cancels the
+    request on the server.
     """
 
     __slots__ = (

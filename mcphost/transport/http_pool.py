@@ -1,4 +1,4 @@
-"""Pool of kept-alive connections to one origin, direct or through a proxy, with verified TLS."""
+"""Pool of reusable HTTP connections to one origin, direct or through a proxy, with verified TLS."""
 
 import asyncio
 import base64
@@ -28,12 +28,13 @@ _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT
 
 
 class HttpConnectionPool:
-    """Pool of connections to one scheme, host and port; it follows no redirects and has no cookies."""
+    """Pool of connections to one scheme, host and port. It follows no redirects and keeps no cookies."""
 
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
-        """Create a pool; *proxy* is a proxy's URL, and *ca_file* adds certificate authorities to the system's.
+        """Create a pool; *proxy* is the URL of a proxy, or "" for none. Raises MalformedMessage for an invalid URL.
 
-        With *ca_digest* (SHA-256, hex) the file must have this content. Raises MalformedMessage for an invalid URL.
+        *ca_file* has certificate authorities to trust in addition to the system's. If *ca_digest* (SHA-256, hex) is
+        given, the file is used only if its content matches.
         """
         self._scheme, self._host, self._port = parse_origin(url)
         self._authority = _authority(self._scheme, self._host, self._port)
@@ -47,11 +48,12 @@ class HttpConnectionPool:
         self._closed = False
 
     async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> HttpConnection:
-        """Send a request and wait for the status and headers of the response.
+        """Send a request, and wait for the status and headers of the response.
 
-        The caller must call `release` afterwards. If a kept-alive connection turns out to be closed before any byte of
-        a response, the request is sent once more on a new one. A connection that closes later may have delivered the
-        request. Raises RequestNotSent, ConnectionLost or MalformedMessage.
+        The caller must call `release` with the returned connection afterwards. If a reused connection turns out to be
+        closed before any byte of the response, the request is sent once more on a new connection. If a connection
+        closes later, the server may have received the request. Raises RequestNotSent, ConnectionLost or
+        MalformedMessage.
         """
         data = self._build_request(verb, url, headers, body)
         connection = self._take_idle()
@@ -76,7 +78,7 @@ class HttpConnectionPool:
         return connection
 
     def release(self, connection: HttpConnection) -> None:
-        """Keep the connection for the next request if its body was read to the end, else close it."""
+        """Keep the connection for later requests if the response's body was read to its end; otherwise close it."""
         self._busy.discard(connection)
         if (
             connection.is_complete
@@ -167,7 +169,7 @@ class HttpConnectionPool:
         return connection
 
     async def _load_certificates(self) -> None:
-        """Load the system's and the configured certificate authorities, in a thread because that is slow."""
+        """Load the system's and the configured certificate authorities, in a worker thread because that is slow."""
         if self._ssl_context is not None:
             return
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))

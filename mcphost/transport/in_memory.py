@@ -15,7 +15,7 @@ def _ignore_warning(text: str) -> None:
 
 
 class InMemoryChannel:
-    """In-process connection: the client uses `channel`, the server `requests`, `send` and `send_raw`."""
+    """In-process connection: the client uses `channel`; the server uses `requests`, `send` and `send_raw`."""
 
     def __init__(
         self,
@@ -28,22 +28,22 @@ class InMemoryChannel:
 
     @property
     def channel(self) -> Channel:
-        """Channel of the client."""
+        """The client's channel."""
         return self.multiplexer
 
     def _receive(self, line: bytes) -> None:
         self.requests.put(parse_message(line))
 
     def send(self, message: JsonRpcMessage) -> None:
-        """Send a message to the client."""
+        """Send a message from the server to the client."""
         self.multiplexer.receive_line(serialize_message(message))
 
     def send_raw(self, raw: bytes) -> None:
-        """Send bytes to the client as they are, so that a test can send malformed messages."""
+        """Send unchecked bytes to the client, so that a test can send malformed messages."""
         self.multiplexer.receive_line(raw)
 
     def disconnect(self, why: str = "The server left.") -> None:
-        """Close the connection from the server's side."""
+        """Close the connection from the server's side; *why* is the message of the client's ConnectionLost error."""
         self.multiplexer.connection_lost(ConnectionLost(why))
         self.requests.close(ConnectionLost("The client was told."))
 

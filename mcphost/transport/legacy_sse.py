@@ -1,4 +1,4 @@
-"""HTTP+SSE transport of 2024-11-05: the client receives an event stream and posts its messages."""
+"""HTTP+SSE transport of 2024-11-05: the client reads one event stream and sends each message by POST."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -20,15 +20,18 @@ from mcphost.unicode_forms import join_url
 ENDPOINT_TIMEOUT = 10.0
 _MAX_QUEUED_MESSAGES = 10_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
-"""Total size of messages waiting to be posted in bytes; some servers accept them one at a time."""
+"""Maximum total bytes of messages waiting to be posted; some servers accept them only one at a time."""
 
 
 class SseConnector(HttpConnector):
-    """Connector of HTTP+SSE for one URL."""
+    """Connector for one URL that uses HTTP+SSE."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Open the event stream and wait for the URL for POSTs. Raises StartupError or SignInRequired."""
+        """Open the event stream, and wait for the server to send the URL for POSTs.
+
+        Raises StartupError or SignInRequired.
+        """
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             try:
@@ -67,7 +70,7 @@ class SseConnector(HttpConnector):
         raise StartupError(answer.status_error(body, "the GET of an event stream").message, server=self._name)
 
     async def _wait_for_endpoint(self, answer: HttpResponse, decoder: EventDecoder) -> tuple[str, list[bytes]]:
-        """Return the URL for POSTs, and the messages that arrived in the same chunk after it."""
+        """Return the URL for POSTs, and any messages that followed it in the same chunk."""
         early_messages: list[bytes] | None = None
         endpoint = ""
         with anyio.move_on_after(ENDPOINT_TIMEOUT):
@@ -131,9 +134,9 @@ class SseConnector(HttpConnector):
 
 
 class _MessagePoster:
-    """Queue that posts outgoing messages.
+    """Queue of outgoing messages, which are sent by POST.
 
-    Requests are posted concurrently; a notification or response is delivered before anything that was queued after it.
+    Requests are posted concurrently; a notification or response is delivered before any message queued after it.
     """
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
@@ -143,10 +146,10 @@ class _MessagePoster:
         self._multiplexer: Multiplexer | None = None
         self._send_stream, self._receive_stream = anyio.create_memory_object_stream[bytes](_MAX_QUEUED_MESSAGES)
         self._queued_bytes = 0
-        """Size of the queue in bytes."""
+        """Total bytes of the queued messages."""
 
     def put(self, line: bytes) -> None:
-        """Queue one message; never block."""
+        """Queue one message without blocking; a full queue ends the connection."""
         try:
             # The first message is accepted whatever its size.
             if self._queued_bytes and self._queued_bytes + len(line) > MAX_QUEUED_BYTES:
@@ -160,7 +163,7 @@ class _MessagePoster:
                 )
 
     async def run(self, mux: Multiplexer) -> None:
-        """Post messages until cancelled."""
+        """Post the queued messages until cancelled."""
         self._multiplexer = mux
         with self._send_stream, self._receive_stream:
             async for line in self._receive_stream:
@@ -185,7 +188,7 @@ class _MessagePoster:
             self._warn(error.message)
 
     async def _post(self, line: bytes) -> None:
-        """Post one message, with a time limit so that a slow server does not block later messages.
+        """Post one message, within a time limit so that a slow server does not block later messages.
 
         Raises ServerError.
         """

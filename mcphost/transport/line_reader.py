@@ -1,4 +1,4 @@
-"""Reader of newline-delimited messages in linear time and bounded memory."""
+"""Reader of newline-delimited messages that needs linear time and bounded memory."""
 
 import asyncio
 import io
@@ -17,7 +17,7 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
 class LineSplitter:
-    """Splitter of chunks into complete lines; raises MalformedMessage if a line is too long.
+    """Splitter of chunks into complete lines; `feed` raises MalformedMessage if a line is too long.
 
     Chunks of an unfinished line are appended to one buffer, which is never scanned again. Joining a list of chunks at
     the end would need twice the memory of the line, and a sixth more CPU time.
@@ -32,7 +32,7 @@ class LineSplitter:
     def feed(self, data: bytes) -> list[bytes]:
         """Add bytes, and return the lines that are now complete, without line ends.
 
-        Consecutive empty lines count as one.
+        Long runs of empty lines are shortened.
         """
         if b"\n" not in data:  # most chunks of a long line: splitting would copy them
             self._append(data)
@@ -49,7 +49,7 @@ class LineSplitter:
         return lines
 
     def flush(self) -> bytes:
-        """Return the unfinished last line and clear the buffer."""
+        """Return the unfinished last line, and clear the buffer."""
         # the buffer's own bytes, without a copy, because nothing writes to it afterwards
         rest = b"" if self._unfinished is None else self._unfinished.getvalue()
         self._unfinished = None
@@ -65,10 +65,10 @@ class LineSplitter:
 
 
 class LineBacklog:
-    """Queue of lines for a callback that must not block the event loop for long.
+    """Queue of lines that are passed to a callback without blocking the event loop for long.
 
-    A few lines are handled immediately. More are handled in short time slices, and input is paused meanwhile. A line
-    over 64 KB is handled in several steps, between which other tasks run.
+    A few lines are handled immediately. If there are more, they are handled in short time slices, and reading is paused
+    meanwhile. A line over 64 KB is handled in several steps, between which other tasks run.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class LineBacklog:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, lines: list[bytes]) -> None:
-        """Handle lines: a few immediately, more of them in the following iterations of the event loop."""
+        """Pass lines to the callback: a few immediately, more of them in later iterations of the event loop."""
         if (
             not self._is_busy
             and len(lines) <= _MAX_IMMEDIATE_LINES
@@ -106,7 +106,7 @@ class LineBacklog:
         return self._steps is not None or bool(self._lines)
 
     def call_when_empty(self, callback: Callable[[], None]) -> None:
-        """Call *callback* as soon as no line is queued, which may be immediately."""
+        """Call *callback* once no line is queued, which may be immediately."""
         if self._is_busy:
             self._callbacks.append(callback)
         else:
@@ -162,7 +162,8 @@ class LineReader(LineBacklog):
     ) -> None:
         """Create a reader.
 
-        When a line is longer than *limit* bytes, it is dropped and *on_malformed* is called.
+        A line longer than *limit* bytes is dropped, and *on_malformed* is called. *filter_lines* may remove complete
+        lines before they are handled.
         """
         super().__init__(handle_line, pause, resume, handle_line_in_steps)
         self._splitter = LineSplitter(limit)
@@ -170,7 +171,7 @@ class LineReader(LineBacklog):
         self._on_malformed = on_malformed
 
     def feed(self, data: bytes) -> None:
-        """Add bytes and handle the lines that are now complete, immediately or soon."""
+        """Add bytes, and handle the lines that are now complete, immediately or soon."""
         try:
             lines = self._splitter.feed(data)
         except MalformedMessage as error:

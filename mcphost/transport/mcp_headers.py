@@ -1,4 +1,4 @@
-"""Values of Mcp-* headers, and comparison of origins; no I/O (specification: basic/transports)."""
+"""Names and values of MCP's HTTP headers, and parsing of origins (specification: basic/transports). No I/O."""
 
 import base64
 import ipaddress
@@ -17,8 +17,8 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 def encode_header_value(value: str | int | bool) -> str:
     """Encode *value* for an HTTP header.
 
-    Text with other characters than visible ASCII and inner spaces is wrapped in base64, and so is text that looks as if
-    it were wrapped. Raises MalformedMessage for a number that JavaScript cannot represent.
+    Text is wrapped in base64 if it has other characters than visible ASCII and inner spaces, or if it already looks
+    wrapped. Raises MalformedMessage for a number that JavaScript cannot represent exactly.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -34,9 +34,9 @@ def encode_header_value(value: str | int | bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or address means this machine.
+    """Return whether a host name or address refers to this machine.
 
-    Names that end with `.localhost` do not count: many resolvers query the network for them.
+    Names that end with `.localhost` do not count, because many resolvers query the network for them.
     """
     if host == "localhost":
         return True
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_origin(url: str) -> tuple[str, str, int]:
-    """Return the scheme, host and port of a URL. Raises MalformedMessage if it has no host."""
+    """Return the scheme, host and port of a URL. Raises MalformedMessage if it is not an http or https URL."""
     try:
         parts = split_url(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)

@@ -1,4 +1,4 @@
-"""Channel over a duplex pipe of JSON-RPC lines, which matches responses to requests."""
+"""Channel over a two-way pipe of JSON-RPC lines, which assigns responses to their requests."""
 
 import asyncio
 import re
@@ -48,9 +48,9 @@ _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
 def _is_possible_message(line: bytes) -> bool:
-    """Return whether a line may be a response, a request or a notification of MCP.
+    """Return whether a line may be an MCP response, request or notification, by a quick check.
 
-    Used while a server floods us.
+    Used while a server sends a flood of lines.
     """
     return b'"id"' in line or b"notifications/" in line or b"\\" in line
 
@@ -79,9 +79,9 @@ class _MessageKeys(WireStruct, frozen=True):
 class Multiplexer:
     """Channel over a line-based transport, which passes each received line to `receive_line`.
 
-    *write* must not block; *wait_writable* returns an awaitable while the pipe to the server is full, so that a full
-    pipe delays only its own callers. *is_drained* returns whether the server has read everything that was written.
-    *write_now* is used for a request without others in flight, where batching gains nothing.
+    *write* must not block. *wait_writable* returns an awaitable while the pipe to the server is full, so that a full
+    pipe delays only the tasks that write to it. *is_drained* returns whether the server has read everything that was
+    written. *write_now* writes a request immediately when no other is in flight, as there is nothing to batch it with.
     """
 
     def __init__(
@@ -161,13 +161,13 @@ class Multiplexer:
     # -- exchanges
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop, cached because getting the running one costs a system call each time."""
+        """The event loop, cached because looking up the running loop costs a system call each time."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return self._loop
 
     async def open(self, request: JsonRpcRequest, exchange: PipeExchange) -> None:
-        """Register an exchange and write its request."""
+        """Register an exchange, and write its request."""
         self._check_connected()
         room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
@@ -188,7 +188,7 @@ class Multiplexer:
         self._responses_since_send = 0
 
     def abandon(self, request: JsonRpcRequest) -> None:
-        """Cancel a request and send `notifications/cancelled`."""
+        """Give up a request, and send `notifications/cancelled` for it."""
         self._pending.pop(request.id, None)
         if self._connection_error is None and request.method not in _NEVER_CANCELLED:
             params = Raw(encode({"requestId": request.id}))
@@ -224,10 +224,10 @@ class Multiplexer:
             self._dispatch(message)
 
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
-        """Return the lines that may be messages while a server floods us.
+        """Drop lines that cannot be messages, if the server sends a flood of them.
 
-        Checking a line costs more than sending it. Without a flood, all lines are returned, so that problems are
-        reported.
+        Handling a line costs more than sending one. Without a flood, all lines are returned, so that problems in them
+        are reported.
         """
         if self._malformed_streak <= FLOOD_THRESHOLD and len(lines) <= FLOOD_THRESHOLD:
             return lines
@@ -240,7 +240,7 @@ class Multiplexer:
         return result
 
     def receive_line_in_steps(self, line: bytes) -> Generator[None]:
-        """Handle one long line; yield every few milliseconds. Never raises for its content."""
+        """Handle one long line, yielding every few milliseconds. Never raises, whatever the line contains."""
         if self._connection_error is not None:
             return
         if line.startswith(_BYTE_ORDER_MARK):
@@ -257,7 +257,7 @@ class Multiplexer:
             self._dispatch(message)
 
     def _replace_invalid_utf8(self, line: bytes) -> Generator[None, None, bytes]:
-        """Return the line with U+FFFD in place of invalid UTF-8. Raises MalformedMessage for too much of it."""
+        """Replace invalid UTF-8 in a line by U+FFFD. Raises MalformedMessage if too much of it is invalid."""
         strict = getincrementaldecoder("utf-8")()
         try:
             for start in range(0, len(line), LONG_MESSAGE):
@@ -285,7 +285,7 @@ class Multiplexer:
     def connection_lost(self, error: ConnectionLost) -> None:
         """Handle the loss of the connection.
 
-        Every exchange, and the iteration of `unsolicited`, ends with *error*.
+        All open exchanges, and the iteration over `unsolicited`, end with *error*.
         """
         if self._connection_error is not None:
             return
@@ -298,7 +298,7 @@ class Multiplexer:
         self._unsolicited.close(error)
 
     def fail_exchange(self, request_id: RequestId, error: ServerError) -> None:
-        """End one exchange with an error; the others continue."""
+        """End one exchange with an error; other exchanges continue."""
         exchange = self._pending.pop(request_id, None)
         if exchange is not None:
             exchange.fail(error)
@@ -324,7 +324,7 @@ class Multiplexer:
             self._handle_overflow(message)
 
     def _handle_unmatched(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Count a response to no known request, and report it if it shows a fault of the server."""
+        """Count a response that matches no pending request, and report it if it reveals a fault of the server."""
         self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
@@ -349,7 +349,7 @@ class Multiplexer:
         )
 
     def _has_exchange_key(self, line: bytes) -> bool:
-        """Return whether a notification may belong to a request; if not, it need not be decoded to be routed."""
+        """Return whether a notification may belong to a request, so that it must be decoded to find out which."""
         if b"progressToken" in line or _SUBSCRIPTION_ID in line or b"\\" in line:
             return True
         return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"
@@ -361,7 +361,7 @@ class Multiplexer:
             if message.method == "notifications/progress":
                 token = decode(message.params, _ProgressParams).progress_token
             elif message.method == "notifications/cancelled" and self._revision and self._revision.era == "stateless":
-                # Servers of this era send no requests, so it can only be the end of a subscription.
+                # From 2026-07-28 on, servers send no requests, so this can only be the end of a subscription.
                 token = decode(message.params, _CancelledParams).request_id
             elif _SUBSCRIPTION_ID in bytes(message.params):
                 token = decode(message.params, _SubscriptionParams).meta.subscription_id
@@ -427,7 +427,7 @@ class Multiplexer:
         self.connection_lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
     def _handle_batch(self, text: bytes) -> bool:
-        """Handle a JSON array (2025-03-26 only); return False if it is not one."""
+        """Handle a JSON array of messages (2025-03-26 only); return False if *text* is not an array."""
         revision = self._revision
         try:
             members = split_batch(text, sys.maxsize)
@@ -452,7 +452,7 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the request that a malformed response belongs to, before its deadline."""
+        """Fail the request to which a malformed response belongs, before its deadline; return whether one was found."""
         if b":" not in line:
             return False
         message_id: int | str | float | None

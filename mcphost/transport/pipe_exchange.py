@@ -1,4 +1,4 @@
-"""Request and response over a pipe, with a deadline."""
+"""Request and response over a pipe, with a deadline for the response."""
 
 import asyncio
 import math
@@ -20,39 +20,39 @@ MISMATCH_GRACE_SECONDS = 1.0
 
 
 class PipeChannel(Protocol):
-    """Interface of the pipe's channel as a PipeExchange uses it."""
+    """Interface of the Multiplexer that a PipeExchange uses."""
 
     name: str
     deadline_timer: "DeadlineTimer"
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop; available after the first request was written."""
+        """The running event loop."""
         ...
 
     async def open(self, request: JsonRpcRequest, exchange: "PipeExchange") -> None:
-        """Register an exchange and write its request."""
+        """Register an exchange, and write its request."""
         ...
 
     def abandon(self, request: JsonRpcRequest) -> None:
-        """Cancel a request."""
+        """Give up a request, and tell the server that it is cancelled."""
         ...
 
 
 class ExchangeTimeout(Exception):
-    """The deadline of an exchange passed."""
+    """An exchange was not finished by its deadline."""
 
 
 class DeadlineTimer:
-    """Timer for the deadlines of all exchanges of a pipe.
+    """Timer shared by all exchanges of a pipe, which expires each at its deadline.
 
-    A timer for each of them costs a sixth of a call.
+    A separate timer for each exchange would cost a sixth of the time of a request.
     """
 
     __slots__ = ("_next_deadline", "_pending", "_timer")
 
     def __init__(self, pending: Mapping[RequestId, "PipeExchange"]) -> None:
-        """Create the timer for *pending*, the unanswered exchanges, which the pipe adds and removes."""
+        """Create a timer. *pending* are the pipe's exchanges that wait for a response, keyed by request id."""
         self._pending = pending
         self._timer: asyncio.TimerHandle | None = None
         self._next_deadline = math.inf
@@ -60,7 +60,7 @@ class DeadlineTimer:
     def schedule(self, exchange: "PipeExchange") -> None:
         """Make sure that *exchange* expires at its deadline.
 
-        Call this again if the deadline was moved to an earlier time.
+        Call this again after moving the deadline to an earlier time.
         """
         if exchange.deadline < self._next_deadline:
             self._reschedule(exchange.deadline)
@@ -89,10 +89,10 @@ class DeadlineTimer:
 
 
 class PipeExchange(WakeupFuture):
-    """One request over a pipe; the context manager and iterator that `Channel.exchange` returns.
+    """One request over a pipe: the context manager and iterator that `Channel.exchange` returns.
 
-    Waiting beyond `deadline`, on the event loop's clock, raises ExchangeTimeout. The deadline is handled here because a
-    cancel scope around each call costs as much CPU time as the rest of the call.
+    Waiting beyond `deadline` raises ExchangeTimeout. The deadline is handled here because a cancel scope around each
+    request would double its CPU time.
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class PipeExchange(WakeupFuture):
     )
 
     def __init__(self, channel: PipeChannel, request: JsonRpcRequest) -> None:
-        self._waiter = None  # inlined from WakeupFuture: a call costs more
+        self._waiter = None  # inlined from WakeupFuture, because a function call costs more
         self._channel = channel
         self._request = request
         self._items: deque[JsonRpcMessage] | None = None  # messages before the response
@@ -120,11 +120,11 @@ class PipeExchange(WakeupFuture):
         self._deadline = math.inf
         self._failure_timer: asyncio.TimerHandle | None = None
         self.write_scope: anyio.CancelScope | None = None
-        """Set while the request waits for room to be written."""
+        """Set while the request waits for room in the pipe."""
 
     @property
     def deadline(self) -> float:
-        """Time of the event loop at which waiting ends; infinite by default."""
+        """Time of the event loop's clock at which to stop waiting; infinite by default."""
         return self._deadline
 
     @deadline.setter
@@ -182,7 +182,7 @@ class PipeExchange(WakeupFuture):
                 self._waiter = None
 
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
-        """Queue a message for the iterator; after one with *last*, the iteration ends."""
+        """Queue a message for the iterator, which ends after the message with *last*."""
         if last:
             self._done = True
             self._response = message
@@ -197,7 +197,7 @@ class PipeExchange(WakeupFuture):
         self._wake()
 
     def fail(self, error: ServerError) -> None:
-        """End the iteration with an error after the messages that are already queued."""
+        """End the iteration with *error*, after the messages that are already queued."""
         self._done = True
         self._error = error
         self._wake()
@@ -210,9 +210,9 @@ class PipeExchange(WakeupFuture):
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """End the exchange shortly, because its response was invalid and no other will follow.
+        """End the exchange after a short delay, unless a valid response arrives after the invalid one.
 
-        Without *error*, the response had the right id as the wrong JSON type.
+        *error* describes the invalid response; the default is that its id has the wrong JSON type.
         """
         if self._failure_timer is None and not self._done:
             error = error or mismatched_id_error(self._channel.name, self._request)

@@ -1,4 +1,4 @@
-"""Server process in a process group of its own, with an environment of permitted variables."""
+"""Server processes, each in its own process group, with an environment of permitted variables only."""
 
 import asyncio
 import fcntl
@@ -23,7 +23,7 @@ from mcphost.transport.line_reader import LineBacklog, LineSplitter
 
 INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-"""Network settings, read in upper and lower case."""
+"""Network settings, inherited in upper and lower case."""
 CERTIFICATE_FILE_VARIABLES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
     "PIP_CERT", "NPM_CONFIG_CAFILE", "npm_config_cafile", "DENO_CERT",
@@ -38,23 +38,23 @@ CERTIFICATE_FLAG_VARIABLES = (
 _INHERITED_NAMES = frozenset((*INHERITED_VARIABLES, *CERTIFICATE_FILE_VARIABLES, *CERTIFICATE_FLAG_VARIABLES))
 STOP_TIMEOUT = 2.0
 UNREAD_INPUT_TIMEOUT = 30.0
-"""Seconds after which a process that neither reads pending input nor prints anything is ended."""
+"""Seconds after which a process is killed if it neither reads its pending input nor prints anything."""
 MAX_STDERR_LINE = 8 * 1024
 _SHORT_LINE_ALLOWANCE = 10_000
 _BYTES_PER_LINE = 14
 _OUTPUT_GRACE_SECONDS = 0.3
 _PIPE_SIZE = 256 * 1024
 _SMALL_READ = 64 * 1024
-"""A buffer that the C library takes from its heap; a larger one costs three system calls and a page fault."""
+"""Read size whose buffer comes from the C library's heap; a larger one costs three system calls and a page fault."""
 # When a silent process is presumed to read its input, if the system cannot tell.
 PRESUMED_STARTUP_SECONDS = 1.0
 
 
 def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a server: a few harmless variables, network settings, and *extra*.
+    """Return the environment of a server process: a few harmless variables, network settings, and *extra*.
 
-    API keys are never included. Relative folders in PATH and relative paths of certificates are dropped: they would
-    mean another place in each working folder. A proxy's password is passed on, because nothing could be installed
+    API keys are never included. Relative folders in PATH and relative paths of certificates are dropped, because their
+    meaning would depend on the working folder. A proxy's password is passed on, because nothing could be installed
     behind the proxy otherwise; it is redacted in logs and output.
     """
     # Names first: reading a value decodes it, and most of them are not inherited.
@@ -74,7 +74,7 @@ def _is_inherited(name: str) -> bool:
 
 
 def _register_password(proxy: str) -> None:
-    """Register the password in a proxy's URL for redaction, as written and percent-decoded."""
+    """Register the password in a proxy's URL for redaction, both as written and percent-decoded."""
     userinfo, mark, _ = proxy.rpartition("@")
     password = userinfo.rpartition("/")[2].partition(":")[2]
     if mark and password:
@@ -83,9 +83,9 @@ def _register_password(proxy: str) -> None:
 
 
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
-    """Return the path of the executable. Raises StartupError with the name if there is none.
+    """Return the path of the executable for *command*. Raises StartupError if there is none.
 
-    Relative folders in PATH are resolved against *folder*, as they would be by the running server.
+    Relative folders in PATH are resolved against *folder*, the server's working folder.
     """
     if folder and not Path(folder).is_dir():
         raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
@@ -104,8 +104,8 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 class _StdoutProtocol(asyncio.Protocol):
     """Reader of a process's standard output that passes on bytes as soon as they are read.
 
-    asyncio's own protocol for the pipe passes each piece on in the next iteration of the event loop, which costs a
-    fifth of a call. It still receives the end of the pipe, because asyncio waits for that.
+    asyncio's own pipe protocol passes each piece on in the next iteration of the event loop, which costs a fifth of the
+    time of a request. That protocol is still told when the pipe ends, because asyncio waits for it.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
@@ -132,8 +132,8 @@ class _StdoutProtocol(asyncio.Protocol):
 class ServerProcess(asyncio.SubprocessProtocol):
     """A running server process. Its callbacks run on the event loop and must not block.
 
-    `on_end` is called once with a description, at most a second after the process exited or closed its output. It is
-    also called for a process that does not read its input; then `is_input_unread` is True.
+    `on_end` is called once, with a description of how the process ended, at most a second after it exited or closed its
+    output. It is also called if the process does not read its input; then `is_input_unread` is True.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     ) -> None:
         self._name = name
         self.on_output: Callable[[bytes], None] = lambda _data: None
-        """Receives the bytes of the output; set before the start."""
+        """Receives the bytes of standard output; set it before `start`."""
         self._on_stderr = on_stderr
         self._on_end = on_end
         self._stderr_splitter = LineSplitter(MAX_STDERR_LINE * 8)
@@ -170,7 +170,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     async def start(
         cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "ServerProcess"
     ) -> "ServerProcess":
-        """Start the command *argv*. Raises StartupError."""
+        """Start the command *argv* with *child* as its protocol, and return *child*. Raises StartupError."""
         program = find_command(argv[0], environment, folder)
         loop = asyncio.get_running_loop()
         install_pidfd_watcher()
@@ -206,7 +206,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._stdout = _StdoutProtocol(output, self.on_output)
 
     def _enlarge_stdout_pipe(self) -> None:
-        """Enlarge the buffer of the output pipe: 1 MB then causes four wakeups instead of sixteen."""
+        """Enlarge the buffer of the output pipe, so that 1 MB causes four wakeups instead of sixteen."""
         pipe = self._transport.get_pipe_transport(1)
         stream = None if pipe is None else pipe.get_extra_info("pipe")
         size = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
@@ -235,7 +235,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
     def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
-        """Drop lines of a chunk of error output beyond the limit: one for each 14 bytes, and 10,000 more."""
+        """Drop lines of a chunk of error output beyond the limit of one per 14 bytes, plus 10,000."""
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:
@@ -279,38 +279,39 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._writable = None
 
     def _wake_writers(self) -> None:
-        """Wake tasks that wait for room in the pipe."""
+        """Wake the tasks that wait for room in the input pipe."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
 
     # -- input and output
     @property
     def pid(self) -> int:
-        """Id of the process and of its group."""
+        """Id of the process and of its process group."""
         return self._pid
 
     def write(self, line: bytes) -> None:
-        """Queue a line; all lines of one iteration of the event loop are written together."""
+        """Queue a line; all lines queued in one iteration of the event loop are written together."""
         if not self._unsent_lines:
             self._loop.call_soon(self._flush)
         self._unsent_lines.append(line)
 
     def write_now(self, line: bytes) -> None:
-        """Write a line, and the queued ones before it, without waiting for the next iteration.
+        """Write a line, and those queued before it, without waiting for the next iteration of the event loop.
 
-        Waiting costs a fifth of a call.
+        Waiting would cost a fifth of the time of a request.
         """
         self._unsent_lines.append(line)
         self._flush()
 
     def wait_writable(self) -> Awaitable[None] | None:
-        """Return an awaitable that ends when the input pipe has room, or None if it has room now."""
+        """Return an awaitable that completes when the input pipe has room, or None if it has room now."""
         return None if self._writable is None else asyncio.shield(self._writable)
 
     def is_drained(self) -> bool:
         """Return whether the process has read everything that was written to it.
 
-        If the system cannot tell, return whether it has printed anything or has run for PRESUMED_STARTUP_SECONDS.
+        If the operating system cannot tell, return whether the process has printed anything or has run for
+        PRESUMED_STARTUP_SECONDS.
         """
         pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
         if pipe is None or pipe.is_closing():
@@ -323,11 +324,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return unread == 0
 
     def pause_output(self) -> None:
-        """Stop reading the output; the process blocks when the pipe is full."""
+        """Stop reading the process's output; the process blocks when the pipe is full."""
         self._set_reading(1, False)
 
     def resume_output(self) -> None:
-        """Read the output again."""
+        """Resume reading the process's output."""
         self._set_reading(1, True)
 
     def _set_reading(self, fd: int, on: bool) -> None:
@@ -343,7 +344,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             pipe.pause_reading()
 
     async def stop(self) -> None:
-        """Close the input, then send SIGTERM and SIGKILL to the whole group, with a wait after each.
+        """Close the process's input, then send SIGTERM and SIGKILL to its group if it does not exit.
 
         Takes about 4 s at most.
         """
@@ -368,11 +369,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
             await anyio.lowlevel.checkpoint()
 
     def kill(self) -> None:
-        """Send SIGKILL to the whole group."""
+        """Send SIGKILL to the process group."""
         self._signal_group(signal.SIGKILL)
 
     def describe_end(self) -> str:
-        """Return the exit status or signal, and the last lines of error output."""
+        """Return how the process ended, such as "exited with status 1", and the last lines of its error output."""
         code = self._transport.get_returncode()
         if self.is_input_unread:
             how = f"does not read its input (nothing for {UNREAD_INPUT_TIMEOUT:g} s, while requests wait)"
@@ -403,7 +404,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """After UNREAD_INPUT_TIMEOUT seconds, check whether the process has read any input or printed anything."""
+        """Start a timer that checks whether the process has read any input or printed anything meanwhile."""
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)
@@ -448,7 +449,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
 
 def _unread_bytes(pipe: Any) -> int | None:
-    """Return the number of unread bytes in a pipe or socket pair, or None if the system cannot tell."""
+    """Return how many bytes the reader of a pipe or socket pair has not read yet, or None if that is unknown."""
     if sys.platform != "linux":
         return None  # elsewhere the writing end reports its own, empty buffer
     try:

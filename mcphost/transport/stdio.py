@@ -1,4 +1,4 @@
-"""The stdio transport: newline-delimited JSON on the standard streams of a process."""
+"""The stdio transport: newline-delimited JSON on the standard input and output of a server process."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,9 +13,9 @@ from mcphost.transport.watchdog import Watchdog
 
 
 class StdioConnector:
-    """Connector that starts the command *argv*.
+    """Connector that starts the command *argv* and communicates over its standard streams.
 
-    *environment* is added to the permitted inherited variables.
+    The process gets *environment* in addition to the variables that may be inherited.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class StdioConnector:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Start the process; leaving the block stops its whole process group. Raises StartupError."""
+        """Start the process; leaving the block stops its process group. Raises StartupError."""
         child: ServerProcess
 
         def stop_at(error: MalformedMessage) -> None:

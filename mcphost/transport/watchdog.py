@@ -1,8 +1,8 @@
-"""Watchdog: a small process that ends the process groups of servers if mcphost is killed.
+"""Watchdog: a small process that ends the servers' process groups if mcphost is killed.
 
 It reads the groups from a pipe that only mcphost keeps open; when the pipe closes, it ends the remaining groups, with
-SIGTERM first and SIGKILL two seconds later. A parent-death signal would miss processes started by servers (as npx does)
-and fires when a thread ends. Most servers exit at the end of their input; this is for the others.
+SIGTERM first and SIGKILL two seconds later. A parent-death signal would miss processes that servers start (as npx
+does), and fires when a thread ends. Most servers exit at the end of their input; the watchdog ends the others.
 """
 
 import contextlib
@@ -29,9 +29,9 @@ _PROC = Path("/proc")
 
 
 class ProcessGroupFile:
-    """File with the process groups that this process started.
+    """File that lists the process groups started by this mcphost process, for `stop_stale_groups` of a later one.
 
-    Methods may block for some milliseconds and raise OSError.
+    Methods may block for a few milliseconds and raise OSError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +40,7 @@ class ProcessGroupFile:
         self._fd = -1
 
     def add(self, group: int) -> None:
-        """Add a group to the file, which is created with the first one."""
+        """Add a group to the file, creating the file for the first group."""
         started = process_start_time(group)
         if not started:
             return
@@ -49,12 +49,12 @@ class ProcessGroupFile:
         os.write(self._fd, f"+ {group} {started}\n".encode())
 
     def remove(self, group: int) -> None:
-        """Remove a group whose processes have ended."""
+        """Record that the processes of a group have ended."""
         if self._path is not None:
             os.write(self._fd, f"- {group}\n".encode())
 
     def close(self) -> None:
-        """Remove the file. Idempotent."""
+        """Delete the file. Idempotent."""
         if self._path is not None:
             path, self._path = self._path, None
             path.unlink(missing_ok=True)
@@ -72,9 +72,9 @@ class ProcessGroupFile:
 
 
 def stop_stale_groups(folder: Path) -> int:
-    """End the process groups that killed instances left behind; return how many.
+    """End the process groups that killed mcphost processes left behind, and return their number.
 
-    Never raises; takes about 2 s at most.
+    Never raises; blocks for about 2 s at most.
     """
     stale: dict[int, str] = {}
     try:
@@ -96,9 +96,9 @@ def stop_stale_groups(folder: Path) -> int:
 
 
 def _take_stale_groups(path: Path) -> dict[int, str]:
-    """Return the groups in a file, with the start time of each, and delete the file.
+    """Delete a group file, and return its groups as a dict from group id to start time.
 
-    {} if its mcphost is still running.
+    Returns {} or raises OSError, and keeps the file, if it is not ours or its mcphost process is still running.
     """
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -130,7 +130,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether the process *group* is the recorded one, and no later one with the same id."""
+    """Return whether process *group* is the one that started at *started*, not a later one with the same id."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
@@ -138,7 +138,7 @@ def _is_same_process(group: int, started: str) -> bool:
 
 
 def process_start_time(pid: int) -> str:
-    """Return a text that identifies when a process started, or "" if it has ended."""
+    """Return text that identifies when a process started, or "" if the process has ended."""
     if _PROC.joinpath("self/stat").exists():
         try:
             boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()
@@ -199,9 +199,9 @@ _GROUP_LIMIT = 2**31
 
 
 class Watchdog:
-    """Watchdog process, started with the first group; it exits when it is closed or mcphost ends.
+    """Handle of the watchdog process, which starts with the first group and exits when mcphost ends.
 
-    With *folder*, groups are also recorded in a file there, and those left by a killed mcphost are ended first.
+    If *folder* is given, groups are also recorded in a file there, and groups left by a killed mcphost are ended.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -240,7 +240,7 @@ class Watchdog:
                 _log.warning("the group %d cannot be written down", group, exc_info=True)
 
     def unwatch(self, group: int) -> None:
-        """Stop watching a group whose processes have ended; its id may soon be reused."""
+        """Stop watching a group whose processes have ended, because its id may soon be reused."""
         self._send_command(b"-", group)
         if group in self._unrecorded_groups:
             self._unrecorded_groups.remove(group)
@@ -249,7 +249,7 @@ class Watchdog:
                 self._group_file.remove(group)
 
     async def close(self) -> None:
-        """End the watchdog, and the groups that are still watched. Idempotent."""
+        """End the watchdog and any groups that it still watches. Idempotent."""
         if self._group_file is not None:
             with contextlib.suppress(OSError):
                 self._group_file.close()
@@ -261,7 +261,7 @@ class Watchdog:
 
     @property
     def pid(self) -> int | None:
-        """Id of the watchdog process, or None if it does not run."""
+        """Id of the watchdog process, or None if it is not running."""
         return None if self._process is None else self._process.pid
 
     def _send_command(self, sign: bytes, group: int) -> None:
