@@ -1,4 +1,4 @@
-"""The Textual application: the chat, the theme, dispatch of host events, and global actions."""
+"""The Textual application: owns the chat screen and the theme, dispatches host events and runs global actions."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ServerObserver(Protocol):
-    """Page that is notified when servers or subscribed resources change."""
+    """Screen that must be refreshed when a server or a subscribed resource changes."""
 
     def handle_server_change(self) -> None:
-        """Refresh the page after a change of a server's state, catalog, folders or sign-in."""
+        """Refresh the screen after a server's state, sign-in, shared folders, tools, prompts or resources changed."""
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Refresh the page after the server reported that a subscribed resource has changed."""
+        """Refresh the screen after *server* reported that the subscribed resource at *uri* changed."""
 
 
 @runtime_checkable
@@ -56,7 +56,7 @@ class SignInProgressDisplay(Protocol):
     """Dialog that can show the progress of a sign-in."""
 
     def show_sign_in_progress(self, event: "SignInProgress") -> None:
-        """Show the step of the sign-in that the event reports."""
+        """Display the sign-in step that the event reports."""
 
 
 DOUBLE_PRESS_SECONDS = 2.0
@@ -71,7 +71,7 @@ def _load_palette_provider() -> "type[Provider]":
 
 
 class McpHostApp(QuestionApp):
-    """The terminal UI of one Host, which may be attached after the first frame.
+    """The Textual app that displays one Host; the host may be attached after the first frame has been drawn.
 
     Until a host is attached, the user can already type a message; actions that need the host run once it has started.
     """
@@ -122,19 +122,19 @@ class McpHostApp(QuestionApp):
         self._shown_notices: dict[tuple[str, str, str], float] = {}
         self._interrupted_at = 0.0
         self.is_suspended = False
-        """Whether the user's editor owns the terminal, so that it receives Ctrl+C."""
+        """Whether the user's editor is using the terminal; Ctrl+C then goes to the editor."""
 
     def get_driver_class(self) -> type[Driver]:
-        """Return Textual's driver class; on Linux, ResilientDriver, which survives the loss of the terminal."""
+        """Return Textual's driver class; on Linux, ResilientDriver, which copes with a lost terminal."""
         chosen = super().get_driver_class()
         return ResilientDriver if chosen is LinuxDriver else chosen
 
     def get_default_screen(self) -> Screen[Any]:
-        """Return the chat screen."""
+        """Return the chat screen, which is at the bottom of the screen stack."""
         return self.chat
 
     def use_theme(self, name: str) -> None:
-        """Use a theme by name; an unknown name means the default."""
+        """Switch to the theme called *name*, or to the default theme if there is none with that name."""
         if name not in self.available_themes:
             self.register_theme(themes.load(name if name in themes.names() else themes.DEFAULT))
         self.theme = name if name in self.available_themes else themes.DEFAULT
@@ -142,7 +142,7 @@ class McpHostApp(QuestionApp):
     # -- life
 
     def on_mount(self) -> None:
-        """Schedule the start of the host, with its servers and model, for after the first frame."""
+        """Arrange for the host, if one is already attached, to start after the first frame has been drawn."""
         cast("Any", self).screen_change_signal.subscribe(self, self._handle_screen_change)
         self.call_after_refresh(self._handle_first_frame)
 
@@ -159,7 +159,7 @@ class McpHostApp(QuestionApp):
         return self._host is not None
 
     def attach(self, host: "Host", frontend: "TuiFrontend") -> None:
-        """Attach the host and its frontend, and start the host. Call it once, after the first frame."""
+        """Attach the host and its frontend, and start the host. Call this once, after the first frame."""
         self._host, self._frontend = host, frontend
         if host.config.theme:
             self.use_theme(host.config.theme)
@@ -187,7 +187,7 @@ class McpHostApp(QuestionApp):
         self.run_worker(self.config_follower.watch, name="configuration files", group="events")
 
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
-        """Register the handlers of events that concern open dialogs and pages other than the chat."""
+        """Register handlers for events that concern dialogs and screens other than the chat."""
         from mcphost.host import events
         from mcphost.sign_in import SignInProgress
 
@@ -217,9 +217,9 @@ class McpHostApp(QuestionApp):
 
     @property
     def _server_observer(self) -> ServerObserver | None:
-        """The top page if it observes servers and is fully mounted, or None.
+        """The top screen if it is a ServerObserver and fully mounted; otherwise None.
 
-        A page that is still being mounted reads the current state itself.
+        A screen that is still being mounted needs no notification, because it reads the current state when it loads.
         """
         page = self.screen
         is_whole = page.is_mounted and page.display  # not displayed while it is being removed
@@ -227,7 +227,7 @@ class McpHostApp(QuestionApp):
 
     @property
     def crash_error(self) -> Exception | None:
-        """The unexpected exception that ended the app; None if there was none."""
+        """The unexpected exception that ended the app, or None if there was none."""
         return self._exception
 
     def _fatal_error(self) -> None:
@@ -241,9 +241,9 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Quit the app and refuse all open questions; before the first frame, wait for it. Idempotent.
+        """Refuse all open questions and quit the app, or, before the first frame, as soon as it is drawn. Idempotent.
 
-        Call it in the event loop's thread; a signal handler of the loop may call it.
+        Call this in the event loop's thread; a signal handler registered with the event loop may call it.
         """
         self._is_quitting = True
         self._close_frontend()
@@ -251,11 +251,11 @@ class McpHostApp(QuestionApp):
             self.exit()
 
     async def action_quit(self) -> None:
-        """Quit the app and refuse all open questions."""
+        """Refuse all open questions and quit the app."""
         self.request_quit()
 
     def action_interrupt(self) -> None:
-        """Copy the selected text; if nothing is selected, quit on the second press within 2 seconds."""
+        """Copy the selected text; if nothing is selected, quit when pressed twice within 2 seconds."""
         text = getattr(self.focused, "selected_text", "") or self.screen.get_selected_text()
         if text:
             self.copy_to_clipboard(text)
@@ -275,16 +275,16 @@ class McpHostApp(QuestionApp):
             self._deferred_calls.append(call)
 
     def _run_unless_exiting(self, call: Callable[[], None]) -> None:
-        """Run the call unless the app is exiting, when mounting a widget would raise MountError."""
+        """Invoke *call* unless the app is exiting, because mounting a widget would then raise MountError."""
         if not self._exit:
             call()
 
     # -- actions of the keymap
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keymap's actions while a dialog is open, except quit, stop and answer.
+        """Disable the keymap's actions while a modal screen is open, except "quit", "stop" and "answer".
 
-        While auto-approve is on, the key that turns it off always works.
+        While auto-approve is on, the key that turns it off also works over a modal screen.
         """
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
@@ -300,7 +300,7 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run the action. If it needs the host and that has not started, run it later and return True."""
+        """Run the action; if it needs the host before that has started, defer it until then and return True."""
         if not self._is_started:
             namespace, name, _ = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))
@@ -310,7 +310,7 @@ class McpHostApp(QuestionApp):
         return await super().run_action(action, default_namespace, namespaces)
 
     def on_action_requested(self, message: ActionRequested) -> None:
-        """Run the action that the user clicked or entered as a slash command."""
+        """Run the action that the user clicked, or entered as a slash command."""
         message.stop()
         if message.action:
             self._schedule_action(message.action)
@@ -332,7 +332,7 @@ class McpHostApp(QuestionApp):
     ) -> None:
         """Show a notification unless an identical one is still visible.
 
-        A key that is held down would otherwise stack up hundreds.
+        Without this check, holding down a key could stack up hundreds of them.
         """
         now, wanted = monotonic(), (message, title, severity)
         self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
@@ -358,7 +358,7 @@ class McpHostApp(QuestionApp):
         self.notify("Copied.", markup=False, timeout=2)
 
     def on_argument_check_requested(self, message: ArgumentCheckRequested) -> None:
-        """Validate the edited arguments against the tool's schema in a worker."""
+        """Start a worker that validates the edited arguments against the tool's input schema."""
         message.stop()
         from mcphost.tui.commands import check_arguments
 
@@ -368,7 +368,7 @@ class McpHostApp(QuestionApp):
     def editor_name(self) -> str:
         """The program name of the user's editor, such as "vim".
 
-        Empty if $VISUAL and $EDITOR are unset or the terminal cannot be suspended.
+        It is "" if neither $VISUAL nor $EDITOR is set, or if the app cannot hand over the terminal to another program.
         """
         from mcphost.tui import editor
 
@@ -377,7 +377,7 @@ class McpHostApp(QuestionApp):
         return clean_line(editor.editor_command()[0].rpartition("/")[2], 20)
 
     def on_editor_requested(self, message: EditorRequested) -> None:
-        """Open the text in the user's editor; ignore the request while another text is being edited."""
+        """Open the text in the user's editor; ignore the request if the editor is already open."""
         message.stop()
         if not self.is_suspended:
             self.is_suspended = True
@@ -396,19 +396,19 @@ class McpHostApp(QuestionApp):
             self.is_suspended = False
 
     def on_file_diff_requested(self, message: "FileDiffRequested") -> None:
-        """Compare the current content of a file with the text that a tool call would write, in a worker."""
+        """Start a worker that compares the current content of a file with the text that a tool call would write."""
         from mcphost.tui.file_diff import answer_file_diff
 
         self.run_worker(partial(answer_file_diff, message), group="file")
 
     def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
-        """Find the calls that an edited rule matches, in a worker; a new request cancels the previous one."""
+        """Start a worker that finds the tool calls an edited rule matches; a new request cancels the previous one."""
         from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
         self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
-        """Start a new conversation; show a warning if the host refuses, for example during a turn."""
+        """Start a new conversation; show a warning if the host refuses, for example while the model is answering."""
         from mcphost.errors import McpHostError
 
         try:
@@ -420,7 +420,7 @@ class McpHostApp(QuestionApp):
         self.chat.refresh_status()
 
     def action_auto_approval(self) -> None:
-        """Open the auto-approve form; if auto-approve is on, turn it off and stop all running tools."""
+        """Open the form that starts auto-approve; if auto-approve is on, turn it off and stop all running tools."""
         if self.host.auto_approval_status is not None:
             self.host.halt()
             self.notify("Auto-approve is off; running tools were stopped.", markup=False)
@@ -430,19 +430,19 @@ class McpHostApp(QuestionApp):
         self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _: self.chat.refresh_status())
 
     def action_stop(self) -> None:
-        """Stop the running turn or the manual tool calls; if nothing runs, focus the composer."""
+        """Stop the model's answer, or else the user's manual tool calls; if nothing is running, focus the composer."""
         if self.host.conversation.stop() or self.chat.stop_manual_calls():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
 
     def action_continue_turn(self) -> None:
-        """Continue a truncated answer, or send the last request to the model again."""
+        """Ask the model to continue a truncated answer, or to answer the last message if it has not."""
         if self.screen is self.chat:
             self.chat.continue_turn()
 
     def action_focus_transcript(self) -> None:
-        """Focus the transcript, so that its keys work."""
+        """Focus the transcript, so that its key bindings work."""
         self.chat.query_one("#transcript").focus()
 
     def action_copy_last(self) -> None:
@@ -453,7 +453,7 @@ class McpHostApp(QuestionApp):
         self.notify("Copied." if text else "There is no answer yet.", markup=False, timeout=2)
 
     def action_attach_result(self) -> None:
-        """Attach the result of the latest manual call to the message."""
+        """Attach the result of the user's latest manual tool call to the next message."""
         self.chat.attach_result()
 
     def action_theme(self) -> None:

@@ -1,7 +1,7 @@
-"""Truncation of long runs of combining marks, and removal of characters of ambiguous width.
+"""Truncation of long runs of combining marks, and removal of characters that make the text's width ambiguous.
 
-Separate from `screen_text` because compiling these patterns takes 5% of the time until the first frame, which does not
-need them.
+Kept apart from `screen_text`: the first frame does not need these patterns, and compiling them takes 5% of the time
+until that frame.
 """
 
 import re
@@ -14,15 +14,15 @@ _MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe2
 _MAX_MARKS = 4
 _EXCESS_MARKS = re.compile(f"[{_MARKS}][{_MARKS}]{{{_MAX_MARKS},}}")
 _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
-# Terminals draw joined emoji and presentation selectors one, two or six cells wide; drawn separately, emoji do not
-# break a border. Joiners between letters stay because they are part of the spelling.
+# Terminals draw joined emoji, and emoji with presentation selectors, one, two or six cells wide. Without joiners the
+# emoji are drawn separately and do not break a border. Joiners between letters stay: they are part of the spelling.
 _AMBIGUOUS_WIDTH = re.compile("(?<=[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f])\u200d|[\ufe0e\ufe0f]")
 
 
 def _zero_width_ranges(last_of_all: int) -> str:
-    """Return the zero-width characters up to the code point *last_of_all*, as ranges for a regex class.
+    """Return the ranges of zero-width characters up to code point *last_of_all*, for a regex character class.
 
-    Textual's own table of cell widths decides which characters these are.
+    The ranges come from the table of cell widths that Textual uses.
     """
     table = load_cell_table("auto").widths
     none = [(first, min(last, last_of_all)) for first, last, cells in table if not cells and first >= _FIRST_MARK]
@@ -30,19 +30,20 @@ def _zero_width_ranges(last_of_all: int) -> str:
 
 
 ZERO_WIDTH = f"[{_zero_width_ranges(0x10FFFF)}]"
-"""Characters drawn on the previous one: combining marks, Hangul vowels and finals, joiners, skin tones."""
+"""Characters drawn over the previous one: combining marks, Hangul vowels and finals, joiners, skin tones."""
 ZERO_WIDTH_BMP = f"[{_zero_width_ranges(0xFFFF)}]"
-"""The same within the Basic Multilingual Plane, which a regular expression searches ten times faster."""
-# Burmese, Tibetan, and pointed Hebrew with accents have up to five on a letter.
+"""ZERO_WIDTH limited to the Basic Multilingual Plane, which makes a regular expression ten times faster."""
+# Burmese, Tibetan, and pointed Hebrew with accents have up to five zero-width characters on a letter.
 _MAX_ZERO_WIDTH = 6
 _EXCESS_ZERO_WIDTH = re.compile(f"{ZERO_WIDTH}{ZERO_WIDTH}{{{_MAX_ZERO_WIDTH},}}")
 _EXCESS_ZERO_WIDTH_BMP = re.compile(f"{ZERO_WIDTH_BMP}{ZERO_WIDTH_BMP}{{{_MAX_ZERO_WIDTH},}}")
 
 
 def limit_combining_marks(text: str) -> str:
-    """Truncate long runs of combining marks, and remove characters of ambiguous width.
+    """Truncate long runs of combining marks, and remove characters that make the text's width ambiguous.
 
-    A run is cut after 4 combining marks, or 6 zero-width characters of any kind, and ends with `‹+N marks›`.
+    A run is cut after 4 combining marks, or after 6 zero-width characters of any kind. The marker `‹+N marks›` replaces
+    the N characters that were cut.
     """
     text = _EXCESS_MARKS.sub(_create_marker(_MAX_MARKS), _AMBIGUOUS_WIDTH.sub("", text))
     return _select_zero_width_pattern(text).sub(_create_marker(_MAX_ZERO_WIDTH), text)

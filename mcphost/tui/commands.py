@@ -1,4 +1,4 @@
-"""Slash commands, manual calls (`!server/tool`), completions for the composer, and the command palette."""
+"""Slash commands, manual tool calls (`!server/tool`), completions for the composer, and the command palette."""
 
 import difflib
 import re
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _COMMAND_PATTERN = re.compile(r"/([^\W\d_][\w:-]{0,60})(?!\S)")
-# Root folders of Linux and macOS: a text that begins with one is a message about a path.
+# Root folders of Linux and macOS: text that begins with one is a message about a path.
 _ROOT_FOLDERS = frozenset({
     "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "sbin", "srv", "sys",
     "tmp", "usr", "var", "Applications", "Library", "System", "Users", "Volumes", "private",
@@ -32,10 +32,10 @@ _MAX_COMPARED_NAMES = 500
 
 
 def explain_unknown_command(text: str, names: Iterable[str]) -> str:
-    """Return the error for an unknown slash command, or "" if the text is an ordinary message.
+    """Return an error message if *text* is an unknown slash command, or "" if it is an ordinary message.
 
     *names* are the known commands, each with its slash; the error suggests the closest one. A known command with
-    arguments is an error, too. A text that begins with a space or with a path such as `/etc/hosts` is an ordinary
+    arguments is also an error. Text that begins with a space or with a path such as `/etc/hosts` is an ordinary
     message.
     """
     match = _COMMAND_PATTERN.match(text)
@@ -52,9 +52,9 @@ def explain_unknown_command(text: str, names: Iterable[str]) -> str:
 
 
 def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
-    """Return the completions for the character that the user typed.
+    """Return the completions for *kind*, the character that the user typed.
 
-    "/" completes commands and the servers' prompts, "@" resources, "!" tools for manual calls.
+    "/" completes commands and the servers' prompts, "@" completes resources, and "!" completes tools to call.
     """
     match kind:
         case "/":
@@ -92,7 +92,7 @@ class CommandPaletteProvider(Provider):
     """Source of the command palette's entries: every action of the keymap except the palette itself."""
 
     async def discover(self) -> Hits:
-        """Yield every action, for the palette before anything is typed."""
+        """Yield every action: the list that the palette shows before the user types."""
         for action in ACTIONS:
             if action.name != "palette":
                 yield DiscoveryHit(
@@ -115,7 +115,7 @@ class CommandPaletteProvider(Provider):
 
 
 class ManualCall(NamedTuple):
-    """A tool call that the user typed as `!server/tool …`, parsed."""
+    """A tool call that the user typed as `!server/tool …`, parsed into its fields."""
 
     server: str
     tool: str
@@ -123,7 +123,7 @@ class ManualCall(NamedTuple):
 
 
 def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
-    """Return the result of a manual call as an attachment of a message, with what was called."""
+    """Return an attachment with the result *text* of a manual tool call, preceded by a description of the call."""
     from mcphost.llm.messages import ResourcePart
     from mcphost.serialization import dumps
 
@@ -142,10 +142,11 @@ def parse_value(text: str) -> Any:
 
 
 def parse_manual_call(line: str) -> ManualCall:
-    """Parse `!server/tool key=value key="two words" key={"json": 1}`, or one JSON object after the tool.
+    """Parse a line such as `!server/tool key=value key="two words" key={"json": 1}`.
 
-    Raises UsageError if the syntax is wrong or the text has several lines: the composer shows only ten rows, and the
-    user must see the whole call that runs.
+    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong
+    or the text has more than one line: the composer shows only ten rows, and the user must see all of the call that
+    runs.
     """
     if len(line.splitlines()) > 1:
         said = "Write a line break as \\n in JSON, or put a space before the text to send it as a message."
@@ -175,9 +176,9 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:
-    """Validate the edited arguments against the tool's schema; pass the errors to `message.on_checked`.
+    """Validate the edited arguments against the tool's input schema; pass the errors to `message.on_checked`.
 
-    If validation itself fails, for example because the server is not connected, that error is passed instead.
+    If validation itself fails, for example because the server is not connected, the reason is passed as the error.
     """
     try:
         fault = await host.tools.validate(message.server, message.tool, message.arguments)

@@ -1,4 +1,4 @@
-"""Reaction to changed configuration files: a notice, and on request a page on which they are applied."""
+"""Reaction to changed configuration files: a notice in the chat and, on request, a screen to review and apply them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,15 +16,15 @@ _NOT_IN_DEMO = "The demo has no configuration files."
 
 
 class OpenPageFn(Protocol):
-    """Opens a page over the chat."""
+    """Function that opens a screen over the chat."""
 
     def __call__(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        """Open the page; *on_result* receives its result."""
+        """Open the screen, and pass its result to *on_result* when it is closed."""
         ...
 
 
 class ConfigFollower:
-    """Tells the user about changed configuration files, and applies them or another profile."""
+    """Reports changes in the configuration files to the user, and applies them or switches to another profile."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ConfigFollower:
         self._use_theme = use_theme
 
     async def watch(self) -> None:
-        """Watch the files until cancelled; return at once in the demo, which has none."""
+        """Watch the configuration files until cancelled. In the demo, which has none, return immediately."""
         if self._live_config is not None:
             await self._live_config.watch(self._handle_change)
 
@@ -56,7 +56,7 @@ class ConfigFollower:
             self._apply(change)
 
     async def review(self) -> None:
-        """Compare the files with what is in use, and open the page on which the changes are applied."""
+        """Compare the files with the configuration in use, and open the screen on which the changes can be applied."""
         from mcphost.tui.screens.config_changes import ConfigChangesScreen
 
         if self._live_config is None:
@@ -73,7 +73,7 @@ class ConfigFollower:
         self._open_page(ConfigChangesScreen(changes), self._apply_if_confirmed)
 
     def open_profiles(self) -> None:
-        """Open the list of profiles."""
+        """Open the screen on which the user can choose a profile."""
         from mcphost.tui.screens.profiles import ProfilesScreen
 
         if self._live_config is None:

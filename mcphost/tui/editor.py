@@ -1,4 +1,4 @@
-"""Editing of a text in the user's own editor, which runs without a shell while the TUI is suspended."""
+"""Editing of text in the user's own editor, which runs without a shell while the TUI is suspended."""
 
 import os
 import shlex
@@ -28,7 +28,7 @@ TerminalSuspender = Callable[[], AbstractContextManager[None]]
 
 
 def editor_command() -> tuple[str, ...]:
-    """Return $VISUAL, or else $EDITOR, split into a command and its arguments; empty if neither is set."""
+    """Return $VISUAL, or $EDITOR if that is unset, split into a command and its arguments; () if both are unset."""
     text = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
     try:
         return tuple(shlex.split(text))
@@ -38,14 +38,14 @@ def editor_command() -> tuple[str, ...]:
 
 @contextmanager
 def suspend_terminal(app: "App[None]") -> Generator[None]:
-    """Suspend the app and give the terminal to another program while the context lasts.
+    """Suspend the app, so that another program can use the terminal inside the `with` block.
 
-    An exception raised in the context is raised again after the screen is restored. Raises UsageError if the app quits
-    meanwhile. SIGQUIT is ignored.
+    An exception raised in the block propagates once the screen has been restored. SIGQUIT is ignored meanwhile. Raises
+    UsageError if the app quits in the block.
     """
 
     def ignored(*_: object) -> None:
-        """Ignore the signal. A handler is used because a child process would inherit SIG_IGN."""
+        """Do nothing. A handler is used instead of SIG_IGN, because child processes inherit SIG_IGN."""
 
     failure: BaseException | None = None
     before = signal.signal(signal.SIGQUIT, ignored)
@@ -67,9 +67,9 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
 async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspender) -> str:
     """Open *text* in the editor *command*, wait until the editor exits, and return the saved text.
 
-    Raises UsageError if the editor is missing, fails, returns immediately without a change, or leaves a file that
-    cannot be read. The file is in a directory with mode 0700, which is deleted afterwards. Cancellation ends the
-    editor.
+    *suspend* hands over the terminal to the editor. The file is in a directory with mode 0700 that is deleted
+    afterwards. Cancellation terminates the editor. Raises UsageError if the editor is missing, fails, exits immediately
+    without a change, or leaves a file that cannot be read.
     """
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
@@ -103,7 +103,7 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
 
 
 def _temporary_directory() -> str | None:
-    """Return $XDG_RUNTIME_DIR, which is usually in memory; None if it is not set or not writable."""
+    """Return $XDG_RUNTIME_DIR, which is usually kept in memory, or None if it is unset or not writable."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     return folder if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) else None
 

@@ -1,4 +1,4 @@
-"""Diffs of what a tool call would change, and rendering of texts with visible whitespace."""
+"""Diffs that show what a tool call would change, and rendering of text with visible whitespace."""
 
 import os
 import re
@@ -27,32 +27,33 @@ _LANGUAGES_BY_SUFFIX = {
 }  # fmt: skip
 _LANGUAGES_BY_NAME = {"dockerfile": "docker", "makefile": "make"}
 TAB_SIGN, TRAILING_SPACE_SIGN, FINAL_NEWLINE_SIGN, CARRIAGE_RETURN_SIGN = "→   ", "·", "⏎", "␍"
-# Each run is matched from its first character only; otherwise the time is quadratic in its length.
+# Each run is matched only from its first character; otherwise the time would be quadratic in the run's length.
 _SIGNS = re.compile(
     f"{TAB_SIGN}|(?<!{TRAILING_SPACE_SIGN}){TRAILING_SPACE_SIGN}++(?=\\n|$)|{FINAL_NEWLINE_SIGN}$|{CARRIAGE_RETURN_SIGN}(?=\\n|$)"
 )
 _TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
-"""Characters. Longer lines are hardly source code, and highlighting them may be slow."""
+"""Maximum length in characters of a line to highlight. Longer lines are rarely source code and may be slow."""
 
 
 def looks_like_path(name: str, value: str) -> bool:
-    """Return whether an argument is a file path.
+    """Return whether a tool argument looks like a file path.
 
-    It is one if *value* begins with `/`, `./`, `../` or `~/`, or if *name* contains a word such as "path" or "file".
+    It does if *value* begins with `/`, `./`, `../` or `~/`, or if *value* is not empty and *name* contains a word such
+    as "path" or "file".
     """
     return value.startswith(("/", "./", "../", "~/")) or bool(value and _PATH_WORDS.search(name))
 
 
 def detect_language(path: str) -> str:
-    """Return the programming language of a file by its name, or "" if it has no syntax highlighting."""
+    """Return the programming language that a file's name suggests, or "" if no highlighting is known for it."""
     name = PurePath(path[-300:]).name.casefold()
     return _LANGUAGES_BY_NAME.get(name) or _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix, "")
 
 
 def show_whitespace(text: str) -> str:
-    """Replace tabs, trailing spaces, CR before LF and the final LF by visible symbols."""
+    """Replace tabs, trailing spaces, the CR in CRLF and the final LF with visible symbols."""
     ended = text.endswith("\n")
     text = _TRAILING_BLANKS.sub(lambda match: match[0].replace(" ", TRAILING_SPACE_SIGN), text[:-1] if ended else text)
     return text.replace("\t", TAB_SIGN).replace("\r\n", f"{CARRIAGE_RETURN_SIGN}\n") + (
@@ -61,10 +62,10 @@ def show_whitespace(text: str) -> str:
 
 
 def render_code(text: str, language: str) -> Content:
-    """Highlight a text that `show_whitespace` returned, and mute its whitespace symbols.
+    """Highlight *text*, the result of `show_whitespace`, and draw its whitespace symbols in a faint color.
 
-    The text itself is not changed. It is not highlighted if *language* is "" or unknown, or a line is longer than 2,000
-    characters.
+    The characters are not changed. There is no syntax highlighting if *language* is "" or unknown, or if a line is
+    longer than 2,000 characters.
     """
     from mcphost.tui.transcript.markdown import highlight_code
 
@@ -98,7 +99,7 @@ _PSEUDO_FILE_SYSTEMS = ("/proc/", "/sys/", "/dev/")
 
 
 class TextDiff(NamedTuple):
-    """A diff for display: a title, and sanitized rows.
+    """A diff for display, with a title and sanitized rows.
 
     Each row begins with "+ " (added), "- " (removed), two spaces (unchanged) or "@ " (a line number or a note).
     """
@@ -108,7 +109,7 @@ class TextDiff(NamedTuple):
 
 
 class FileWrite(NamedTuple):
-    """A file that a tool call would write: its full path, its path as given in the call, and the new text."""
+    """A file that a tool call would write: its full path, the path as given in the call, and the new content."""
 
     path: str
     display_path: str
@@ -116,10 +117,10 @@ class FileWrite(NamedTuple):
 
 
 def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
-    """Return the file that the tool call would overwrite, or None if that is not certain.
+    """Return the file that the tool call would overwrite, or None if that cannot be told for certain.
 
-    It is certain if the server runs on this machine, the arguments contain exactly one path and one text, and the
-    tool's name contains no word such as "append", "insert" or "search".
+    It is certain only if the server runs on this machine, the arguments contain exactly one path and one text for the
+    file, and the tool's name contains no word such as "append", "insert" or "search".
     """
     if question.folder is None or any(word in question.tool.casefold() for word in _PARTIAL_WRITE_WORDS):
         return None
@@ -141,7 +142,7 @@ def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWri
 class FileDiffRequested(Message):
     """Request for the diff between a file and the text that a tool call would write to it.
 
-    `on_compared` receives the diff; it is not called if the file cannot be read, or not within READ_SECONDS.
+    `on_compared` receives the diff. It is not called if the file cannot be read within READ_SECONDS.
     """
 
     def __init__(self, file_write: FileWrite, on_compared: Callable[[TextDiff], Awaitable[None]]) -> None:
@@ -150,9 +151,9 @@ class FileDiffRequested(Message):
 
 
 async def answer_file_diff(request: FileDiffRequested) -> None:
-    """Compare the file in a worker thread and pass the diff to `request.on_compared`.
+    """Compare the file in a worker thread, and pass the diff to `request.on_compared`.
 
-    `on_compared` is not called if the file cannot be read, or not within READ_SECONDS.
+    The callback is not called if the file cannot be read within READ_SECONDS.
     """
     found = None
     with anyio.move_on_after(READ_SECONDS):
@@ -162,10 +163,10 @@ async def answer_file_diff(request: FileDiffRequested) -> None:
 
 
 def diff_file(file_write: FileWrite) -> TextDiff | None:
-    """Return the diff between a file's current content and the new text; None if it cannot be read.
+    """Return the diff between a file's current content and the new text, or None if the file cannot be read.
 
-    Only a regular file of at most 256 kB is read. If it is missing, larger or not UTF-8, the diff has only a title that
-    says so. Blocks on the file system: call it in a worker thread.
+    Only a regular file of at most 256 kB is compared. If it does not exist, is larger or is not UTF-8, the diff
+    consists of a title that says so. This function blocks on the file system: call it in a worker thread.
     """
     name = clean_line(file_write.display_path, 200)
     try:
@@ -187,7 +188,7 @@ def diff_file(file_write: FileWrite) -> TextDiff | None:
 
 
 def _read(path: str) -> bytes | None:
-    """Return the content of a regular file, or None if it is over FILE_LIMIT bytes.
+    """Return the content of a regular file, or None if it is larger than FILE_LIMIT bytes.
 
     Raises OSError if it cannot be read or is not a regular file.
     """
@@ -199,9 +200,9 @@ def _read(path: str) -> bytes | None:
 
 
 def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
-    """Return a diff for each pair of arguments such as `old_string` and `new_string`.
+    """Return a diff for each pair of arguments that replaces text, such as `old_string` and `new_string`.
 
-    The pairs are at the top level or in the first 20 objects of a list.
+    The pairs may be at the top level, or in the first 20 objects of an argument that is a list.
     """
     return tuple(diff_texts(f"{where}{old} → {where}{new}", before, after)
                  for where, old, new, before, after in _find_replacements(arguments))  # fmt: skip
@@ -224,10 +225,10 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
 
 
 def diff_texts(title: str, before: str, after: str) -> TextDiff:
-    """Compare two texts line by line; three unchanged lines are shown around each change.
+    """Compare two texts line by line, and show three unchanged lines around each change.
 
-    Texts of more than 5,000 lines are not compared, and only the first 300 rows are returned; the title or a last row
-    then says so.
+    Texts of more than 5,000 lines are not compared; the title then says so. Only the first 300 rows are returned,
+    followed by a row with the number of those left out.
     """
     old, new = _split_lines(before), _split_lines(after)
     if before == after:
@@ -253,7 +254,7 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
 
 
 def _split_lines(text: str) -> list[str]:
-    """Split the text after each LF, which stays at the end of its line; no other character ends a line."""
+    """Split the text after each LF, which remains at the end of its line. No other character ends a line."""
     *ended, last = text.split("\n")
     return [*(f"{line}\n" for line in ended), *([last] if last else [])]
 
@@ -264,7 +265,7 @@ _Opcode = tuple[Any, int, int, int, int]
 def _diff_opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
     """Return difflib opcodes that turn *old* into *new*.
 
-    A region that would take long to compare becomes a single "replace".
+    If the lines that differ would take too long to compare, they become a single "replace".
     """
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:

@@ -1,4 +1,4 @@
-"""The frontend of the terminal UI: a queue of the host's questions, of which one at a time is shown."""
+"""The frontend of the terminal UI: queues the host's questions and shows them one at a time."""
 
 from asyncio import Event
 from collections import deque
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mcphost.tui.dialogs.waiting_calls import ListVerdict, WaitingCall, WaitingCallsDialog
 
 
-# Names of module and class, because importing the dialogs would delay the first frame.
+# Maps each type of question to the module and class of its dialog, by name: imports would delay the first frame.
 DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     ApproveTool: ("tool_consent", "ToolConsentDialog"),
     ReviewToolChanges: ("tools_changed", "ReviewToolChangesDialog"),
@@ -53,7 +53,7 @@ QUESTION_KINDS = frozenset(kind.KIND for kind in DIALOGS)
 
 
 def create_dialog(question: Question[Any]) -> "AnyDialog | None":
-    """Create the dialog that shows a question; return None if its type has no dialog."""
+    """Create the dialog for a question, or return None if questions of this type have no dialog."""
     place = DIALOGS.get(type(question))
     if isinstance(question, ShareRoots) and question.askers:
         place = ("share_roots", "SharePerServerDialog")
@@ -71,30 +71,30 @@ OpenMode = Literal["auto", "follow_up", "entered", "minimized"]
 was answered. "entered": as a dialog that the user opened, whose keys work immediately. "minimized": as a card.
 """
 _MIN_LISTED_CALLS = 2
-"""Waiting tool calls are shown as a list if there are at least this many."""
+"""Minimum number of waiting tool calls that are shown as a list instead of one by one."""
 
 
 class QuestionDisplay(Protocol):
-    """Interface of the app that TuiFrontend uses to show questions. No method waits for the user."""
+    """The part of the app that TuiFrontend uses to show questions. No method waits for the user."""
 
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "auto") -> None:
-        """Show the question as a dialog or as a card, depending on *mode*.
+        """Show the question as a dialog or as a small card, depending on *mode*.
 
-        `on_answer` receives the value that the dialog was dismissed with.
+        *on_answer* receives the value with which the dialog is dismissed.
         """
         ...
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
-        """Remove a dialog whose question was answered elsewhere or withdrawn."""
+        """Remove a dialog whose question was answered elsewhere or withdrawn by the host."""
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
-        """Show which questions are waiting, in their order in the queue."""
+        """Show which questions are waiting; *pending* is in queue order."""
         ...
 
 
 class _PendingQuestion:
-    """A question in the queue, its dialog while that is shown, and the answer once it is given."""
+    """A question in the queue, with its dialog while that is shown and its answer once the user has given one."""
 
     __slots__ = ("answer", "dialog", "done", "is_user_opened", "key", "question", "review")
 
@@ -104,7 +104,7 @@ class _PendingQuestion:
         self.answer: Any = None
         self.dialog: AnyDialog | None = None
         self.review: CallReview | None = None
-        self.is_user_opened = False  # opened from the list by the user
+        self.is_user_opened = False  # whether the user opened the dialog from the list of waiting calls
 
     @property
     def is_call(self) -> bool:
@@ -113,7 +113,7 @@ class _PendingQuestion:
 
 
 class TuiFrontend:
-    """Frontend that shows the host's questions as dialogs, one at a time. They wait until `bind` is called."""
+    """Frontend that shows the host's questions as dialogs, one at a time. Questions wait until `bind` is called."""
 
     def __init__(self) -> None:
         self._display: QuestionDisplay | None = None
@@ -126,19 +126,19 @@ class TuiFrontend:
         self._open_mode: OpenMode = "auto"
 
     def bind(self, display: QuestionDisplay) -> None:
-        """Show all questions on this display from now on, including those already waiting."""
+        """Use this display from now on, also for questions that are already waiting."""
         self._display = display
         self._show_next()
 
     def close(self) -> None:
-        """Refuse all open questions, and every question asked later."""
+        """Refuse all open questions, and any that are asked later."""
         self._is_closed = True
         for waiting in tuple(self._queue):
             self._settle(waiting, waiting.question.refusal())
 
     @property
     def pending_questions(self) -> tuple[Question[Any], ...]:
-        """The unanswered questions, in their order in the queue."""
+        """The unanswered questions, in queue order."""
         return tuple(waiting.question for waiting in self._queue)
 
     @property
@@ -148,14 +148,14 @@ class TuiFrontend:
 
     @property
     def who(self) -> str:
-        """Who answers the questions: "person", or "nobody" after `close`, when all are refused."""
+        """Who answers the questions: "person", or "nobody" after `close`, when every question is refused."""
         return "nobody" if self._is_closed else "person"
 
     async def ask(self, question: Question[A]) -> A:
         """Put the question in the queue and wait for the user's answer.
 
-        After `close`, the answer is the question's refusal. Cancellation removes the question from the queue and the
-        screen. Call it on the app's event loop.
+        After `close`, return the question's refusal instead. Cancellation removes the question from the queue and the
+        screen. Call this on the app's event loop.
         """
         if self._is_closed:
             return question.refusal()
@@ -169,9 +169,10 @@ class TuiFrontend:
         return waiting.answer
 
     def mark_call_ended(self, server: str, number: int) -> None:
-        """Add "(that call has ended)" to the open questions that *server* asked during a call that has ended.
+        """Tell the user that the tool call during which *server* asked its open questions has ended.
 
-        *number* identifies the call; see `Question.number`.
+        The reason shown in each of these questions gets the suffix "(that call has ended)". *number* identifies the
+        tool call; see `Question.number`.
         """
         for waiting in self._queue:
             question = waiting.question
@@ -204,9 +205,9 @@ class TuiFrontend:
         return [waiting for waiting in self._queue if waiting.is_call]
 
     def _show_next(self) -> None:
-        """Show the first question in the queue unless one is shown; update the number of waiting questions.
+        """Show the first question in the queue unless one is shown already, and update the number of waiting questions.
 
-        Two or more tool calls are shown as one list.
+        If the first question is about a tool call and another call is waiting, both are shown in one list.
         """
         stage = self._display
         if stage is None:
@@ -231,7 +232,8 @@ class TuiFrontend:
     def _update_call_list(self, display: QuestionDisplay, calls: list[_PendingQuestion]) -> None:
         """Update the list of waiting tool calls; close it when fewer than two are left.
 
-        If a second call arrives while the dialog of the first has only just appeared, close it in favor of the list.
+        If no list is open, and a second call arrives when the dialog of the first has only just appeared, close that
+        dialog so that the list can be shown in its place.
         """
         if self._call_list is not None:
             if len(calls) >= _MIN_LISTED_CALLS and not self._is_closed:
@@ -250,7 +252,7 @@ class TuiFrontend:
             display.close_dialog(dialog)
 
     def _show_next_in_mode(self, mode: OpenMode) -> None:
-        """Show the next question, opened as *mode* says, after the user answered or postponed another one."""
+        """Show the next question in *mode*, after the user answered or postponed another one."""
         self._open_mode = mode
         try:
             self._show_next()
@@ -323,7 +325,7 @@ class TuiFrontend:
         self._show_next_in_mode("follow_up")
 
     def _record_answer(self, waiting: _PendingQuestion, answer: Any) -> None:
-        """Record the answer and remove the question from the queue, without showing the next question."""
+        """Record the answer and remove the question from the queue, but do not show the next question yet."""
         if not waiting.done.is_set():
             waiting.answer = answer
             waiting.done.set()

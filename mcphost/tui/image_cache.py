@@ -1,4 +1,4 @@
-"""Least-recently-used cache of decoded images, and a check whether this terminal can show images."""
+"""Least-recently-used cache of decoded images, and a check of whether the terminal can show images."""
 
 import os
 from collections import OrderedDict
@@ -11,11 +11,11 @@ from mcphost.sandbox.image_decoder import INSTALL_HINT, ImageDecoder, is_install
 from mcphost.sandbox.image_formats import DecodedImage
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024
-_FAILURE_BYTES = 200  # bytes that a cached error counts for
+_FAILURE_BYTES = 200  # size in bytes that is assumed for a cached error
 
 
 def images_unsupported_reason(app: App[Any]) -> str:
-    """Return why this terminal cannot show images, and how to fix that; "" if it can."""
+    """Return the reason why the terminal cannot show images, and a remedy if there is one; "" if it can show them."""
     if app.no_color:
         return "NO_COLOR is set."
     if app.console.color_system != "truecolor":
@@ -25,9 +25,9 @@ def images_unsupported_reason(app: App[Any]) -> str:
 
 
 class ImageCache:
-    """Cache of at most MAX_CACHED_BYTES of decoded images, in front of a decoder process.
+    """Decodes images in a separate process, and caches up to MAX_CACHED_BYTES of the results.
 
-    The first `decode` starts the process, `close` ends it, and a later `decode` starts a new one.
+    The first `decode` starts the process and `close` ends it; a later `decode` starts a new one.
     """
 
     def __init__(self) -> None:
@@ -36,9 +36,10 @@ class ImageCache:
         self.cached_bytes = 0
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Decode a base64 image, scaled down to at most *width* × *height* pixels, or use the cache.
+        """Return the base64 image *data*, scaled down to at most *width* × *height* pixels; use the cache if possible.
 
-        If decoding fails, return a phrase with the error, which is cached as well. Raises nothing but cancellation.
+        If decoding fails, return a phrase that describes the error, which is cached as well. Raises nothing but
+        cancellation.
         """
         key = sha256(data.encode(errors="replace")).digest(), width, height
         known = self._entries.get(key)
@@ -55,16 +56,16 @@ class ImageCache:
 
     @property
     def entry_count(self) -> int:
-        """Number of cached images and errors."""
+        """The number of cached images and errors."""
         return len(self._entries)
 
     @property
     def decoder_pid(self) -> int | None:
-        """Process ID of the decoder; None if it is not running."""
+        """The process ID of the decoder, or None if it is not running."""
         return self._decoder.pid
 
     async def close(self) -> None:
-        """End the decoder process. Idempotent."""
+        """End the decoder process, if it is running. Idempotent."""
         await self._decoder.close()
 
 

@@ -1,8 +1,8 @@
-"""Protection of questions from input that was meant for something else.
+"""Protection of questions from keys and clicks that were meant for something else.
 
-A question appears while the user types a message or answers another question. It ignores keys and clicks for a moment,
-and most of its keys work only after the user has entered it: with F8, Tab, an arrow key or a click. Text typed before
-that goes to the message.
+A question may appear while the user is typing a message or answering another question. It ignores keys and clicks for a
+moment, and most of its keys work only once the user has entered it, that is, moved to it with F8, Tab, an arrow key or
+a click. Text typed before that goes into the message.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 GUARD_SECONDS = 0.3
-"""A question ignores keys and clicks for this long after it appears and after each key."""
+"""How long a question ignores keys and clicks after it appears, and after each key."""
 TYPING_SECONDS = 2.0
-"""The user is considered to be typing until this long after the last key in a text field."""
+"""How long after the last key in a text field the user is still considered to be typing."""
 FOCUS_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right", "f8"})
-"""Keys that enter a question; none of them inserts text."""
+"""Keys with which the user enters a question; none of them inserts text."""
 SCROLL_KEYS = frozenset({"pageup", "pagedown", "home", "end"})
 clock = monotonic
 _NEVER = float("-inf")
 
 
 class AnswerGuard:
-    """Timing of one question: when it appeared, when keys were pressed, and whether the user entered it.
+    """Decides whether a key came too early to be an answer to a question.
 
-    The user enters a question with F8, Tab, an arrow key or a click. `ago` is the number of seconds since the key was
-    pressed, because a busy screen handles keys late. With `has_delay=False` no key is too early; this is for pages that
-    approve nothing.
+    It records when the question appeared, when keys were pressed, and whether the user has entered the question with
+    F8, Tab, an arrow key or a click. The parameter `ago` is the number of seconds since the key was pressed, because a
+    busy app handles keys late. With `has_delay=False` no key is too early, which suits screens that approve nothing.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:
@@ -47,30 +47,30 @@ class AnswerGuard:
         return self._shown_at is not None
 
     def show(self) -> None:
-        """Record that the question is now on the screen; the delay starts."""
+        """Record that the question is now on the screen; its keys are blocked for GUARD_SECONDS from now."""
         self._shown_at = clock()
 
     def hide(self) -> None:
-        """Record that the question is not on the screen; all keys are too early until `show` is called."""
+        """Record that the question is no longer on the screen; every key is too early until `show` is called again."""
         self._shown_at = None
 
     def is_new(self, ago: float = 0.0) -> bool:
-        """Return whether the key was pressed before the question had been visible for GUARD_SECONDS."""
+        """Return whether the question had been visible for less than GUARD_SECONDS when the key was pressed."""
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
-        """Return whether the key came within GUARD_SECONDS after the question appeared or another key.
+        """Return whether a key must be ignored, as it came too soon after the question appeared or after another key.
 
-        After a key that moved the focus or scrolled, only letters are blocked. Enter is not: a user who presses Tab or
-        an arrow key is answering the question, not typing text.
+        Too soon is less than GUARD_SECONDS. After a key that moved the focus or scrolled, only letters are ignored, and
+        Enter is not: a user who presses Tab or an arrow key is answering the question, not typing text.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
 
     def record_key(self, ago: float, *, is_navigation: bool = False) -> None:
-        """Record a key press, which restarts the delay.
+        """Record a key press, so that keys that follow within GUARD_SECONDS are ignored.
 
-        *is_navigation* means that the key moved the focus or scrolled, so that it delays only letters.
+        If *is_navigation* is true, the key moved the focus or scrolled, and only letters that follow are ignored.
         """
         if is_navigation:
             self._navigated_at = max(self._navigated_at, clock() - ago)
@@ -97,15 +97,15 @@ class Guarded(Protocol):
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a form field of the question has the focus, so that keys are text for it."""
+        """Whether a form field of the question has the focus, so that keys are text for that field."""
         ...
 
     def enter(self) -> None:
-        """Mark the question as entered by the user, so that all its keys work from now on."""
+        """Record that the user has entered the question, so that all its keys work from now on."""
         ...
 
     def show_hint(self, why: str) -> None:
-        """Show a hint that says why a key had no effect."""
+        """Show *why*, a hint that explains why a key had no effect."""
         ...
 
     def has_binding(self, key: str) -> bool:
@@ -117,13 +117,13 @@ class Guarded(Protocol):
         ...
 
     async def process_key(self, key: str) -> bool:
-        """Handle a key that must take effect before the next key arrives; return whether it was handled."""
+        """Handle a key whose effect the next key depends on; return whether the key was handled."""
         ...
 
 
 @runtime_checkable
 class GuardedForm(Protocol):
-    """Interface of a form that ignores Enter and Ctrl+S if they were pressed before it appeared."""
+    """Interface of a form that ignores Enter and Ctrl+S if they were pressed before the form appeared."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return whether the form was not yet on the screen *seconds_ago* seconds ago."""
@@ -140,7 +140,7 @@ TOO_SOON_HINT = "too soon after another key: press it again"
 
 
 class InputGuardApp(App[None]):
-    """App that delivers each key, paste and click only to the screen that the user meant it for."""
+    """App that delivers a key, paste or click to a screen only if the user meant it for that screen."""
 
     _last_input: Widget | None = None
     _last_typed_at = float("-inf")
@@ -149,7 +149,7 @@ class InputGuardApp(App[None]):
     # -- text input
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:
-        """Return the text field that typed text goes to on this screen; None if no text field has the focus."""
+        """Return the text field of this screen that receives typed text, or None if no text field has the focus."""
         focused = screen.focused
         return focused if isinstance(focused, TextInput) else None
 
@@ -160,7 +160,7 @@ class InputGuardApp(App[None]):
 
     @property
     def is_typing(self) -> bool:
-        """Whether the text field contains text or received a key within the last TYPING_SECONDS."""
+        """Whether the user is writing: the text field below contains text or received a key within TYPING_SECONDS."""
         field = self.find_text_input(self._base_screen)
         if field is None:
             return False
@@ -172,8 +172,8 @@ class InputGuardApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         """Deliver an event, but drop or redirect a key, paste or click that was not meant for the top screen.
 
-        Textual passes a key here twice: when it is pressed, and again if no widget handled it. If a question opened in
-        between, it must not receive the key.
+        Textual calls this twice for a key: when it is pressed, and again if no widget handled it. A question that
+        opened between the two calls must not receive the key.
         """
         if isinstance(event, events.InputEvent | events.Paste) and (self._exit or not self._screen_stack):
             return  # the screens are being removed, and handling input would raise
@@ -196,10 +196,10 @@ class InputGuardApp(App[None]):
         await super().on_event(event)
 
     async def _wait_for_delivery(self, key: str) -> None:
-        """Wait until the field has received all text typed before this key.
+        """Wait until the text field that was last focused has received all text typed before this key.
 
-        Keys that are not text act immediately. Without the wait, Enter on a slow connection sent a form without the
-        last characters typed.
+        A key that is not text takes effect immediately. Without this wait, Enter on a slow connection could submit a
+        form without the last characters typed.
         """
         field = self._last_input
         if field is None or len(key) == 1:
@@ -214,7 +214,7 @@ class InputGuardApp(App[None]):
     # -- keys, pastes and clicks while a question is on top
 
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
-        """Return whether to deliver the event to the question; typed text may go to the message instead."""
+        """Return whether to deliver the event to the question; if not, typed text may be redirected to the message."""
         guard = question.guard
         if isinstance(event, events.MouseDown | events.MouseUp):
             if guard.is_blocking(ago, is_letter=True):
@@ -238,7 +238,7 @@ class InputGuardApp(App[None]):
         return guard.is_entered
 
     def _accepts_entered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether to deliver the key to an entered question; show a hint if it came too early."""
+        """Return whether to deliver the key to a question the user has entered; show a hint if it came too early."""
         guard, key = question.guard, event.key
         moves = key in SCROLL_KEYS or (key in FOCUS_KEYS and key != "f8")
         goes_back = moves or key == "escape"
@@ -251,7 +251,8 @@ class InputGuardApp(App[None]):
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
         """Return whether to deliver the key to a question that the user has not entered.
 
-        Only keys that scroll, move the focus or refuse are delivered. Typed text goes to the text field below.
+        Only keys that scroll, move the focus or refuse are delivered. Typed text goes to the text field of the screen
+        below.
         """
         guard, key = question.guard, event.key
         closed = guard.is_blocking(ago, is_letter=False)
@@ -274,7 +275,7 @@ class InputGuardApp(App[None]):
         return True
 
     def _enter_question(self, question: Guarded) -> None:
-        """Mark the question as entered, and discard the letters buffered for it."""
+        """Record that the user has entered the question, and discard the letters that were buffered for it."""
         self._buffered_keys = (None, ())
         if not question.guard.is_entered:
             question.enter()
@@ -284,10 +285,11 @@ class InputGuardApp(App[None]):
         return keys if holder is question else ()
 
     def _redirect_typing(self, question: Guarded, event: events.Key | events.Paste, ago: float) -> None:
-        """Send text that the user types while a question is on top to the text field; minimize the question.
+        """Send text typed while a question is on top to the text field below, and minimize the question.
 
-        A single letter may have been meant for the question, so it is buffered until the next key. Letters right after
-        another question's answer are buffered as well, because the user may have pressed the answer key twice.
+        A single letter may have been meant for the question, so it is buffered until the next key. Letters typed right
+        after another question was answered are buffered as well, because the user may have pressed the answer key
+        twice.
         """
         below, guard = self._base_screen, question.guard
         field = self.find_text_input(below)
@@ -312,12 +314,12 @@ class InputGuardApp(App[None]):
             cast("Any", field)._forward_event(key)
 
     def release_buffered_keys(self, question: Guarded) -> None:
-        """Send the letters buffered for a question that was removed to the text field."""
+        """Send the letters that were buffered for a question to the text field, when the question is removed."""
         field, keys = self.find_text_input(self._base_screen), self._get_buffered_keys(question)
         if field is not None and keys:
             self._buffered_keys = (None, ())
             self._forward_keys(field, *keys)
 
     def minimize(self, question: Guarded) -> None:
-        """Replace the question by a card; it stays unanswered until the user opens it again."""
+        """Replace the question with a card; it stays unanswered until the user opens it again."""
         raise NotImplementedError

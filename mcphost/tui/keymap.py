@@ -1,13 +1,14 @@
-"""The keymap: all global actions with their keys, footer buttons, palette entries and slash commands."""
+"""The keymap: all global actions with their keys, footer labels, command palette entries and slash commands."""
 
 from typing import NamedTuple
 
 
 class Action(NamedTuple):
-    """A global action of the app.
+    """A global action of the app, and how the user can invoke it.
 
-    `name` is Textual's action name, `keys` the binding and `key_display` its short form. `label` is for the footer,
-    `title` and `help` for the command palette. `slash` and `aliases` are slash commands without the slash.
+    `name` is Textual's action name, `keys` its key binding and `key_display` the short form of the binding. `label` is
+    shown in the footer, `title` and `help` in the command palette. `slash` and `aliases` are slash commands, without
+    the slash.
     """
 
     name: str
@@ -196,7 +197,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("quit", "ctrl+q", "^Q", "quit", "Quit", "Save and quit", "quit", is_in_footer=True, priority=True),
 )
 
-# Keys of one part of the screen, for the help screen: (part, key, effect).
+# Keys that work only in one part of the app, for the help screen: (part, key, effect).
 LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Message", "enter", "send"),
     ("Message", "shift+enter or ctrl+j", "new line"),
@@ -234,5 +235,5 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 
 def find_slash_command(word: str) -> Action | None:
-    """Return the action with this slash command or alias, given without the slash; None if there is none."""
+    """Return the action with this slash command or alias, given without the slash, or None if there is none."""
     return next((action for action in ACTIONS if word in (action.slash, *action.aliases)), None)

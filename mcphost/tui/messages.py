@@ -1,4 +1,4 @@
-"""Textual messages that report user actions and requests of widgets to the app, which handles them."""
+"""Textual messages with which widgets report user actions and send requests to the app."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Section(NamedTuple):
-    """One section of a long text: a heading that mcphost wrote, and a text that may come from a server.
+    """One section of a long text: a heading written by mcphost, and text that may come from a server.
 
     The viewer draws a bar before every row except the first row of a heading, so that the text cannot imitate a
     heading.
@@ -25,12 +25,12 @@ class Section(NamedTuple):
 
 
 def join_sections(sections: Sequence[Section]) -> str:
-    """Return all headings and texts as one text, for the clipboard."""
+    """Join all headings and texts into one text, for the clipboard."""
     return "\n\n".join(f"{one.heading}\n{one.text}" for one in sections)
 
 
 class ImageDecodeRequested(Message):
-    """Request to decode a visible image for display.
+    """Posted when an image becomes visible, to decode it for display.
 
     `data` is base64; `width` and `height` are the maximum size in pixels. `on_decoded` receives the image, or a phrase
     that says why it cannot be shown.
@@ -42,7 +42,7 @@ class ImageDecodeRequested(Message):
 
 
 class AttachRequested(Message):
-    """Posted when the user selects a resource among the "@" completions."""
+    """Posted when the user selects a resource from the "@" completions, to attach it to the message."""
 
     def __init__(self, server: str, uri: str) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class AttachRequested(Message):
 
 
 class ScrollRequested(Message):
-    """Posted when the user scrolls the conversation from the composer; `pages` is negative for up."""
+    """Posted when the user scrolls the conversation from the composer, by `pages` screenfuls; negative is up."""
 
     def __init__(self, pages: int) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ class ScrollRequested(Message):
 
 
 class DetachRequested(Message):
-    """Posted when the user removes the attachment that was added last."""
+    """Posted when the user removes the most recently added attachment."""
 
 
 class PromptRequested(Message):
-    """Posted when the user selects a server's prompt among the "/" completions."""
+    """Posted when the user selects a server's prompt from the "/" completions."""
 
     def __init__(self, server: str, name: str) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class PromptRequested(Message):
 
 
 class ActionRequested(Message):
-    """Posted when the user clicks an action of the keymap or selects it as a slash command."""
+    """Posted when the user clicks an action of the keymap or selects it from the "/" completions."""
 
     def __init__(self, action: str) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class ActionRequested(Message):
 
 
 class LinkClicked(Message):
-    """Posted when the user clicks a link. The URL is only shown; mcphost never opens it by itself."""
+    """Posted when the user clicks a link. The app only displays the URL and never opens it."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -90,8 +90,8 @@ class LinkClicked(Message):
 class TextViewRequested(Message):
     """Posted when the user opens a long text in the viewer.
 
-    `full_text_file` is the file with the full text if `text` is only its beginning. If `sections` are given, they are
-    shown in place of `text`. `on_end_shown` is called once the end of the text has been visible.
+    `full_text_file` names the file with the full text if `text` is only its beginning. If `sections` are given, they
+    are shown instead of `text`. `on_end_shown` is called once the end of the text has been visible.
     """
 
     def __init__(
@@ -112,10 +112,11 @@ class TextViewRequested(Message):
 
 
 class RulePreviewRequested(Message):
-    """Posted when the user edits a permission rule, to show which calls it matches.
+    """Posted when the user edits a permission rule, to show which tool calls it would match.
 
-    `on_compared` receives whether the rule matches the call with `tool` and `arguments`, and the earlier calls of
-    stored conversations with the same information for each; None if they cannot be read.
+    `on_compared` is called with two values: whether the rule matches the tool call given by `tool` and `arguments`, and
+    the earlier tool calls in stored conversations, each with the same information. The second is None if they cannot be
+    read.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class RulePreviewRequested(Message):
 class ArgumentCheckRequested(Message):
     """Posted when the user edits the arguments of a tool call, to validate them.
 
-    `on_checked` receives the errors against the tool's input schema; empty if there are none.
+    `on_checked` receives the violations of the tool's input schema; it is empty if the arguments are valid.
     """
 
     def __init__(
@@ -149,7 +150,7 @@ class ArgumentCheckRequested(Message):
 
 
 class EditorRequested(Message):
-    """Posted when the user opens a text in their own editor.
+    """Posted when the user asks to edit text in their own editor.
 
     `on_edited` receives the new text and "", or None and an error message.
     """
@@ -161,7 +162,7 @@ class EditorRequested(Message):
 
 
 class QrCodeRequested(Message):
-    """Posted when the user wants to see a text as a QR code."""
+    """Posted when the user wants to see text, such as a URL, as a QR code."""
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
@@ -170,7 +171,7 @@ class QrCodeRequested(Message):
 
 
 class CopyRequested(Message):
-    """Posted when the user copies a text to the clipboard."""
+    """Posted when the user copies text to the clipboard."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

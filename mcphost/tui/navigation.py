@@ -1,4 +1,4 @@
-"""Navigation: opens pages over the chat and handles the user's choice on them."""
+"""Navigation: actions that open screens over the chat and process what the user chooses there."""
 
 from collections.abc import Callable
 from functools import cached_property, partial
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NavigationApp(InputGuardApp):
-    """App whose actions open pages over the chat; a page's module is imported when it is first opened."""
+    """App whose actions open screens over the chat. A screen's module is imported when it is first opened."""
 
     chat: ChatScreen
     _host: "Host | None" = None
@@ -29,36 +29,36 @@ class NavigationApp(InputGuardApp):
 
     @property
     def host(self) -> "Host":
-        """The attached host. Raises RuntimeError until one is attached."""
+        """The attached host. Raises RuntimeError if none is attached yet."""
         if self._host is None:
             raise RuntimeError("No host is attached yet.")
         return self._host
 
     @cached_property
     def config_follower(self) -> "ConfigFollower":
-        """The part that follows the configuration files."""
+        """The object that watches the configuration files and applies their changes, created on first use."""
         from mcphost.tui.config_follower import ConfigFollower
 
         return ConfigFollower(self.host.live_config, self.chat, self.open_page, self.use_theme)
 
     def use_theme(self, name: str) -> None:
-        """Use a theme by name. Does nothing by default."""
+        """Switch to the theme called *name*. Does nothing here; McpHostApp overrides it."""
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        """Open a page over the chat; *on_result* receives its result."""
-        # One page at a time over the chat: F3 replaces the page that F4 opened.
+        """Open a screen over the chat in place of any other, and pass its result to *on_result* when it is closed."""
+        # At most one screen is open over the chat: F3 replaces the screen that F4 opened.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
         self.push_screen(screen, on_result)
 
     def action_help(self) -> None:
-        """Open the help page."""
+        """Open the help screen."""
         from mcphost.tui.screens.help import HelpScreen
 
         self.open_page(HelpScreen())
 
     def action_servers(self) -> None:
-        """Open the page that lists all servers."""
+        """Open the screen that lists all servers."""
         self._open_servers("")
 
     def _open_servers(self, name: str) -> None:
@@ -74,7 +74,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(ServersScreen(self.host, name), finish)
 
     def action_registry(self) -> None:
-        """Open the page that installs servers of a registry."""
+        """Open the screen on which the user can install servers from a registry."""
         from mcphost.tui.screens.registry import RegistryScreen
 
         def finish(result: "str | ResourcePart | None") -> None:
@@ -90,12 +90,12 @@ class NavigationApp(InputGuardApp):
             self.open_page(RegistryScreen(self.host.setup.registry), finish)
 
     def on_server_selected(self, message: ServerSelected) -> None:
-        """Open the servers page with the clicked server selected."""
+        """Open the servers screen with the clicked server selected."""
         message.stop()
         self._open_servers(message.server)
 
     def on_text_view_requested(self, message: TextViewRequested) -> None:
-        """Open a long text in the viewer."""
+        """Open the requested text in the viewer."""
         message.stop()
         from mcphost.tui.screens.text_viewer import TextViewerScreen
 
@@ -103,7 +103,7 @@ class NavigationApp(InputGuardApp):
         self.push_screen(TextViewerScreen(message.title, message.text, message.on_end_shown, whole, message.sections))
 
     def on_image_decode_requested(self, message: ImageDecodeRequested) -> None:
-        """Decode the requested image in the decoder process; start that process if necessary."""
+        """Start a worker that decodes the requested image in the decoder process."""
         message.stop()
         if self.image_cache is None:
             from mcphost.tui.image_cache import ImageCache
@@ -120,14 +120,14 @@ class NavigationApp(InputGuardApp):
             await self.image_cache.close()
 
     def on_qr_code_requested(self, message: QrCodeRequested) -> None:
-        """Show a text as a QR code on its own page."""
+        """Open a screen that shows the text as a QR code."""
         message.stop()
         from mcphost.tui.screens.qr_code import QrScreen
 
         self.push_screen(QrScreen(message.title, message.text))
 
     def action_model(self) -> None:
-        """Open the models page."""
+        """Open the screen on which the user can choose a model."""
         setup = self.host.setup
         if setup is None:
             self.notify("The demo has only its own model.", markup=False)
@@ -141,11 +141,11 @@ class NavigationApp(InputGuardApp):
             self.run_worker(partial(self.chat.use_model, choice), group="setup")
 
     def action_setup(self) -> None:
-        """Search this machine for models and servers, and open the start card."""
+        """Search this machine for models and servers, then open the setup screen with what was found."""
         self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
-        """Open the start card if there is no model, once ever."""
+        """Open the setup screen if no model is configured and it has never been shown before."""
         if self.host.model_selection.model is None:
             self.run_worker(partial(self._open_setup, is_invited=False), group="setup", exclusive=True)
 
@@ -164,7 +164,7 @@ class NavigationApp(InputGuardApp):
             self.open_page(SetupScreen(setup, offers, is_invited=is_invited), self._apply_setup)
 
     def _can_open_uninvited(self) -> bool:
-        """Return whether the user sees the chat and has not begun to write."""
+        """Return whether a screen may open unasked: the chat is on top and its composer is empty."""
         return self.screen is self.chat and not self.chat.composer_input.text
 
     def _apply_setup(self, choice: "SetupChoice | None") -> None:
@@ -177,7 +177,7 @@ class NavigationApp(InputGuardApp):
             self.chat.explain_missing_model()
 
     def action_profile(self) -> None:
-        """Open the list of profiles."""
+        """Open the screen on which the user can choose a profile."""
         self.config_follower.open_profiles()
 
     def action_reload(self) -> None:
@@ -185,7 +185,7 @@ class NavigationApp(InputGuardApp):
         self.run_worker(self.config_follower.review, group="setup")
 
     def action_resources(self) -> None:
-        """Open the resources page; attach the resource that the user selects on it to the message."""
+        """Open the resources screen, and attach the resource that the user selects there to the next message."""
         from mcphost.tui.screens.resources import ResourcesScreen
 
         def attach(chosen: tuple[str, str] | None) -> None:
@@ -195,7 +195,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
-        """Open the prompts page; insert the selected prompt into the composer after asking for its arguments."""
+        """Open the prompts screen, ask for the selected prompt's arguments, and insert its text into the composer."""
         from mcphost.tui.screens.prompts import PromptsScreen
 
         def fill(chosen: Any) -> None:
@@ -205,7 +205,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(PromptsScreen(self.host), fill)
 
     def action_history(self) -> None:
-        """Open the history page, and then the conversation that the user selects on it."""
+        """Open the history screen, and load the conversation that the user selects there."""
         from mcphost.tui.screens.history import HistoryScreen
 
         def open_(conversation_id: str | None) -> None:
@@ -215,25 +215,25 @@ class NavigationApp(InputGuardApp):
         self.open_page(HistoryScreen(self.host), open_)
 
     def action_grants(self) -> None:
-        """Open the permissions page."""
+        """Open the permissions screen."""
         from mcphost.tui.screens.grants import GrantsScreen
 
         self.open_page(GrantsScreen(self.host), lambda _: None)
 
     def action_accounts(self) -> None:
-        """Open the accounts page."""
+        """Open the accounts screen."""
         from mcphost.tui.screens.accounts import AccountsScreen
 
         self.open_page(AccountsScreen(self.host))
 
     def action_folders(self) -> None:
-        """Open the page of folders shared with servers."""
+        """Open the screen that lists the folders shared with servers."""
         from mcphost.tui.screens.folders import FoldersScreen
 
         self.open_page(FoldersScreen(self.host))
 
     def action_audit(self) -> None:
-        """Open the audit log page."""
+        """Open the audit log screen."""
         from mcphost.tui.screens.audit import AuditScreen
 
         self.open_page(AuditScreen(self.host))

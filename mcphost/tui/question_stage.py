@@ -1,4 +1,4 @@
-"""Display of the host's questions: as a dialog, or as a small card while the user is typing."""
+"""Display of the host's questions, each as a dialog or, while the user is typing, as a small card."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ _TITLE_ROWS = 2
 
 
 class QuestionCard(Widget):
-    """Card that announces a waiting question without taking the focus; a click opens the question."""
+    """Card that announces a waiting question without taking the focus. A click on it opens the question."""
 
     can_focus = False
     DEFAULT_CSS: ClassVar[str] = """
@@ -42,10 +42,10 @@ class QuestionCard(Widget):
         self._texts: tuple[str, tuple[str, ...], str] = ("", (), "")
 
     def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
-        """Set the texts of the card, which must be sanitized.
+        """Set the card's texts, which must already be sanitized.
 
-        *title* says which server asks for what, *lines* are a preview, and *queue_position* is a text such as
-        "1 of 3 waiting".
+        *title* says which server asks for what, *lines* are a preview of the question, and *queue_position* is a label
+        such as "1 of 3 waiting".
         """
         if (title, lines, queue_position) != self._texts:
             self._texts = (title, lines, queue_position)
@@ -61,7 +61,7 @@ class QuestionCard(Widget):
         return [*rows, Content.styled(ENTER_HINT if len(ENTER_HINT) <= width else _SHORT_ENTER_HINT, "$accent")]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows that the card needs at *width* columns."""
+        """Return the height of the card in rows at a width of *width* columns."""
         del container, viewport
         return len(self._rows(max(1, width)))
 
@@ -76,7 +76,7 @@ class QuestionCard(Widget):
 
 
 class QuestionApp(NavigationApp):
-    """App that shows the frontend's questions over its pages; it implements QuestionDisplay."""
+    """App that displays the frontend's questions over its screens, as the QuestionDisplay of TuiFrontend."""
 
     _frontend: "TuiFrontend | None" = None
     _is_started: bool = False
@@ -84,19 +84,19 @@ class QuestionApp(NavigationApp):
 
     @property
     def frontend(self) -> "TuiFrontend":
-        """The attached frontend. Raises RuntimeError until one is attached."""
+        """The attached frontend. Raises RuntimeError if none is attached yet."""
         if self._frontend is None:
             raise RuntimeError("No frontend is attached yet.")
         return self._frontend
 
     def _run_when_started(self, call: Callable[[], None]) -> None:
-        """Run *call* in the app's own task, after the host has started."""
+        """Invoke *call* in the app's own task, once the host has started."""
         raise NotImplementedError
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:
-        """Return the text field that typed text goes to on this screen.
+        """Return the text field of this screen that receives typed text, or None if there is none.
 
-        On the chat this is always the composer's input, even if another widget has the focus.
+        In the chat, this is always the composer's text area, even if another widget has the focus.
         """
         return self.chat.composer_input if screen is self.chat else super().find_text_input(screen)
 
@@ -105,7 +105,7 @@ class QuestionApp(NavigationApp):
     def open_dialog(self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: "OpenMode" = "auto") -> None:
         """Show a question as a dialog or as a card, depending on *mode*, once the host has started.
 
-        `on_answer` receives the value that the dialog is dismissed with.
+        *on_answer* receives the value with which the dialog is dismissed.
         """
 
         def show() -> None:
@@ -124,7 +124,7 @@ class QuestionApp(NavigationApp):
         self.push_screen(dialog, on_answer)
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
-        """Remove a question from the screen, even if it is a card or covered by other screens."""
+        """Remove a question's dialog, even if it is minimized to a card or covered by other screens."""
         self._run_when_started(lambda: self._remove_dialog(dialog))
 
     def _remove_dialog(self, dialog: "AnyDialog") -> None:
@@ -144,7 +144,7 @@ class QuestionApp(NavigationApp):
             dialog.dismiss(None)
 
     def update_questions(self, pending: "tuple[Question[Any], ...]") -> None:
-        """Show which questions are waiting, in the chat and on the cards."""
+        """Show the pending questions in the chat and on the question cards."""
 
         def show() -> None:
             self.chat.show_pending_questions(pending)
@@ -155,17 +155,20 @@ class QuestionApp(NavigationApp):
     # -- a question minimized to a card
 
     def minimize(self, question: Guarded) -> None:
-        """Replace the dialog by a card, so that the user can continue typing."""
+        """Replace the question's dialog with a card, so that the user can continue typing."""
         dialog = cast("AnyDialog", question)
         dialog.dismiss(dialog.MINIMIZED)
 
     @property
     def open_questions(self) -> "list[Any]":
-        """All screens on the stack, bottom first, and the dialog that is minimized to a card, if any."""
+        """All screens on the stack, bottom first, then the dialog that is minimized to a card, if any.
+
+        The caller picks out the dialogs it looks for.
+        """
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Open the minimized question as a dialog whose keys work immediately."""
+        """Reopen the minimized question as a dialog whose keys work immediately."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             self.update_question_cards()
@@ -174,7 +177,7 @@ class QuestionApp(NavigationApp):
             self.notify("No question is waiting.", markup=False, timeout=3)
 
     def update_question_cards(self) -> None:
-        """Update the cards in the chat and on the top page; remove them if no question is minimized."""
+        """Update the question cards in the chat and on the top screen; remove them if no question is minimized."""
         for screen in {self.chat, self.screen}:
             if not screen.is_mounted:
                 screen.call_after_refresh(self.update_question_cards)

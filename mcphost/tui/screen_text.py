@@ -1,9 +1,9 @@
-"""Sanitization of untrusted text for the terminal, and measurement of its width in cells.
+"""Sanitization of untrusted text for the terminal, and measurement of its width in terminal cells.
 
-Everything from a server, a model, a file or an error is untrusted. The result of `clean` contains no control characters
-except LF and TAB, no characters that reorder or hide others, at most a few combining marks in a row, and no character
-whose width differs between terminals. It may still contain markup: pass it only to `Content(text)` or to a widget with
-`markup=False`.
+Any text from a server, a model, a file or an error message is untrusted. The result of `clean` contains no control
+characters except LF and TAB, no characters that reorder or hide others, only a few combining marks in a row, and no
+emoji sequences whose width depends on the terminal. It may still contain markup, so pass it only to `Content(text)` or
+to a widget with `markup=False`.
 """
 
 import unicodedata
@@ -18,7 +18,7 @@ from mcphost.sanitize import is_sanitized, sanitize
 
 
 def clean(text: str) -> str:
-    """Replace unsafe and hidden characters by visible marks, such as ␛ or ‹U+202E›, and CRLF by LF."""
+    """Replace unsafe and hidden characters with visible marks, such as ␛ or ‹U+202E›, and CRLF with LF."""
     text = sanitize(text)
     if text.isascii():
         return text
@@ -28,9 +28,9 @@ def clean(text: str) -> str:
 
 
 def clean_line(text: str, limit: int = 200) -> str:
-    """Sanitize the text as one line of at most *limit* characters; truncate a longer one with `…`.
+    """Sanitize the text as a single line; truncate it with `…` if it is longer than *limit* characters.
 
-    LF becomes `⏎` and TAB `␉`.
+    LF becomes `⏎` and TAB becomes `␉`.
     """
     cut = len(text) > limit * 4
     line = clean(text[: limit * 4] if cut else text).replace("\n", "⏎").replace("\t", "␉")
@@ -47,9 +47,9 @@ def is_clean(text: str) -> bool:
 
 
 def first_lines(text: str, count: int, width: int = 500) -> tuple[list[str], int]:
-    """Return the first *count* lines of a text and the number of the remaining lines.
+    """Return the first *count* lines of a text, and the number of lines that were left out.
 
-    The lines are sanitized and truncated with `…` after *width* characters.
+    The returned lines are sanitized, and truncated with `…` after *width* characters.
     """
     lines: list[str] = []
     start = 0
@@ -70,10 +70,10 @@ _REGIONAL_INDICATORS = (0x1F1E6, 0x1F1FF)
 
 @lru_cache(4096)
 def measure_character(character: str) -> tuple[int, bool]:
-    """Return how many cells a character takes at most, and whether it combines with the one before it.
+    """Return the maximum width of a character in cells, and whether it combines with the one before it.
 
     Terminals and Textual disagree on the width of spacing marks, single Hangul letters, skin tone modifiers, regional
-    indicators, and letters after a joiner. A layout that uses these maximum widths fits in all terminals.
+    indicators, and letters after a joiner. A layout that uses these maximum widths fits in every terminal.
     """
     if character == "\t":
         return TAB_WIDTH, False
@@ -86,10 +86,10 @@ def measure_character(character: str) -> tuple[int, bool]:
 
 
 def find_row_breaks(line: str, width: int) -> list[int]:
-    """Return the indices at which to break a sanitized line, so that no row is wider than *width* cells.
+    """Return the indices at which to break a sanitized line so that no row is wider than *width* cells.
 
-    A row is broken after the last space in its second half; if there is none, before the first character that does not
-    fit. A character and its combining marks stay together if they fit in a row.
+    A row is broken after its last space if that is in its second half, otherwise before the first character that does
+    not fit. A character and its combining marks stay together if they fit in a row.
     """
     breaks: list[int] = []
     used = word = before = base = lead = 0  # a word begins after `before` cells of the row, a character after `lead`
@@ -115,12 +115,12 @@ def find_row_breaks(line: str, width: int) -> list[int]:
 
 
 def has_stable_width(text: str) -> bool:
-    """Return whether no terminal draws the text in more cells than Textual counts."""
+    """Return whether Textual's cell count is enough for the text in every terminal."""
     return text.isascii() or sum(measure_character(character)[0] for character in text) == cell_len(text)
 
 
 def render_with_blank_rows(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
-    """Render the rows of *crop*, but only one of the identical blank rows at its end.
+    """Render the rows of *crop*, reusing one strip for all the blank rows at its end, to save memory.
 
     *filled* is the number of rows with content. The widget must have no border or padding at the bottom.
     """

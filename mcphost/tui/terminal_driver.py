@@ -1,4 +1,4 @@
-"""Terminal driver that survives the loss of its terminal, and a last filter for control characters."""
+"""Terminal driver that copes with the loss of its terminal, and a final filter for control characters."""
 
 import asyncio
 import re
@@ -20,24 +20,24 @@ WATCH_SECONDS = 1.0
 
 
 class ResilientStream:
-    """Wrapper of a stream that drops output instead of raising when the terminal is gone.
+    """Wrapper around an output stream that discards output instead of raising when the terminal is gone.
 
     Textual writes in a thread that reads from a short queue. A failed write would end this thread; the queue would fill
-    up, and the next frame would block forever, so that the program could neither save nor exit.
+    up and the next frame would block forever, so that the program could neither save nor exit.
     """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write the text, or drop it and return 0 if the terminal is gone."""
+        """Write the text and return its length; if the terminal is gone, discard the text and return 0."""
         try:
             return cast("int", self._stream.write(text))
         except (OSError, ValueError):  # hung up, or closed
             return 0
 
     def flush(self) -> None:
-        """Flush, or do nothing if the terminal is gone."""
+        """Flush the stream; do nothing if the terminal is gone."""
         try:
             self._stream.flush()
         except (OSError, ValueError):
@@ -48,7 +48,7 @@ class ResilientStream:
 
 
 class ResilientDriver(LinuxDriver):
-    """Textual driver for Linux that quits the app, instead of hanging, when the terminal is gone."""
+    """Textual driver for Linux that quits the app when the terminal is gone, instead of hanging."""
 
     _watch_timer: asyncio.TimerHandle | None = None
 
@@ -57,7 +57,7 @@ class ResilientDriver(LinuxDriver):
         self._file = cast("Any", ResilientStream(self._file))
 
     def start_application_mode(self) -> None:
-        """Take over the terminal, and start to check every WATCH_SECONDS whether it still exists."""
+        """Take over the terminal, and from now on check every WATCH_SECONDS whether it still exists."""
         super().start_application_mode()
         if self._watch_timer is None:
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
@@ -73,18 +73,18 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def write(self, data: str) -> None:
-        """Write the data; drop it while suspended, because the screen is redrawn completely afterwards."""
+        """Write the data, or discard it while the app is suspended: the screen is redrawn in full afterwards."""
         if self._writer_thread is not None:
             super().write(data)
 
     def suspend_application_mode(self) -> None:
-        """Give the terminal to another program, such as the user's editor."""
+        """Release the terminal for another program, such as the user's editor."""
         super().suspend_application_mode()
         self._writer_thread = None
         self._auto_restart = True
 
     def close(self) -> None:
-        """Close the driver and stop checking the terminal; SIGCONT does not restart it."""
+        """Stop checking the terminal and close the driver; a later SIGCONT does not restart it."""
         self._auto_restart = False
         if self._watch_timer is not None:
             self._watch_timer.cancel()
@@ -102,12 +102,12 @@ class ResilientDriver(LinuxDriver):
         cast("Any", super())._sigcont_application()
 
 
-# Characters that move the cursor, end a control string or reorder a line. Text should already be sanitized by now.
+# Characters that move the cursor, end a control string or reorder a line. Widgets should have sanitized them already.
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class ControlCharacterFilter(LineFilter):
-    """Textual filter that replaces control characters in rendered rows, which may become slightly too wide."""
+    """Textual filter that replaces control characters in rendered rows; a changed row may become too wide."""
 
     def apply(self, segments: list[Segment], background: "Color") -> list[Segment]:
         """Return the segments with control characters replaced by visible marks."""

@@ -1,4 +1,4 @@
-"""Loading of Textual themes from themes/*.toml, which define a color for each role, such as "accent"."""
+"""Loading of Textual themes from themes/*.toml files, which set a color for each role, such as "accent"."""
 
 import tomllib
 from pathlib import Path
@@ -25,7 +25,7 @@ _FALLBACK = {
 
 
 def folders() -> tuple[Path, ...]:
-    """Return the directories of theme files: in the package (of a wheel), then in the repository's root."""
+    """Return the directories that may contain theme files: in the installed package, then in the source tree."""
     here = Path(__file__).resolve()
     return (here.parents[1] / "themes", here.parents[2] / "themes")
 
@@ -37,7 +37,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(name: str) -> Theme:
-    """Load the theme with this name; use built-in colors if its file is missing or invalid."""
+    """Load the theme with this name; if its file is missing or invalid, return a theme with built-in colors."""
     for folder in folders():
         path = folder / f"{name}.toml"
         if path.is_file():
@@ -80,7 +80,7 @@ def _build_theme(table: dict[str, Any], name: str) -> Theme:
             "scrollbar-background-hover": color["background"],
             "scrollbar-background-active": color["background"],
             "scrollbar-corner-color": color["background"],
-            # A tint instead of a solid color, so that marks and second lines stay readable under the cursor.
+            # A tint instead of a solid color keeps symbols and detail lines readable under the cursor.
             "block-cursor-background": tint,
             "block-cursor-foreground": color["text"],
             "block-cursor-text-style": "none",
