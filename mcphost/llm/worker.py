@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -44,6 +44,8 @@ STORING_PROVIDERS = ("openai", "azure")
 """Providers that may store chat completions, by default or by a project setting; others have no `store` parameter."""
 UNKNOWN_FINISH_REASON = "unknown"
 """Finish reason reported for a stream that ended without one; litellm would report `stop`."""
+MISSING_FINISH_REASON = "Stream ended before a finish_reason was received"
+"""Text of litellm 1.110's error for a stream of Chat Completions that ended without a reason."""
 PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
 """Providers whose finish reason litellm does not keep; `patch_gemini_finish_reasons` detects Gemini's."""
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
@@ -193,8 +195,10 @@ class LiteLlmWorker:
         stream, summary, convert = await self._open_stream(call_id, request)
         meter = AnswerMeter()
         batch = EventBatch(lambda event: self._writer.send(event, meter))
+        source: Any = None
         try:
-            async for chunk in stream:
+            async for chunk in end_without_reason(stream):
+                source = getattr(stream, "completion_stream", None) or source
                 if scope.cancel_called:
                     continue
                 try:
@@ -209,8 +213,7 @@ class LiteLlmWorker:
                     self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(error)))
                     scope.cancel()
                 summary.is_estimated |= trim_chunks(stream)
-            # Before the stream is closed, which drops the provider's stream.
-            if self._is_truncated(request, stream, summary):
+            if self._is_truncated(request, stream, source, summary):
                 summary.reason = UNKNOWN_FINISH_REASON
             elif summary.reason == "stop" and is_refused(stream):
                 summary.reason = "content_filter"  # litellm's reason for refusals of other providers
@@ -247,9 +250,14 @@ class LiteLlmWorker:
         return stream, summary, partial(make_events, call_id, summary)
 
     @staticmethod
-    def _is_truncated(request: worker_protocol.CompletionRequest, stream: Any, summary: "StreamSummary") -> bool:
-        """Return whether the stream was cut off, as it ended without a finish reason; False if that is unknown."""
-        gave_reason = getattr(getattr(stream, "completion_stream", None), FINISH_REASON_ATTRIBUTE, None)
+    def _is_truncated(
+        request: worker_protocol.CompletionRequest, stream: Any, source: Any, summary: "StreamSummary"
+    ) -> bool:
+        """Return whether the stream ended without a reason, which means that it was cut off; False if that is unknown.
+
+        *source* is the provider's stream, which litellm 1.110 drops at its end.
+        """
+        gave_reason = getattr(source, FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
             return not gave_reason
         is_unknown = request.model.startswith(PREFIXES_WITHOUT_FINISH_REASON) and summary.has_content
@@ -376,6 +384,19 @@ def patch_usage() -> None:
         original(self, *args, **{name: sanitize_usage(name, value) for name, value in members.items()})
 
     kind.__init__ = initialize
+
+
+async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
+    """Yield the chunks of *stream*; end where litellm 1.110 raises an error because there was no finish reason.
+
+    What arrived is an answer that was cut off, of which tokens and cost are known; older versions end there, too.
+    """
+    try:
+        async for chunk in stream:
+            yield chunk
+    except Exception as error:
+        if MISSING_FINISH_REASON not in str(error):
+            raise
 
 
 def patch_gemini_finish_reasons() -> None:
