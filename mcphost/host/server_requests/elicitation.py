@@ -1,4 +1,4 @@
-"""Elicitation: show a server's form or URL to the user and return the user's action to the server."""
+"""Elicitation: show a form or URL from a server to the user and return the user's action to the server."""
 
 import ipaddress
 import re
@@ -41,7 +41,7 @@ _COMMON_SUFFIXES = frozenset({"com", "org", "net", "io", "dev", "gov", "edu", "a
 
 
 class InspectedUrl(Struct, frozen=True):
-    """A URL that passed inspection: `url` as the browser receives it, its `host`, and warnings for the user."""
+    """A URL that passed inspection: `url` as the browser will receive it, its `host`, and warnings for the user."""
 
     url: str
     host: str
@@ -49,9 +49,9 @@ class InspectedUrl(Struct, frozen=True):
 
 
 def inspect_url(url: str) -> InspectedUrl:
-    """Inspect a URL from a server. Raises MalformedMessage if a browser must not open it.
+    """Inspect a URL from a server. Raises MalformedMessage if it must not be opened in a browser.
 
-    Non-ASCII characters are converted as browsers do: punycode in the host, percent-encoding elsewhere.
+    Non-ASCII characters are converted as browsers do: to punycode in the host, with percent-encoding elsewhere.
     """
     if not url or len(url) > MAX_URL:
         raise MalformedMessage(f"The address is empty or longer than {MAX_URL:,} characters.")
@@ -87,7 +87,7 @@ def inspect_url(url: str) -> InspectedUrl:
     )
     netloc = f"{userinfo}{bracketed}" + (f":{port}" if port is not None else "")
     tail = (quote(part, safe=_SAFE_CHARACTERS) for part in (parts.path, parts.query, parts.fragment))
-    # A plain address stays exactly as it is.
+    # A URL without special characters is not changed.
     full = url if _is_plain(url) else urlunsplit((parts.scheme, netloc, *tail))
     if len(full) > MAX_URL:
         raise MalformedMessage(f"The address is longer than {MAX_URL:,} characters.")
@@ -140,7 +140,7 @@ MAX_URLS = 10
 MAX_PENDING = 100
 MAX_NOTICES = 20
 SHORT_SCHEMA = 8 * 1024
-"""Maximum bytes of a form schema that is parsed on the event loop; a longer one is parsed in a thread."""
+"""Maximum bytes of a form schema to parse on the event loop; a longer one is parsed in a thread."""
 Notify = Callable[[str, str], None]
 
 
@@ -160,8 +160,8 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Show the form or URL to the user and return accept, decline or cancel.
 
-        A form or URL that violates the specification is not shown. The server then gets error -32602 in revisions of
-        the handshake era, else the action cancel.
+        A form or URL that violates the specification is not shown. The server then gets error -32602 before revision
+        2026-07-28, and the action cancel from that revision on.
         """
         if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
             return ServerRequestRejection(
@@ -180,7 +180,7 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Notify the user why a request was refused: each reason once, and at most 20 reasons."""
+        """Notify the user why a request was refused; each reason is reported once, and at most 20 of them."""
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
             self._notify(f"Refused an invalid request of {self._server}: {why}", "")
@@ -210,7 +210,7 @@ class ElicitationHandler:
         if context.revision.era == "handshake" and not request.elicitation_id:
             raise MalformedMessage("The address has no elicitationId.")
         question = self._make_question(request, why)
-        # Tracked before it is shown: the server may be faster than the answer.
+        # Tracked before it is shown, because the server may report completion before the user answers.
         self._track_pending(question.elicitation)
         verdict = await self._ask_and_open(question)
         if not isinstance(verdict, AcceptUrl):
@@ -223,7 +223,7 @@ class ElicitationHandler:
         return _make_reply(verdict)
 
     async def _ask_and_open(self, question: VisitUrl) -> UrlVerdict:
-        """Return the user's answer; Cancel if no browser could be opened."""
+        """Ask the user about a URL and open it if they agree; return the answer, or Cancel if no browser opens."""
         verdict = await self._frontend.ask(question)
         if isinstance(verdict, AcceptUrl) and self._open_url is not None and not await self._open_url(question.url):
             self._notify(f"No browser could be opened for {question.url}", "Open it elsewhere, or set $BROWSER.")
@@ -240,9 +240,9 @@ class ElicitationHandler:
     async def visit_required_urls(
         self, request: UrlElicitationRequired, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """Ask the user to visit each URL that a call needs; return accept once all visits are complete.
+        """Ask the user to visit each URL that a tool call requires; return accept when all visits are complete.
 
-        The user or the server reports completion. Returns decline or cancel if the user refuses one of them.
+        Completion is reported by the user or the server. Returns decline or cancel if the user refuses one of the URLs.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")
@@ -260,7 +260,10 @@ class ElicitationHandler:
         return ElicitResult("accept" if await self._wait_until_done(completions, questions, why) else "cancel")
 
     async def _wait_until_done(self, completions: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
-        """Return whether to repeat the call: the user's answer, or True if the server reports completion first."""
+        """Ask the user whether to retry the tool call, and return the answer.
+
+        Returns True without an answer if the server reports completion first.
+        """
         if RetryCall.KIND not in self._frontend.kinds:
             return True
         repeat = True
@@ -278,7 +281,7 @@ class ElicitationHandler:
         return repeat
 
     def _track_pending(self, elicitation_id: str) -> anyio.Event:
-        """Return the event that is set when the server reports the elicitation complete; never set for the id ""."""
+        """Return an event that is set when the server reports the elicitation complete; never set for the id ""."""
         event = anyio.Event()
         if elicitation_id:
             while len(self._pending) >= MAX_PENDING:
@@ -287,7 +290,7 @@ class ElicitationHandler:
         return event
 
     def on_elicitation_complete(self, elicitation_id: str) -> None:
-        """Notify the user that the server reports the elicitation complete; see RequestHandler."""
+        """Notify the user that the server has reported the elicitation complete; see RequestHandler."""
         event = self._pending.pop(elicitation_id, None)
         if event is not None:
             event.set()

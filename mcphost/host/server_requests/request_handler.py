@@ -1,7 +1,7 @@
-"""Handler of the requests that one server sends, and the client capabilities declared to it.
+"""Handler of the requests that one server sends, and the client capabilities declared to that server.
 
-A capability is declared only if the frontend can answer it (specification: basic/lifecycle, capability
-negotiation).
+A capability is declared only if the frontend can answer the requests that it permits (specification: basic/lifecycle,
+capability negotiation).
 """
 
 import itertools
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 BURST = 20
 SECONDS_PER_TOKEN = 3.0
-"""Seconds after which one more question may be withdrawn."""
+"""Seconds after which a server may withdraw one more question."""
 AUDIT_INTERVAL = 600.0
-"""Minimum seconds between two audit rows about refusals; a row counts those since the previous one."""
+"""Minimum seconds between two audit rows about refused questions; a row counts those since the previous one."""
 
 
 class QuestionRateLimiter:
-    """Token bucket for one server's questions; only a question that is withdrawn costs a token."""
+    """Rate limiter (token bucket) for one server's questions to the user; only withdrawn questions cost a token."""
 
     def __init__(self, server: str, audit: AuditLog) -> None:
         self._server = server
@@ -63,7 +63,10 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Enter while a question is open. Raises TooManyQuestions if the server has withdrawn too many."""
+        """Enclose an open question, which costs a token if it is cancelled.
+
+        Raises TooManyQuestions if the server has withdrawn too many questions.
+        """
         now = monotonic()
         self._tokens = min(BURST, self._tokens + (now - self._refilled_at) / SECONDS_PER_TOKEN)
         self._refilled_at = now
@@ -92,7 +95,7 @@ A = TypeVar("A")
 
 
 class ServerRequestHandlerFactory:
-    """Factory that creates the request handler of each server; all share the frontend, models and roots."""
+    """Factory for the request handlers of all servers, which share the frontend, models and roots."""
 
     def __init__(
         self,
@@ -105,9 +108,9 @@ class ServerRequestHandlerFactory:
         questions: QuestionBudget | None = None,
         folders: FolderAnswerStore | None = None,
     ) -> None:
-        """*questions* limits the open questions of all servers; *folders* stores lasting answers about folders.
+        """*questions* limits the open questions of all servers; *folders* stores permanent answers about folders.
 
-        *open_url* opens a URL that the user agreed to visit; without it, the frontend opens it.
+        *open_url* opens a URL that the user agreed to visit; without it, the frontend opens the URL.
         """
         self.frontend = frontend
         self.open_url = open_url
@@ -125,7 +128,7 @@ class ServerRequestHandlerFactory:
         account: Callable[[], str] = lambda: "",
         digest: Callable[[], str] = lambda: "",
     ) -> "ServerRequestHandler":
-        """Return the handler of a configured server, which is used for all its connections.
+        """Return a handler for a configured server; it is used for all connections to the server.
 
         *limits* overrides SamplingLimits for this server. *account* returns the name of the account in use, *digest*
         the digest of the server's command or address.
@@ -140,14 +143,14 @@ _call_number: ContextVar[int] = ContextVar("number", default=0)
 
 
 class AttributingFrontend(FrontendWrapper):
-    """Frontend that adds the server's account and the number of the call to each question."""
+    """Frontend that adds the server's account and the tool call's number to each question."""
 
     def __init__(self, frontend: Frontend, account: Callable[[], str]) -> None:
         super().__init__(frontend)
         self._account = account
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the user and return the answer; the deadlines of running calls pause until then."""
+        """Ask the user and return the answer; the deadlines of running calls are paused until then."""
         with pause_call_deadlines():
             return await self._frontend.ask(replace(question, account=self._account(), number=_call_number.get()))
 
@@ -193,7 +196,11 @@ class ServerRequestHandler:
         return ElicitationHandler(self._server, self._frontend, self._factory.notify, self._factory.open_url)
 
     def call_number(self, call: int) -> int:
-        """Return the number shown for a call; 1 is the first call during which the server sent a request."""
+        """Return the number shown to the user for a call.
+
+        Only calls during which the server sends a request are numbered, from 1 on. *call* is the client's internal
+        number.
+        """
         if call and call not in self._call_numbers:
             self._call_numbers = dict(
                 [*self._call_numbers.items(), (call, next(self._next_number))][-MAX_CALL_NUMBERS:]
@@ -202,10 +209,10 @@ class ServerRequestHandler:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The capabilities to declare, in the form of the newest revision; `client.client_info` converts them.
+        """The client capabilities to declare, in the newest revision's form; `client.client_info` converts them.
 
         `sampling.context` is never declared, so that servers do not request the conversation. Servers of revisions
-        without that capability may request it; they get it only if the user adds it to that one request.
+        without that capability may request it; they get it only if the user adds it to the individual request.
         """
         kinds = self._frontend.kinds
         declared: dict[str, Any] = {}
@@ -251,22 +258,22 @@ class ServerRequestHandler:
             _call_number.reset(token)
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Enter while a client request is running; see RequestHandler."""
+        """Enclose a running client request; see RequestHandler."""
         return self.root_sharing.track_request(context.method)
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """Ask the deferred questions before a client request; see RequestHandler."""
+        """Ask the user the deferred questions before a client request; see RequestHandler."""
         if context.method not in METHODS_NEEDING_ROOTS:
             return False
         await self.root_sharing.prepare(_deferred_reason(context))
         return True
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Remove the roots that may no longer be sent from a reply; see RequestHandler."""
+        """Remove roots that may no longer be sent from a reply; see RequestHandler."""
         return self.root_sharing.filter_reply(reply) if isinstance(reply, ListRootsResult) else reply
 
     def on_request_cancelled(self, method: str) -> None:
-        """React to a request that the server has cancelled; see RequestHandler."""
+        """Handle the cancellation of a request by the server; see RequestHandler."""
         if method == ListRoots.METHOD:
             self.root_sharing.on_request_cancelled()
 
@@ -276,7 +283,7 @@ class ServerRequestHandler:
 
 
 def _deferred_reason(context: ServerRequestContext) -> str:
-    """Return the reason shown with a deferred question, as a phrase."""
+    """Return a phrase that gives the reason for a deferred question, to be shown with it."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "resources/read":
@@ -288,7 +295,7 @@ def _deferred_reason(context: ServerRequestContext) -> str:
 
 
 def _reason(context: ServerRequestContext) -> str:
-    """Return the reason shown with a question, as a phrase; the server's tool or prompt name is sanitized."""
+    """Return a phrase that gives the reason for a question, to be shown with it; names are sanitized."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "tools/call":

@@ -1,4 +1,4 @@
-"""Folders that servers may receive, the user's edits of the list, and the questions about sharing."""
+"""Folders that servers may receive as roots, the user's edits of the list, and questions about sharing them."""
 
 import os
 import time
@@ -40,12 +40,12 @@ EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
 
 
 class RootFolder(Struct, frozen=True, kw_only=True):
-    """A listed folder as it was when inspected.
+    """A listed folder, as it was when inspected.
 
     `path` is the real path with symbolic links resolved, or the configured path if the folder cannot be shared.
-    `configured_path` is the configured path if it differs. `state` is "there" (can be shared), "gone" (cannot be
-    read; `why` is the reason) or "out" (removed by the user). `scope` is the scope of the edit that applies, ""
-    for none. `warning` is a sentence about the risk of sharing it.
+    `configured_path` is the configured path if it differs from `path`. `state` is "there" (can be shared), "gone"
+    (cannot be read; `why` is the reason) or "out" (removed by the user). `scope` is the scope of the user's edit that
+    applies, "" for none. `warning` is a sentence about the risk of sharing the folder.
     """
 
     path: str
@@ -106,10 +106,10 @@ class RootFolders(Struct, frozen=True):
 
 
 class KnownRoots(Struct, frozen=True):
-    """The roots that a server has received, and the user's decision about sharing them.
+    """The roots that a server has received, and the user's answer about sharing them.
 
-    `roots` is the last list sent to it, None if none was sent. `is_refused` means that the user's last answer was
-    a refusal. `is_approved` means that the same roots are sent again without a question, at least in this run;
+    `roots` is the last list sent to the server, None if none was sent. `is_refused` means that the user's last answer
+    was a refusal. `is_approved` means that the same roots are sent again without asking, at least in this run;
     `is_permanent` means in later runs, too.
     """
 
@@ -120,7 +120,7 @@ class KnownRoots(Struct, frozen=True):
 
 
 def startup_roots() -> tuple[RootConfig, ...]:
-    """Return the start folder as a root named after itself; an empty tuple if the folder no longer exists."""
+    """Return the folder mcphost was started in as a root; an empty tuple if the folder no longer exists."""
     try:
         here = Path.cwd()
     except OSError:
@@ -131,8 +131,8 @@ def startup_roots() -> tuple[RootConfig, ...]:
 def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
     """Return the configured folders: the user's, then those of trusted project files.
 
-    Without a list of the user's, the start folder takes its place; if the user's list is empty, nothing is added
-    to it.
+    If the user has not configured a list, the folder mcphost was started in takes its place. If the user's list is
+    empty, the result is empty, too.
     """
     if config.roots is None:
         return (*startup_roots(), *config.project_roots)
@@ -146,7 +146,7 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
 
 
 def inspect_roots(configured: Iterable[RootConfig], layers: EditLayers = ()) -> RootFolders:
-    """Apply the user's edits to the configured folders and inspect each one.
+    """Apply the user's edits to the configured folders and inspect each folder.
 
     Reads the file system, so it may block; never raises.
     """
@@ -219,7 +219,7 @@ def _warning(real: str, root: RootConfig) -> str:
 
 
 def file_uri(path: PurePath) -> str:
-    """Return an absolute path as a percent-encoded file: URI (RFC 8089).
+    """Return an absolute path as a percent-encoded `file:` URI (RFC 8089).
 
     A Windows drive becomes `file:///C:/…`, a network share `file://host/share/…`.
     """
@@ -231,7 +231,7 @@ def file_uri(path: PurePath) -> str:
 
 
 def uri_path(uri: str) -> str:
-    r"""Return the path of a file: URI for display; invalid bytes appear as `\xff`."""
+    r"""Return the path of a `file:` URI for display; invalid bytes appear as `\xff`."""
     parts = split_url(uri)
     path = unquote(parts.path, errors="backslashreplace")
     if parts.netloc:
@@ -248,9 +248,9 @@ _VERDICTS: dict[str, RootsVerdict] = {
 
 
 class FolderRequest(Struct, frozen=True):
-    """A server's roots request for the user to decide on.
+    """A server's request for roots, for the user to decide on.
 
-    `folders` are those without a decision, `gone` the paths that cannot be read now.
+    `folders` are those the user has not decided on for this server, `gone` the paths that cannot be read now.
     """
 
     server: str
@@ -261,7 +261,7 @@ class FolderRequest(Struct, frozen=True):
 
 
 class WaitingServer(Protocol):
-    """Interface to a server that waits for the answer to a folder question; see RootSharing."""
+    """A server that may be waiting for the answer to a question about folders; RootSharing implements it."""
 
     @property
     def server(self) -> str:
@@ -270,16 +270,16 @@ class WaitingServer(Protocol):
 
     @property
     def frontend(self) -> Frontend:
-        """The frontend that asks the user for this server."""
+        """The frontend that asks the user on behalf of this server."""
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a roots request of the server is still unanswered."""
+        """Whether a roots request from the server is still unanswered."""
         ...
 
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request that the user must decide on now, or None."""
+        """Return the request for the user to decide on now, or None; *why* is the reason shown with it."""
         ...
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
@@ -288,9 +288,9 @@ class WaitingServer(Protocol):
 
 
 class FolderQuestions:
-    """Queue of questions about sharing folders, asked one at a time.
+    """Queue of questions about sharing folders, which are asked one at a time.
 
-    Each question covers every server that is waiting when it opens.
+    Each question covers every server that is waiting when the question opens.
     """
 
     def __init__(
@@ -299,9 +299,9 @@ class FolderQuestions:
         answers: FolderAnswerStore | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*audit* records the decision for each server of a combined question; *answers* stores lasting answers.
+        """*audit* records the decision for each server of a combined question; *answers* stores permanent answers.
 
-        *clock* returns seconds and limits how long a refusal also answers repeated requests.
+        *clock* returns the time in seconds; RootSharing uses it to decide whether a refusal is still recent.
         """
         self._audit = audit
         self.answers = answers
@@ -310,13 +310,13 @@ class FolderQuestions:
         self._lock = anyio.Lock()
 
     def register(self, server: WaitingServer) -> None:
-        """Register a server whose requests may be combined with those of others in one question."""
+        """Register a server, so that questions of other servers can also cover its requests."""
         self._servers.append(server)
 
     async def ask(self, server: WaitingServer, why: str) -> bool:
-        """Ask the user about this server's folders; return False if it has no undecided request.
+        """Ask the user about the folders for this server; return False if there is nothing to decide.
 
-        The same question covers other waiting servers. Cancelling withdraws it; another waiting server may ask it
+        The same question covers other waiting servers. Cancellation withdraws it, but another waiting server may ask it
         again. Raises StoreError or ConsentDenied.
         """
         if await server.pending_request(why) is None:
@@ -351,7 +351,7 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
 
 
 def _server_verdict(verdict: RootsVerdict, is_first: bool, server: str) -> RootsVerdict:
-    """Return the part of an answer that is for one server; a refusal if the answer does not cover it."""
+    """Return the part of the user's answer that applies to one server; a refusal if there is none."""
     if isinstance(verdict, SharePerServer):
         return _VERDICTS.get(verdict.choices.get(server, "deny"), DoNotShare())
     return verdict if is_first and isinstance(verdict, tuple(map(type, _VERDICTS.values()))) else DoNotShare()

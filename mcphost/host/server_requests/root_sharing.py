@@ -1,7 +1,7 @@
-"""Answers to the roots/list requests of one server: the folders that the user agreed to share.
+"""Replies to roots/list requests of one server, which contain the folders that the user agreed to share.
 
-If a server requests roots while none of its calls, reads or prompts is running, the question to the user is
-deferred to the first of these.
+If a server requests roots while none of its tool calls, resource reads or prompt requests is running, the user is not
+asked until the next of these begins.
 """
 
 import math
@@ -43,21 +43,21 @@ from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct
 
 HOLD_SECONDS = 50.0
-"""Seconds that a roots/list request waits for the first call; the SDKs time out after 60 s."""
+"""Maximum seconds that a roots/list request waits for the first tool call; the SDKs time out after 60 s."""
 METHODS_NEEDING_ROOTS = frozenset({CallTool.METHOD, ReadResource.METHOD, GetPrompt.METHOD})
 """Client requests for which a server may need the folders."""
 BLOCKED_TIMEOUT = 2.0
-"""Seconds that another client request may wait while a roots/list waits: the server may need that answer first."""
+"""Seconds that another client request may wait for a held roots/list, whose reply the server may need first."""
 RELIST_SECONDS = 1.0
-"""Seconds that a call waits for the server to list again after a change notification."""
+"""Maximum seconds that a tool call waits for the server to request the roots again after a notification."""
 REFUSAL_SECONDS = 60.0
-"""Seconds during which a refusal also answers repetitions of the same request."""
+"""Seconds during which a refusal also applies to repetitions of the same request."""
 MAX_HELD_REQUESTS = 5
-"""Maximum waiting requests of one server; further ones are answered with an empty list."""
+"""Maximum waiting requests of one server; any others get an empty list."""
 
 
 def _ignore_notice(text: str, hint: str) -> None:
-    """Ignore the notice; used if no `notify` is given."""
+    """Ignore the notice; the default for the parameter `notify`."""
 
 
 def _empty_text() -> str:
@@ -65,13 +65,13 @@ def _empty_text() -> str:
 
 
 class _ServerFolders(Struct, frozen=True):
-    """The listed folders with the user's decisions for one server."""
+    """The listed folders, with the user's decisions about sharing them with one server."""
 
     folders: RootFolders
     version: int
     allowed: tuple[RootFolder, ...]
     approved: dict[str, str]
-    """Shared paths, each with the id of the stored answer, or "" if it is shared in this run only."""
+    """The id of the stored answer, keyed by shared path; "" if the folder is shared in this run only."""
 
     @property
     def undecided(self) -> tuple[RootFolder, ...]:
@@ -80,10 +80,11 @@ class _ServerFolders(Struct, frozen=True):
 
 
 class RootSharing:
-    """Sharing of folders with one server, which receives a folder only after the user agreed.
+    """Sharing of folders with one server, which receives a folder only after the user has agreed.
 
-    A lasting answer is stored with the server's name, its `digest` and the folder's real path. `notify` receives
-    errors of the store; the answer then applies only to this run. `folder_questions` is shared by all servers.
+    A permanent answer is stored with the server's name, the server's digest (*digest*) and the folder's real path.
+    *notify* receives errors of the store; the answer then applies only to this run. *folder_questions* is shared by all
+    servers.
     """
 
     def __init__(
@@ -116,14 +117,14 @@ class RootSharing:
         self._refused_roots: frozenset[Root] = frozenset()
         self._permanent_uris: frozenset[str] = frozenset()
         self.has_answers = False
-        """Whether a stored answer shares a folder without a question; set by `begin_connection`."""
-        # What the server has received.
+        """Whether a folder can be shared without asking, because of a stored answer; set by `begin_connection`."""
+        # What the server has received
         self._sent_roots: tuple[Root, ...] | None = None
         self._recorded_roots: tuple[Root, ...] | None = None
         self._is_refused = False
         self._sent_version: int | None = None
         self._reply_count = 0
-        # Waiting requests.
+        # Waiting requests
         self._is_ready = False
         self._running_calls = 0
         self._other_requests: dict[object, float] = {}
@@ -137,7 +138,7 @@ class RootSharing:
 
     @property
     def known_roots(self) -> KnownRoots:
-        """The roots that the server has received, and the user's decision about them."""
+        """The roots that the server has received, and the user's answer about sharing them."""
         sent = self._sent_roots or ()
         is_permanent = bool(sent) and {root.uri for root in sent} <= self._permanent_uris
         is_approved = bool(self._session_roots) and {*sent} <= self._session_roots
@@ -145,7 +146,7 @@ class RootSharing:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a roots request of the server is still unanswered."""
+        """Whether a roots request from the server is still unanswered."""
         return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
@@ -155,17 +156,18 @@ class RootSharing:
             self.has_answers = bool((await self._inspect_folders()).approved)
 
     def mark_ready(self) -> None:
-        """Note that the server is ready for calls; deferred questions are asked with the first one."""
+        """Mark the server as ready for requests; deferred questions are asked before the first of them."""
         self._is_ready = True
 
     # -- answering
     async def answer(
         self, why: str, context: ServerRequestContext | None = None
     ) -> ListRootsResult | ServerRequestRejection:
-        """Return the roots to send, or a rejection; ask the user about folders without a decision.
+        """Return the roots to send, or a rejection; ask the user about folders they have not decided on.
 
-        Outside a call, this waits until a call needs the roots. If the request is cancelled or waits too long, the
-        question is asked with the next call. Raises StoreError or ConsentDenied.
+        Before revision 2026-07-28, a request outside a tool call, resource read or prompt request waits until the next
+        of these begins. If it waits too long or is cancelled, the user is asked at that point. Raises StoreError or
+        ConsentDenied.
         """
         context = context or ServerRequestContext()
         folders = await self._inspect_folders()
@@ -177,7 +179,7 @@ class RootSharing:
             and not (self._running_calls or belongs_to_call)
         ):
             if folders.approved:
-                # Send the approved folders now; ask about the new ones with the next call.
+                # Send the approved folders now; ask about the new ones before the next tool call.
                 self._is_answer_pending = True
                 return await self._make_reply(folders, was_asked=False)
             if not await self._wait_for_decision():
@@ -192,7 +194,7 @@ class RootSharing:
         return await self._make_reply(folders, was_asked=was_asked)
 
     def on_request_cancelled(self) -> None:
-        """Defer the question to the next call, because the server cancelled its request."""
+        """Defer the question to the next tool call, because the server cancelled its request."""
         self._is_answer_pending = True
 
     @property
@@ -210,7 +212,7 @@ class RootSharing:
             self._asking_count -= 1
 
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
-        """Return the approved folders as a reply; if they differ from the last reply, record them first."""
+        """Return a reply with the approved folders; if they differ from the last reply, first record them."""
         reply = self._roots.filter_reply(
             ListRootsResult(
                 tuple(folder.root for folder in server_folders.allowed if folder.path in server_folders.approved)
@@ -235,7 +237,7 @@ class RootSharing:
     async def _inspect_folders(self) -> _ServerFolders:
         """Inspect the folders and return them with the user's decisions for this server.
 
-        If stored answers cannot be read, none applies. Raises StoreError if the list itself cannot be read.
+        If the stored answers cannot be read, none applies. Raises StoreError if the list of folders cannot be read.
         """
         folders = await self._roots.refresh()
         version = self._roots.version
@@ -256,7 +258,10 @@ class RootSharing:
 
     # -- waiting for a call
     async def _wait_for_decision(self) -> bool:
-        """Wait until a call needs the roots or the user has decided; return False on a timeout."""
+        """Wait until the user has decided about the folders, usually before the next tool call.
+
+        Returns False on a timeout, or without waiting if too many requests are already waiting.
+        """
         if self.held_count >= MAX_HELD_REQUESTS:
             return False
         self.held_count += 1
@@ -285,7 +290,7 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Enter while a client request of the handshake era is running."""
+        """Enclose a running client request; used before revision 2026-07-28."""
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
             try:
@@ -303,9 +308,10 @@ class RootSharing:
             del self._other_requests[token]
 
     async def prepare(self, why: str) -> bool:
-        """Ask the deferred question before a call, read or prompt; return False if there was none. Never raises.
+        """Ask the deferred question before a tool call, resource read or prompt request. Never raises.
 
-        A server that no longer waits gets a change notification and one second to request the roots again.
+        A server that is no longer waiting is notified that the roots changed, and gets one second to request them
+        again. Returns False if there was nothing to do.
         """
         if not self._is_ready or not (self.held_count or self._is_answer_pending):
             return False
@@ -328,7 +334,7 @@ class RootSharing:
         return True
 
     def _release_held(self) -> None:
-        """Answer waiting requests; if the server cancelled its request, notify it to send a new one."""
+        """Let waiting requests be answered; if the server cancelled its request, notify it to send a new one."""
         if self._is_answer_pending and not (self.held_count or self._asking_count):
             self._needs_relisting = not self._is_refused
             self._roots.notify_change()
@@ -338,9 +344,9 @@ class RootSharing:
 
     # -- the question
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request that the user must decide on now; None if there is none or it was just refused.
+        """Return the request for the user to decide on now; None if there is none or it was just refused.
 
-        A refusal counts for 60 seconds. Raises StoreError.
+        A refusal applies for 60 seconds. *why* is the reason shown with the question. Raises StoreError.
         """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)
@@ -350,7 +356,7 @@ class RootSharing:
         return FolderRequest(self.server, why, self._account(), folders.undecided, folders.folders.missing)
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
-        """Apply the user's answer to this server's request and answer waiting requests. Raises ConsentDenied."""
+        """Apply the user's answer to this server and let its waiting requests be answered. Raises ConsentDenied."""
         roots = frozenset(folder.root for folder in request.folders)
         if isinstance(verdict, ShareOnce | ShareSession | ShareAlways):
             self._is_refused = False
@@ -367,9 +373,9 @@ class RootSharing:
         self._release_held()
 
     async def _save_answer(self, folders: tuple[RootFolder, ...], *, shared: bool) -> None:
-        """Record and store a lasting answer. Raises ConsentDenied.
+        """Record a permanent answer in the audit log and store it. Raises ConsentDenied.
 
-        If the store fails, the answer applies only to this run.
+        If the answer cannot be stored, it applies only to this run.
         """
         decision = "always" if shared else "never"
         for folder in folders:
@@ -412,16 +418,16 @@ class RootSharing:
         )
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
-        """Return the reply with only the roots that may be sent now, and remember them as sent."""
+        """Return the reply with only the roots that may be sent now, and remember these as sent."""
         filtered = self._roots.filter_reply(reply)
         self._sent_roots = filtered.roots
         return filtered
 
     async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
-        """Notify a handshake-era server whenever the roots change, until the session ends.
+        """Notify the server whenever the roots change, until the session ends.
 
-        A server that has not received roots is not notified. Servers of later revisions request the roots when they
-        need them.
+        A server that has not received roots is not notified. From revision 2026-07-28 on, servers are never notified,
+        because they request the roots when they need them.
         """
         self.mark_ready()
         try:

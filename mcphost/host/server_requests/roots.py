@@ -34,11 +34,11 @@ from mcphost.store.roots import FolderEdit, FolderEditStore
 
 MAX_SUGGESTIONS = 50
 MAX_ENTRIES = 5_000
-"""Maximum entries of one folder that are examined; a folder may have millions."""
+"""Maximum entries of a folder to examine, because a folder may have millions."""
 
 
 def complete_path(typed: str) -> Completion:
-    """Return the folders whose path begins with *typed*; hidden ones only if a dot was typed.
+    """Suggest folders whose path begins with *typed*; hidden ones only if their name was begun with a dot.
 
     Reads the file system, so it may block; never raises.
     """
@@ -74,7 +74,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 class _SharedInspection:
-    """One inspection of the folders whose result is shared by all concurrent callers."""
+    """An inspection of the folders whose result is shared by all concurrent callers."""
 
     def __init__(self) -> None:
         self.result: RootFolders | None = None
@@ -83,9 +83,9 @@ class _SharedInspection:
 
 
 class Roots:
-    """The user's roots in this run.
+    """The folders that the user shares with servers in this run.
 
-    Edits that another mcphost process has stored appear at the next inspection.
+    Edits stored by another mcphost process appear at the next inspection.
     """
 
     def __init__(
@@ -98,10 +98,10 @@ class Roots:
     ) -> None:
         """Without *stored_folders*, all edits apply only to this run."""
         self.version = 0
-        """Increases with every change of what servers may receive."""
+        """Increases whenever the roots that servers may receive change."""
 
         self.project = next((one.path for one in startup_roots()), "")
-        """The folder of the "project" scope, "" for none."""
+        """The folder that edits of scope "project" apply to, "" for none."""
 
         self._configured = configured
         self._stored_folders = stored_folders
@@ -135,7 +135,7 @@ class Roots:
         return folders
 
     async def _inspect_shared(self) -> RootFolders:
-        """Inspect once for all callers in one iteration of the event loop, such as servers starting together.
+        """Inspect the folders once for callers that arrive together, such as servers that start at the same time.
 
         Raises StoreError.
         """
@@ -164,13 +164,13 @@ class Roots:
         return await anyio.to_thread.run_sync(_inspect_path, path, abandon_on_cancel=True)
 
     async def suggest(self, typed: str) -> Completion:
-        """Return the folders whose path begins with *typed*, as `complete_path` does, without blocking."""
+        """Suggest folders whose path begins with *typed*, as `complete_path` does, without blocking."""
         return await anyio.to_thread.run_sync(complete_path, typed, abandon_on_cancel=True)
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
         """Return a copy of the reply with only the roots that may be sent now.
 
-        Does not wait, so that a folder removed in the meantime is not sent.
+        Not asynchronous, so that no folder can be removed between this check and sending the reply.
         """
         known = set(self._last_folders.roots if self._last_folders else ()) - self._leaving_roots
         return ListRootsResult(tuple(root for root in reply.roots if root in known))
@@ -186,10 +186,10 @@ class Roots:
 
     # -- editing, by the user only
     async def add(self, path: str, name: str | None = None, scope: RootScope = "run") -> RootFolder:
-        """Add a folder, or rename or restore a listed one; None as *name* leaves the name unchanged.
+        """Add a folder, or rename or restore a listed one; None as *name* keeps the name unchanged.
 
-        `~` and paths relative to the start folder are allowed; the path is stored with symbolic links resolved.
-        Raises UsageError if the folder cannot be read, is listed already or there are too many; StoreError or
+        `~` and paths relative to the folder mcphost was started in are allowed; the path is stored with symbolic links
+        resolved. Raises UsageError if the folder cannot be read, is already listed or there are too many; StoreError or
         ConsentDenied.
         """
         _check_input(path, name or "")
@@ -210,13 +210,13 @@ class Roots:
             return (await self.refresh()).find(inspected.path) or inspected
 
     async def remove(self, path: str, scope: RootScope = "run") -> RootFolder:
-        """Remove a folder from the list; it is not sent from now on, even in a reply that is being prepared.
+        """Remove a folder from the list; from now on it is not sent, even in a reply that is being prepared.
 
-        Removing it again with a wider *scope* extends the removal. Raises UsageError if it is not listed; StoreError
-        if the removal cannot be stored, which then applies only to this run.
+        Removing it again with a wider *scope* extends the removal. Raises UsageError if the folder is not listed;
+        StoreError if the removal cannot be stored and therefore applies only to this run.
         """
         _check_input(path, "")
-        # Before any await: an answer that is being prepared must not contain it any more.
+        # Before any await, so that a reply that is being prepared does not contain the folder.
         known = self._last_folders.find(path) if self._last_folders else None
         leaving = {known.root} if known is not None and known.state == "there" else set[Root]()
         self._leaving_roots |= leaving
@@ -228,7 +228,7 @@ class Roots:
                         f"{sanitize(path, keep_newlines=False)} is not in the list.", "Choose a listed folder."
                     )
                 if self._audit is not None:
-                    # Queued: a failing audit log must not prevent sharing less.
+                    # Queued, because a failing audit log must not prevent the removal.
                     subject = AuditSubject(kind="roots", name=replace_surrogates(existing.path))
                     self._audit.queue_record(self._audit.make_record(subject, "removed", decision=scope, who="person"))
                 await self._remove_folder(scope, existing)
@@ -266,7 +266,7 @@ class Roots:
         return (("user", await self._stored_folders.list_for_place("")), *project, *layers)
 
     async def _save_edit(self, scope: RootScope, edit: FolderEdit) -> None:
-        """Store an edit in its scope and delete edits of the same folder in narrower scopes."""
+        """Store an edit in its scope and delete edits of the same folder from narrower scopes."""
         if scope == "run" or self._stored_folders is None:
             self._run_edits[edit.path] = edit
             return
@@ -293,7 +293,7 @@ class Roots:
 
 
 def folder_info(folder: RootFolder) -> FolderInfo:
-    """Return the folder in the form used in events, with invalid Unicode replaced."""
+    """Convert a folder to the form used in events, with invalid Unicode replaced."""
     return FolderInfo(
         path=replace_surrogates(folder.path),
         name=replace_surrogates(folder.name),
@@ -315,7 +315,7 @@ def _check_input(path: str, name: str) -> None:
 
 
 def _inspect_path(path: str) -> RootFolder:
-    """Return the folder at a path, with symbolic links resolved. Raises UsageError if it cannot be shared."""
+    """Inspect the folder at a path that the user typed. Raises UsageError if it cannot be shared."""
     try:
         expanded = os.path.expanduser(path)
         absolute = expanded if os.path.isabs(expanded) else str(Path.cwd() / expanded)
@@ -328,7 +328,7 @@ def _inspect_path(path: str) -> RootFolder:
 
 
 def parse_root_scope(text: object) -> RootScope:
-    """Return the text as a root scope. Raises UsageError if it is not "run", "project" or "user"."""
+    """Return *text* as a root scope. Raises UsageError if it is not "run", "project" or "user"."""
     for scope in ROOT_SCOPES:
         if scope == text:
             return scope

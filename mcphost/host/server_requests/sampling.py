@@ -1,9 +1,9 @@
 """Sampling: a server's request to the user's model; the user reviews the request and the reply.
 
-Specification: client/sampling. The model gets only what the server sent: no tools of the host, no earlier
-sampling, and the conversation only if the user adds it to this request. Tools in the request are the server's
-own: their calls are returned to the server and never run here. If the server sends another sampling request
-while it runs one of them, that request is nested one level deeper; the number of levels is limited.
+Specification: client/sampling. The model receives only what the server sent: no tools of the host, no earlier sampling
+requests, and the conversation only if the user adds it to this request. Tools in the request belong to the server:
+calls to them are returned to the server and never run here. If the server sends another sampling request while it runs
+one of these tools, that request is nested one level deeper; the number of levels is limited.
 """
 
 import re
@@ -60,7 +60,7 @@ MAX_ID = 512
 NAME_LIMIT = 64
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 PROVIDER_ID_KEY = "mcphost/provider-id"
-"""The key in a tool use's `_meta` that carries the provider's id to the next round."""
+"""The key in a tool use's `_meta` under which the provider's id is returned in the next request."""
 SamplingToolChoice = Literal["auto", "required", "none"]
 
 
@@ -83,11 +83,11 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def max_tokens(self) -> int:
-        """The maximum number of tokens in the model's answer."""
+        """The maximum number of tokens in the model's reply."""
         return self.request.max_output_tokens
 
     def unsupported_content(self, facts: ModelFacts) -> Iterator[str]:
-        """Yield the kinds of content that the model cannot process, as phrases that follow "sent the model"."""
+        """Yield the kinds of content that the model cannot process, as phrases that continue "sent the model …"."""
         if self.audio_count:
             yield "audio, which is not supported."
         if facts.supports_images is False and any(
@@ -102,10 +102,11 @@ def parse_sampling_request(
     choice: SamplingToolChoice,
     issued_ids: Container[str] = frozenset(),
 ) -> SamplingRequest:
-    """Convert a server's request to one for the model.
+    """Convert a server's request to a request for the model.
 
-    *issued_ids* are the provider ids that were sent to this server. Any other id is dropped, because the model
-    would read it although the review does not show it. Raises MalformedMessage for invalid tools or stop sequences.
+    *issued_ids* are the provider ids of tool calls that were sent to this server. Any other id is dropped, because the
+    model would read it although the user's review does not show it. Raises MalformedMessage for invalid tools or stop
+    sequences.
     """
     raws = (
         decode(wire_request.tools, tuple[Raw, ...], "tools of the sampling request")
@@ -161,7 +162,7 @@ def _unique_names(server_names: list[str]) -> dict[str, str]:
 def _convert_messages(
     messages: tuple[SamplingMessage, ...], names: dict[str, str], issued_ids: Container[str]
 ) -> Iterator[Message]:
-    """Convert the messages and give tool calls new ids, because providers restrict the format of ids."""
+    """Convert the messages for the model; tool calls get new ids, because providers restrict the format of ids."""
     ids: dict[str, ToolUsePart] = {}
     for message in messages:
         if message.tool_results:
@@ -213,7 +214,7 @@ def _provider_id(meta: Raw) -> str:
 
 
 def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: SamplingRequest) -> tuple[dict[str, Any], ...]:
-    """Return the model's answer as MCP content blocks, with the tool names that the server used in its request."""
+    """Return the model's reply as MCP content blocks, with the tool names from the server's request."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text or not tool_uses else []
     for use in tool_uses:
         block: dict[str, Any] = {
@@ -229,7 +230,7 @@ def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: Samplin
 
 
 def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """Yield the provider ids in the tool calls of content blocks that are sent to a server."""
+    """Yield the provider ids in the tool calls among content blocks that are sent to a server."""
     for block in blocks:
         meta = block.get("_meta") if block.get("type") == "tool_use" else None
         provider_id = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None
@@ -241,18 +242,18 @@ MAX_REQUEST = 20_000_000
 """Maximum bytes of one request's messages, including images."""
 MAX_ANSWER = 1_000_000
 MAX_WAITING = 8
-"""Maximum sampling requests of one server that wait for the running one."""
+"""Maximum sampling requests of one server that wait for the current one."""
 MAX_PER_CALL = 25
 MAX_ISSUED_IDS = 1_000
 """Maximum provider ids remembered per server; a server may send back only these."""
 CONVERSATION_HEADING = "The conversation of the user so far:"
-"""Heading before the conversation, if the user added it to a request."""
+"""Heading of the conversation in a request, if the user added it."""
 _STOP_REASONS = {"stop": "endTurn", "length": "maxTokens", "tool_calls": "endTurn"}
 Notify = Callable[[str, str], None]
 
 
 class SamplingAnswer(Struct, frozen=True):
-    """The model's answer: text, tool calls, stop reason as in MCP, and token usage."""
+    """The model's reply: text, tool calls, token usage, and the stop reason as defined by MCP."""
 
     text: str
     tool_uses: tuple[ToolUsePart, ...]
@@ -261,7 +262,7 @@ class SamplingAnswer(Struct, frozen=True):
 
 
 class SamplingHandler:
-    """Handler of one server's sampling requests: one runs at a time, at most eight wait."""
+    """Handler of one server's sampling requests; one is processed at a time, and at most eight wait."""
 
     def __init__(
         self,
@@ -288,7 +289,7 @@ class SamplingHandler:
     ) -> CreateMessageResult | ServerRequestRejection:
         """Let the user review the request, send it to the model, and let the user review the reply.
 
-        A refusal by the user becomes error -1, an invalid request error -32602.
+        If the user refuses, the server gets error -1; for an invalid request, error -32602.
         """
         try:
             request = _parse_request(wire_request, context.revision, self._issued_ids)
@@ -306,7 +307,7 @@ class SamplingHandler:
     async def _answer_exclusively(
         self, wire_request: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Run the reviews and the model request after earlier sampling requests of this server have ended."""
+        """Run the reviews and the model request when no other sampling request of this server is in progress."""
         async with self._lock:
             models = await self._models.load_models()
             if not models:
@@ -325,7 +326,7 @@ class SamplingHandler:
         return f"at most {limit} nested sampling requests of this server are allowed.{note}"
 
     def _rate_error(self, context: ServerRequestContext) -> str:
-        """Return the rate limit that a request exceeds as a sentence; if none, count it and return ""."""
+        """Return a sentence about the rate limit that a request exceeds; if there is none, count it and return ""."""
         if self._lock.statistics().tasks_waiting >= MAX_WAITING:
             return f"{MAX_WAITING} sampling requests of this server are already waiting."
         if context.call_number:
@@ -391,7 +392,7 @@ class SamplingHandler:
     async def _ask_model(
         self, model: llm.ChatModel, request: SamplingRequest, tokens: int
     ) -> SamplingAnswer | ServerRequestRejection:
-        """Return the model's answer, or a rejection if it fails; record it and count the tokens.
+        """Return the model's reply, or a rejection if the model fails; record the request and count its tokens.
 
         *tokens* is the estimated number of input tokens.
         """
@@ -425,7 +426,7 @@ class SamplingHandler:
         candidates = tuple(self._models.make_candidate(model, tokens, max_tokens) for model in models.values())
         model, reason = choose_model(preferences, candidates, tokens + 1)
         context = (wire_request.include_context or "none")[:100]
-        # Later revisions have a capability for it, which is not declared; the field has no effect there.
+        # Later revisions have a capability for it, which mcphost does not declare; the field has no effect there.
         granted = context in ("thisServer", "allServers") and revision < Revision.V2025_11_25
         return ReviewSampling(
             server=self._server,
@@ -481,7 +482,7 @@ def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversatio
 
 
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> SamplingAnswer:
-    """Return the model's answer to this request alone, cut at the first stop sequence. Raises ModelError."""
+    """Send the request to the model and return the reply, cut at the first stop sequence. Raises ModelError."""
     text, uses = "", list[ToolUsePart]()
     finished = llm.StreamFinished()
     longest = max((len(stop) for stop in request.stop_sequences), default=0)
@@ -491,7 +492,7 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> Samp
                 case llm.TextDelta():
                     start = max(0, len(text) - longest)
                     text += event.text
-                    # Cut here and not by the provider: this works with every model.
+                    # Cut here rather than by the provider, because this works with every model.
                     stops = [at for stop in request.stop_sequences if stop and (at := text.find(stop, start)) >= 0]
                     if stops:
                         return SamplingAnswer(text[: min(stops)], (), "stopSequence")
@@ -510,7 +511,7 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> Samp
 def _make_reply(
     blocks: tuple[dict[str, Any], ...], model: str, stop_reason: str, revision: Revision
 ) -> CreateMessageResult | ServerRequestRejection:
-    """Return the reply for the server: one content block, or several if the revision permits an array."""
+    """Return the reply for the server: one content block, or several if the protocol revision permits an array."""
     try:
         content = parse_sampling_content(Raw(encode(blocks)), "reply")
     except MalformedMessage as error:

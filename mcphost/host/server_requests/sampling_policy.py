@@ -1,7 +1,7 @@
-"""Policy of sampling: limits on each server's requests and tokens, and the choice of the model.
+"""Sampling policy: limits on each server's requests and tokens, and the choice of the model.
 
-Specification: client/sampling, model preferences. The server's hints are matched first, then its priorities
-are compared with the known facts; an unknown fact counts neither for nor against a model.
+Specification: client/sampling, model preferences. The server's hints are matched first; then its priorities are applied
+to the known facts about the models. An unknown fact counts neither for nor against a model.
 """
 
 import time
@@ -23,14 +23,14 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, is_number
 
 FACTS_TIMEOUT = 5.0
-"""Maximum seconds for loading facts about the models before the review is shown."""
+"""Maximum seconds to load facts about the models before the review is shown."""
 MAX_HINTS = 20
 MAX_CONVERSATION = 50_000
-"""Maximum characters of the conversation, the newest ones, that can be added to a request."""
+"""Maximum characters of the conversation that can be added to a request, counted from its end."""
 
 
 class SamplingModels:
-    """The models available for sampling: the conversation's and those configured for sampling."""
+    """The models available for sampling: the conversation's model and those configured for sampling."""
 
     def __init__(
         self, model_selection: ModelSelection, config: SamplingConfig, conversation: ActiveConversation | None = None
@@ -42,9 +42,9 @@ class SamplingModels:
         self._speeds: dict[str, float] = {}
 
     async def load_models(self) -> dict[str, ChatModel]:
-        """Return the models by name, the conversation's first.
+        """Return the models by name, the conversation's model first.
 
-        Their facts, such as prices, are loaded for at most 5 seconds; those that take longer are unknown.
+        Facts about the models, such as prices, are loaded for at most 5 seconds; those not loaded by then are unknown.
         """
         models: dict[str, ChatModel] = {}
         for model in (
@@ -60,14 +60,15 @@ class SamplingModels:
         return models
 
     def record_speed(self, name: str, tokens: int, seconds: float) -> None:
-        """Store a model's speed, in tokens per second, from the size and duration of an answer."""
+        """Store a model's speed in tokens per second, computed from the size and duration of a reply."""
         if tokens >= 10 and seconds > 0:
             self._speeds[name] = round(tokens / seconds, 1)
 
     def make_candidate(self, model: ChatModel, tokens: int, max_tokens: int) -> ModelCandidate:
-        """Return a model's facts for the review of a request.
+        """Return the facts about a model that the user sees when reviewing a request.
 
-        *tokens* is the estimated input and *max_tokens* the maximum output; both determine the maximum cost.
+        *tokens* is the estimated size of the input and *max_tokens* the maximum size of the output; the maximum cost is
+        computed from both.
         """
         facts = model.facts
         priced = facts.input_price is not None and facts.output_price is not None
@@ -84,7 +85,7 @@ class SamplingModels:
         )
 
     def conversation_text(self) -> str:
-        """Return the newest 50,000 characters of the open conversation, without tool results."""
+        """Return the last 50,000 characters of the current conversation, without tool results."""
         messages = self._conversation.messages if self._conversation is not None else ()
         texts = [(message.role, message.text) for message in messages if message.role in ("user", "assistant")]
         return "\n\n".join(f"{role}: {text}" for role, text in texts if text.strip())[-MAX_CONVERSATION:]
@@ -104,7 +105,7 @@ class _Criterion(NamedTuple):
 
 
 def _price(offer: ModelCandidate) -> float | None:
-    """Return the price of three input tokens and one output token (a typical ratio), negated."""
+    """Return the negative price of three input tokens and one output token (a typical ratio), or None."""
     if offer.input_price is None or offer.output_price is None:
         return None
     return -(3 * offer.input_price + offer.output_price)
@@ -128,10 +129,10 @@ _CRITERIA = (
 def choose_model(
     preferences: Mapping[str, Any], offers: Sequence[ModelCandidate], needed: int
 ) -> tuple[ModelCandidate, str]:
-    """Return the model that fits a server's preferences best, and the reason as text for the user.
+    """Return the model that best fits a server's preferences, and the reason as text for the user.
 
-    *offers* must not be empty; the first is the default. *needed* is the approximate number of tokens that must
-    fit into the context window. Invalid preferences are ignored.
+    *offers* must not be empty; the first is the default. *needed* is the approximate number of tokens that the context
+    window must hold. Invalid preferences are ignored.
     """
     large = [offer for offer in offers if not 0 < offer.context_window < needed]
     too_small = "" if len(large) in (0, len(offers)) else " Smaller models cannot take this request."
@@ -198,7 +199,7 @@ MINUTE = 60.0
 
 
 class SamplingBudget:
-    """Sampling limits and usage of one server; requests count when they arrive, tokens when they were used."""
+    """Sampling limits and usage of one server; requests are counted when they arrive, tokens after their use."""
 
     def __init__(self, limits: SamplingLimits) -> None:
         self.limits = limits
@@ -208,7 +209,7 @@ class SamplingBudget:
         self._token_count = 0
 
     def count_request(self) -> str:
-        """Count a request and return ""; if a limit is exceeded, return it as text that begins with "at most"."""
+        """Count a request and return "", or return the limit it exceeds as text that begins with "at most"."""
         now = self._discard_expired()
         if len(self._request_times) >= self.limits.requests_per_minute:
             return f"at most {self.limits.requests_per_minute} sampling requests of this server are allowed per minute."
@@ -219,9 +220,9 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return how many tokens the answer may have if the input has *needed* tokens, and "".
+        """Return the number of tokens that the output may have if the input has *needed* tokens, and "".
 
-        If the limit leaves none, returns 0 and the limit as a sentence.
+        If a limit leaves no tokens, return 0 and the limit as a sentence.
         """
         self._discard_expired()
         limits = (
@@ -234,12 +235,12 @@ class SamplingBudget:
         return min(limit - used - needed for limit, used, _ in limits), ""
 
     def spend(self, tokens: int) -> None:
-        """Count tokens that were used."""
+        """Count tokens that have been used."""
         self._token_count += tokens
         self._token_uses.append((self._discard_expired(), tokens))
 
     def usage(self) -> tuple[LimitUsage, ...]:
-        """Return the usage of each limit, for the review."""
+        """Return the usage of each limit, to be shown in the user's review."""
         self._discard_expired()
         limits = self.limits
         return (
@@ -254,7 +255,7 @@ class SamplingBudget:
         return sum(tokens for _, tokens in self._token_uses)
 
     def _discard_expired(self) -> float:
-        """Drop requests and token uses older than a minute; return the current monotonic time."""
+        """Discard requests and token uses that are older than a minute; return the current monotonic time."""
         now = time.monotonic()
         while self._request_times and now - self._request_times[0] >= MINUTE:
             self._request_times.popleft()
@@ -264,14 +265,14 @@ class SamplingBudget:
 
 
 def estimate_tokens(texts: Any) -> int:
-    """Estimate the number of tokens in these bytes; the result is rather too high than too low."""
+    """Estimate the number of tokens in a collection of bytes objects; the estimate tends to be too high."""
     return sum(len(text) for text in texts) // 3
 
 
 MAX_OPEN = 200
 """Maximum open sampling requests remembered per server."""
 OPEN_SECONDS = 600.0
-"""Seconds after which a request that belongs to no certain call is closed if its results never arrive."""
+"""Seconds after which a request that may not belong to any call is closed if its tool results never arrive."""
 NO_CALL = 0
 
 
@@ -283,17 +284,17 @@ class _OpenSampling(Struct, frozen=True):
 
 
 class SamplingNesting:
-    """Tracker of nested sampling: one server's unanswered tool calls and the client calls they may belong to."""
+    """Tracker of nested sampling: a server's unanswered tool calls and the client requests they may belong to."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._open: tuple[_OpenSampling, ...] = ()
 
     def depth(self, context: ServerRequestContext, answered_ids: frozenset[str]) -> int:
-        """Return how deeply a sampling request is nested; 1 is not nested.
+        """Return how deeply a sampling request is nested; 1 means not nested.
 
-        *answered_ids* are the tool calls whose results it contains: it continues the sampling that made them, at the
-        same depth, and closes them.
+        *answered_ids* are the tool calls whose results the request contains. Such a request continues the sampling that
+        made these calls, at the same depth, and closes it.
         """
         calls = _possible_calls(context)
         related = [item for item in self._open if self._is_related(item, calls)]
@@ -304,7 +305,7 @@ class SamplingNesting:
         return 1 + max((item.depth for item in related), default=0)
 
     def record_tool_uses(self, context: ServerRequestContext, depth: int, tool_use_ids: frozenset[str]) -> None:
-        """Record the tool calls in an answer at this depth; call this before the answer is sent."""
+        """Record the tool calls in a reply at this depth; call this before the reply is sent."""
         if tool_use_ids:
             self._open = (*self._open, _OpenSampling(depth, tool_use_ids, _possible_calls(context), self._clock()))[
                 -MAX_OPEN:
@@ -318,5 +319,5 @@ class SamplingNesting:
 
 
 def _possible_calls(context: ServerRequestContext) -> frozenset[int]:
-    """Return the calls that a request may belong to; includes NO_CALL if that is uncertain."""
+    """Return the numbers of the calls that a request may belong to; NO_CALL is included if that is uncertain."""
     return frozenset((context.call_number,)) if context.call_number else frozenset((NO_CALL, *context.candidate_calls))
