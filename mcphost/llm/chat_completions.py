@@ -128,7 +128,10 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _describe_calls(message: Message) -> Message:
-    """Replace the tool calls or results in a message by text. A message with tool results becomes a user message."""
+    """Return the message with tool calls or results as text, for requests that offer no tools.
+
+    A message with tool results becomes a user message.
+    """
     if message.role == "tool":
         parts: list[Part] = []
         for part in message.parts:
@@ -151,7 +154,7 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Return the content of a user message, as a string if it is all text: some servers accept nothing else."""
+    """Return the content of a user message; it is a string if possible, because some servers accept only strings."""
     items: list[Json] = []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -216,7 +219,7 @@ def encode_arguments(use: ToolUsePart) -> str:
 
 
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], str]:
-    """Return the reasoning blocks to send back to the provider, and the order of the original answer's items.
+    """Return the reasoning blocks to send back to their provider, and the item order of that answer (ITEM_ORDER).
 
     Both are empty if another provider produced the reasoning.
     """
@@ -266,10 +269,7 @@ def image_item(image: ImagePart) -> Json:
 
 
 class AnswerAssembler:
-    """Converter of the worker events of one answer to model events.
-
-    It merges the pieces of each tool call.
-    """
+    """Converter that turns the worker events of one answer into model events and merges pieces of tool calls."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

@@ -200,7 +200,7 @@ def find_requests(text: str) -> list[DemoRequest]:
 def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
     """Yield the name and value of each matched argument, with numbers converted.
 
-    If the pattern has no groups ("slowly"), the first argument is 5.
+    If the pattern has no groups, as for "slowly", the first argument is 5.
     """
     groups = match.groups() or (("5",) if rule.argument_names else ())
     for name, value in zip(rule.argument_names, groups, strict=False):

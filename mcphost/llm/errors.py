@@ -114,7 +114,7 @@ def answer_too_long_error(sentence: str) -> ModelError:
 
 
 def _is_complete(message: str) -> bool:
-    """Return whether litellm wrote the message itself, so that it adds nothing to our own wording."""
+    """Return whether our own error text already says everything that litellm's message says."""
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 
@@ -195,7 +195,7 @@ def extract_message(value: Any) -> str:
 
 
 def remove_keys(text: str, secret: str) -> str:
-    """Replace *secret*, and anything that looks like an API key, by `***` in text that may quote them."""
+    """Replace *secret*, and anything that looks like an API key, with `***`, because providers may quote keys."""
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)

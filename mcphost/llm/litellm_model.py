@@ -159,7 +159,7 @@ class LiteLlmModel:
     async def _attempt(
         self, request: worker_protocol.CompletionRequest, context: "ErrorContext", deadline: float
     ) -> AsyncGenerator[ModelEvent]:
-        """Send the request once; *deadline* is a time of the event loop's clock.
+        """Send the request once and yield the answer's events; *deadline* is a time on the event loop's clock.
 
         Raises _RetryableError if nothing was received and the same request may succeed later, _ToolsRefusedError if it
         may succeed without tools, _DefinitionRefusedError if it may succeed without some of the tools, and otherwise
@@ -222,7 +222,7 @@ class LiteLlmModel:
             raise _DefinitionRefusedError(reason, error)
 
     def _set_aside(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
-        """Replace a refused tool by its simpler form in later requests, or omit the tool if it has none."""
+        """Replace a refused tool with its simpler form in later requests, or omit the tool if it has none."""
         if tool.simple is not None:
             self._simplified[_key(tool.spec)] = tool.simple
             return ToolSimplified(tool.spec.name, tool.reason)
@@ -299,7 +299,7 @@ class LiteLlmModel:
         )
 
     def _empty_answer_error(self) -> ModelError:
-        """Return the error for an answer without text or tokens, which litellm makes of HTML or an empty body."""
+        """Return the error for an answer without text or tokens, as litellm produces from HTML or an empty body."""
         place = self._config.api_base or providers.parse_provider(self._config.name)
         return ModelError(f"{place} did not answer like a model.", "Check the base address and the model's name.")
 
@@ -370,7 +370,7 @@ class LiteLlmModel:
     async def _ensure_ready(self) -> providers.ProviderKey:
         """Start the worker, load the facts and return the API key.
 
-        Raises ModelError; if both apply, it reports an unknown provider rather than a missing key.
+        Raises ModelError. If the provider is unknown, that is reported rather than a missing key.
         """
         try:
             key = await providers.find_key(self._config, self._environ, self._keyring)

@@ -147,7 +147,7 @@ async def find_local_servers(
 
 
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
-    """Ask Ollama for the capabilities and context sizes of its models, and return the server with them.
+    """Return *server* with its models' capabilities and context sizes, for which only Ollama is asked.
 
     A server of another kind is returned unchanged. Models for which no response arrives within *seconds* keep their
     unknown values.

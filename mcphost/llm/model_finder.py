@@ -63,9 +63,9 @@ class ModelFinder:
         self._keyring = keyring
 
     async def find_proposed(self) -> tuple[AvailableModel, ...]:
-        """Return the default model of each provider with an API key, then local models, best tool support first.
+        """Return the default model of each provider with an API key, then local models.
 
-        May be cancelled.
+        Local models that support tools come first. May be cancelled.
         """
         keys, local, catalog = await self._search()
         by_name = {model.name: model for model in catalog}
@@ -121,7 +121,7 @@ class ModelFinder:
         return (await self._keyring(key.variable) or "").strip()
 
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
-        """Describe a remembered model that is in no list; one with a configured address counts as usable."""
+        """Describe a remembered model that is not in any list; one with a configured address counts as usable."""
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")
         origin = "" if config.api_key_env else origins.get(provider, "")

@@ -1,4 +1,4 @@
-"""Lists of models from providers, and checks of API keys, by one GET request to each provider.
+"""Requests to model providers that list their models or check an API key, with one GET request each.
 
 Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET /v1beta/models`),
 Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's format with additional members).

@@ -88,7 +88,7 @@ def is_known_provider(provider: str) -> bool:
 
 
 def add_default_provider(config: ModelConfig) -> ModelConfig:
-    """Add `openai/` to a bare model name that has a configured address, as nearly all such servers are compatible."""
+    """Add `openai/` to a bare model name with a configured address; most such servers are OpenAI-compatible."""
     if config.api_base and "/" not in config.name and not parse_provider(config.name):
         return replace(config, name=f"openai/{config.name}")
     return config

@@ -112,7 +112,7 @@ class LineMeter:
         if self._lines_left < 0:
             raise AnswerTooLong("The answer consists of almost empty lines; it was stopped.")
         start = 0
-        # Most chunks are whole events with few objects: one count is enough.
+        # Most chunks are complete events with few objects: one count is enough.
         if not self._pieces and data.count(b"{") <= MAX_LINE_OBJECTS and b"\n" in data:
             start = data.rindex(b"\n") + 1
         while start < len(data):

@@ -42,7 +42,7 @@ class _Simplifier:
         self._left = MAX_NODES
 
     def simplify_top(self) -> Json:
-        """Return the root as an object, in which the properties of its alternatives are optional."""
+        """Return the root as an object schema, in which the properties of its alternatives are optional."""
         merged = self._merge(self._root, 0)
         simple = self._simplify(merged | {"type": "object"}, 0)
         empty: Json = {"type": "object", "properties": {}}
@@ -90,7 +90,7 @@ class _Simplifier:
         return {"properties": simple} | ({"required": list(dict.fromkeys(required))} if required else {})
 
     def _merge(self, schema: Json, depth: int) -> Json:
-        """Return a schema with the properties of its `allOf`, `anyOf` and `oneOf`; alternatives make none required."""
+        """Merge the properties of `allOf`, `anyOf` and `oneOf` into a schema; only `allOf` can make them required."""
         members = self._resolve(schema)
         merged: Json = {key: value for key, value in members.items() if key not in (*_ALTERNATIVES, "allOf", "not")}
         properties: Json = {}
@@ -110,7 +110,7 @@ class _Simplifier:
         return merged | {key: value for key, value in found.items() if value}
 
     def _resolve(self, schema: Json) -> Json:
-        """Replace a local `$ref` by its target; a reference that is circular or leads nowhere is dropped."""
+        """Replace a local `$ref` with its target; a reference that is circular or leads nowhere is dropped."""
         for _ in range(MAX_DEPTH):
             reference = schema.get("$ref")
             if not isinstance(reference, str):

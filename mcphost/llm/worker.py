@@ -45,7 +45,7 @@ STORING_PROVIDERS = ("openai", "azure")
 UNKNOWN_FINISH_REASON = "unknown"
 """Finish reason reported for a stream that ended without one; litellm would report `stop`."""
 MISSING_FINISH_REASON = "Stream ended before a finish_reason was received"
-"""Text of litellm 1.110's error for a stream of Chat Completions that ended without a reason."""
+"""Text of litellm 1.110's error for a Chat Completions stream that ended without a finish reason."""
 PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
 """Providers whose finish reason litellm does not keep; `patch_gemini_finish_reasons` detects Gemini's."""
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
@@ -219,7 +219,7 @@ class LiteLlmWorker:
                 summary.reason = "content_filter"  # litellm's reason for refusals of other providers
             batch.flush()
         except Exception:
-            batch.flush()  # keep what came before the failure
+            batch.flush()  # keep what was received before the failure
             raise
         finally:
             batch.discard()
@@ -253,7 +253,7 @@ class LiteLlmWorker:
     def _is_truncated(
         request: worker_protocol.CompletionRequest, stream: Any, source: Any, summary: "StreamSummary"
     ) -> bool:
-        """Return whether the stream ended without a reason, which means that it was cut off; False if that is unknown.
+        """Return whether the stream ended without a finish reason, so it was cut off; False if that is unknown.
 
         *source* is the provider's stream, which litellm 1.110 drops at its end.
         """
@@ -387,9 +387,10 @@ def patch_usage() -> None:
 
 
 async def end_without_reason(stream: Any) -> AsyncGenerator[Any]:
-    """Yield the chunks of *stream*; end where litellm 1.110 raises an error because there was no finish reason.
+    """Yield the chunks of *stream*, ignoring litellm 1.110's error for an end without a finish reason.
 
-    What arrived is an answer that was cut off, of which tokens and cost are known; older versions end there, too.
+    The answer was cut off, but its tokens and cost are known. Older versions of litellm end the stream without an
+    error.
     """
     try:
         async for chunk in stream:

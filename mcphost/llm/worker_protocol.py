@@ -260,7 +260,10 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def exception_chain(error: BaseException) -> list[BaseException]:
-    """Return the error with its causes, contexts and litellm's `original_exception`s, each once."""
+    """Return the error and the exceptions that led to it, each once.
+
+    They are found by `__cause__`, `__context__` and litellm's `original_exception`.
+    """
     chain: list[BaseException] = []
     pending: list[Any] = [error]
     while pending and len(chain) < MAX_CAUSES:

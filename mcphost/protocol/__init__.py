@@ -1,1 +1,1 @@
-"""MCP messages of five revisions as frozen data; no I/O."""
+"""MCP messages of all supported protocol revisions, as frozen data. Does no I/O."""

@@ -15,7 +15,7 @@ class ClientRequest(WireStruct, Generic[R_co], frozen=True):
 
 
 class Notification(WireStruct, frozen=True):
-    """A notification; its fields are the params."""
+    """A notification to or from a server; its fields are the params."""
 
     METHOD: ClassVar[str]
 

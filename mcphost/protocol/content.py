@@ -72,7 +72,7 @@ class ResourceContents(WireStruct, frozen=True):
 
 
 class EmbeddedResource(AnnotatedContent, frozen=True, tag="resource"):
-    """A resource embedded in a result."""
+    """A resource embedded in a result or prompt."""
 
     resource: ResourceContents
     raw_annotations: Raw = field(default=Raw(), name="annotations")

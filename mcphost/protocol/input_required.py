@@ -54,7 +54,7 @@ class SubscriptionFilter(WireStruct, frozen=True):
 
 
 class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
-    """The request subscriptions/listen, whose response arrives only when the subscription ends."""
+    """The subscriptions/listen request, whose response arrives only when the subscription ends."""
 
     METHOD: ClassVar[str] = "subscriptions/listen"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -62,7 +62,7 @@ class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
 
 
 class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
-    """notifications/subscriptions/acknowledged; `notifications` is the part of the filter that the server accepts."""
+    """Notification that a subscription is active; `notifications` is the part of the filter that the server accepts."""
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
     notifications: SubscriptionFilter | None = None

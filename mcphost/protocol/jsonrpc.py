@@ -161,9 +161,9 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
 
 
 def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
-    """Replace lone surrogates by U+FFFD; return None if there are none.
+    """Replace lone surrogates with U+FFFD; return None if there are none.
 
-    Raises MalformedMessage if there are too many.
+    Raises MalformedMessage if there are too many. Yields every few milliseconds, so that other tasks can run.
     """
     if b"\\u" not in line or b"\0" in line:
         return None

@@ -1,4 +1,4 @@
-"""initialize, server/discover, capabilities and ping (specification: basic/lifecycle)."""
+"""Messages for initialize, server/discover and ping, and capabilities (specification: basic/lifecycle)."""
 
 from typing import Any, ClassVar
 
@@ -73,7 +73,7 @@ class InitializeResult(Result, frozen=True):
 
 
 class Initialize(ClientRequest[InitializeResult], frozen=True):
-    """The request initialize; `capabilities` is a plain dict because its members depend on the revision."""
+    """The initialize request; `capabilities` is a plain dict because its members depend on the revision."""
 
     METHOD: ClassVar[str] = "initialize"
     RESULT: ClassVar[type[Any]] = InitializeResult
@@ -83,7 +83,7 @@ class Initialize(ClientRequest[InitializeResult], frozen=True):
 
 
 class InitializedNotification(Notification, frozen=True):
-    """notifications/initialized."""
+    """The notifications/initialized notification, with which the client ends the handshake."""
 
     METHOD: ClassVar[str] = "notifications/initialized"
 
@@ -115,14 +115,14 @@ class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
 
 
 class Discover(ClientRequest[DiscoverResult], frozen=True):
-    """server/discover."""
+    """The server/discover request (from 2026-07-28 on)."""
 
     METHOD: ClassVar[str] = "server/discover"
     RESULT: ClassVar[type[Any]] = DiscoverResult
 
 
 class Ping(ClientRequest[EmptyResult], frozen=True):
-    """The request ping, which either side may send before 2026-07-28."""
+    """The ping request, which either side may send before 2026-07-28."""
 
     METHOD: ClassVar[str] = "ping"
     RESULT: ClassVar[type[Any]] = EmptyResult

@@ -1,4 +1,4 @@
-"""Notifications in both directions, and log levels (specification: basic/utilities, server/*)."""
+"""Notifications from server and client, and log levels (specification: basic/utilities, server/*)."""
 
 from typing import Any, ClassVar
 
@@ -8,7 +8,7 @@ from mcphost.serialization import Raw, decode_or_none
 
 
 class ProgressNotification(Notification, frozen=True):
-    """notifications/progress. Numbers may be fractional, and `total` may be missing."""
+    """The notifications/progress notification. Numbers may be fractional, and `total` may be missing."""
 
     METHOD: ClassVar[str] = "notifications/progress"
     progress_token: int | str
@@ -18,7 +18,7 @@ class ProgressNotification(Notification, frozen=True):
 
 
 class CancelledNotification(Notification, frozen=True):
-    """notifications/cancelled: the sender cancels one of its requests."""
+    """The notifications/cancelled notification: the sender cancels one of its requests."""
 
     METHOD: ClassVar[str] = "notifications/cancelled"
     request_id: RequestId | None = None
@@ -26,7 +26,7 @@ class CancelledNotification(Notification, frozen=True):
 
 
 class LoggingMessageNotification(Notification, frozen=True):
-    """notifications/message: a log message from the server."""
+    """The notifications/message notification: a log message from the server."""
 
     METHOD: ClassVar[str] = "notifications/message"
     level: str = "info"
@@ -35,39 +35,39 @@ class LoggingMessageNotification(Notification, frozen=True):
 
 
 class ToolListChangedNotification(Notification, frozen=True):
-    """notifications/tools/list_changed."""
+    """The notifications/tools/list_changed notification."""
 
     METHOD: ClassVar[str] = "notifications/tools/list_changed"
 
 
 class ResourceListChangedNotification(Notification, frozen=True):
-    """notifications/resources/list_changed."""
+    """The notifications/resources/list_changed notification."""
 
     METHOD: ClassVar[str] = "notifications/resources/list_changed"
 
 
 class PromptListChangedNotification(Notification, frozen=True):
-    """notifications/prompts/list_changed."""
+    """The notifications/prompts/list_changed notification."""
 
     METHOD: ClassVar[str] = "notifications/prompts/list_changed"
 
 
 class ResourceUpdatedNotification(Notification, frozen=True):
-    """notifications/resources/updated: a resource that the client subscribed to has changed."""
+    """The notifications/resources/updated notification: a resource that the client subscribed to has changed."""
 
     METHOD: ClassVar[str] = "notifications/resources/updated"
     uri: str = ""
 
 
 class ElicitationCompleteNotification(Notification, frozen=True):
-    """notifications/elicitation/complete: a URL elicitation has finished (2025-11-25)."""
+    """The notifications/elicitation/complete notification: a URL elicitation has finished (2025-11-25)."""
 
     METHOD: ClassVar[str] = "notifications/elicitation/complete"
     elicitation_id: str = ""
 
 
 class RootsListChangedNotification(Notification, frozen=True):
-    """notifications/roots/list_changed; sent by the client, and only before 2026-07-28."""
+    """The notifications/roots/list_changed notification; sent by the client, and only before 2026-07-28."""
 
     METHOD: ClassVar[str] = "notifications/roots/list_changed"
 
@@ -108,7 +108,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 
 class SetLevel(ClientRequest[EmptyResult], frozen=True):
-    """logging/setLevel (before 2026-07-28)."""
+    """The logging/setLevel request (before 2026-07-28)."""
 
     METHOD: ClassVar[str] = "logging/setLevel"
     RESULT: ClassVar[type[Any]] = EmptyResult

@@ -1,4 +1,4 @@
-"""prompts/list, prompts/get (server/prompts) and completion/complete (server/utilities/completion)."""
+"""Messages for prompts (specification: server/prompts) and completion (server/utilities/completion)."""
 
 from typing import Any, ClassVar
 
@@ -35,7 +35,7 @@ class ListPromptsResult(PaginatedResult, frozen=True):
 
 
 class ListPrompts(ClientRequest[ListPromptsResult], frozen=True):
-    """prompts/list."""
+    """The prompts/list request."""
 
     METHOD: ClassVar[str] = "prompts/list"
     RESULT: ClassVar[type[Any]] = ListPromptsResult
@@ -66,7 +66,7 @@ class GetPromptResult(Result, frozen=True):
 
 
 class GetPrompt(ClientRequest[GetPromptResult], frozen=True):
-    """prompts/get."""
+    """The prompts/get request."""
 
     METHOD: ClassVar[str] = "prompts/get"
     RESULT: ClassVar[type[Any]] = GetPromptResult
@@ -124,7 +124,10 @@ class CompleteResult(Result, frozen=True):
 
 
 class Complete(ClientRequest[CompleteResult], frozen=True):
-    """completion/complete. `context` is None before 2025-06-18, and if no argument has been filled in yet."""
+    """The completion/complete request.
+
+    `context` is None before 2025-06-18, and if no argument has been filled in yet.
+    """
 
     METHOD: ClassVar[str] = "completion/complete"
     RESULT: ClassVar[type[Any]] = CompleteResult

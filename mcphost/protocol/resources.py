@@ -1,4 +1,4 @@
-"""resources/list, resources/templates/list and resources/read (specification: server/resources)."""
+"""Messages for resources and resource templates (specification: server/resources)."""
 
 from typing import Any, ClassVar
 
@@ -41,7 +41,7 @@ class ListResourcesResult(PaginatedResult, frozen=True):
 
 
 class ListResources(ClientRequest[ListResourcesResult], frozen=True):
-    """resources/list."""
+    """The resources/list request."""
 
     METHOD: ClassVar[str] = "resources/list"
     RESULT: ClassVar[type[Any]] = ListResourcesResult
@@ -55,7 +55,7 @@ class ListResourceTemplatesResult(PaginatedResult, frozen=True):
 
 
 class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=True):
-    """resources/templates/list."""
+    """The resources/templates/list request."""
 
     METHOD: ClassVar[str] = "resources/templates/list"
     RESULT: ClassVar[type[Any]] = ListResourceTemplatesResult
@@ -74,7 +74,7 @@ class ReadResourceResult(CacheableResult, frozen=True):
 
 
 class ReadResource(ClientRequest[ReadResourceResult], frozen=True):
-    """resources/read."""
+    """The resources/read request."""
 
     METHOD: ClassVar[str] = "resources/read"
     RESULT: ClassVar[type[Any]] = ReadResourceResult
@@ -82,7 +82,7 @@ class ReadResource(ClientRequest[ReadResourceResult], frozen=True):
 
 
 class Subscribe(ClientRequest[EmptyResult], frozen=True):
-    """resources/subscribe (before 2026-07-28)."""
+    """The resources/subscribe request (before 2026-07-28)."""
 
     METHOD: ClassVar[str] = "resources/subscribe"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -90,7 +90,7 @@ class Subscribe(ClientRequest[EmptyResult], frozen=True):
 
 
 class Unsubscribe(ClientRequest[EmptyResult], frozen=True):
-    """resources/unsubscribe (before 2026-07-28)."""
+    """The resources/unsubscribe request (before 2026-07-28)."""
 
     METHOD: ClassVar[str] = "resources/unsubscribe"
     RESULT: ClassVar[type[Any]] = EmptyResult

@@ -14,7 +14,7 @@ MAX_VALUES = 100_000
 
 
 class CreateMessage(WireStruct, frozen=True):
-    """sampling/createMessage; nested params stay raw JSON."""
+    """The sampling/createMessage request; nested params stay raw JSON."""
 
     METHOD: ClassVar[str] = "sampling/createMessage"
     messages: tuple[Raw, ...] = ()
@@ -30,7 +30,7 @@ class CreateMessage(WireStruct, frozen=True):
 
 
 class Elicit(WireStruct, frozen=True):
-    """elicitation/create; without `mode`, it requests a form."""
+    """The elicitation/create request; without `mode`, it asks for a form."""
 
     METHOD: ClassVar[str] = "elicitation/create"
     message: str = ""
@@ -51,7 +51,7 @@ class UrlElicitationRequired(WireStruct, frozen=True):
 
 
 class ListRoots(WireStruct, frozen=True):
-    """roots/list."""
+    """The roots/list request."""
 
     METHOD: ClassVar[str] = "roots/list"
 

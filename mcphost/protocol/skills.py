@@ -1,4 +1,4 @@
-"""skills/list and skills/get: Agent Skills that a server offers (SEP-2640, io.modelcontextprotocol/skills)."""
+"""Messages for Agent Skills, and checks of skills (SEP-2640, io.modelcontextprotocol/skills)."""
 
 import re
 from hashlib import sha256
@@ -60,7 +60,7 @@ class ListSkillsResult(PaginatedResult, frozen=True):
 
 
 class ListSkills(ClientRequest[ListSkillsResult], frozen=True):
-    """skills/list; sent only to servers that declare the skills extension."""
+    """The skills/list request; sent only to servers that declare the skills extension."""
 
     METHOD: ClassVar[str] = "skills/list"
     RESULT: ClassVar[type[Any]] = ListSkillsResult
@@ -74,7 +74,7 @@ class GetSkillResult(CacheableResult, frozen=True):
 
 
 class GetSkill(ClientRequest[GetSkillResult], frozen=True):
-    """skills/get, which also returns skills that skills/list leaves out."""
+    """The skills/get request, which also returns skills that skills/list leaves out."""
 
     METHOD: ClassVar[str] = "skills/get"
     RESULT: ClassVar[type[Any]] = GetSkillResult

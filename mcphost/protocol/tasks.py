@@ -76,7 +76,7 @@ class TaskStatusNotification(Notification, frozen=True):
 
 
 class GetTask(ClientRequest[Task], frozen=True):
-    """tasks/get."""
+    """The tasks/get request."""
 
     METHOD: ClassVar[str] = "tasks/get"
     RESULT: ClassVar[type[Any]] = Task
@@ -96,7 +96,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """tasks/result (2025-11-25), which waits until the task ends and returns the original request's result."""
+    """The tasks/result request (2025-11-25), which waits for a task to end and returns its request's result."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -104,7 +104,7 @@ class GetTaskResult(ClientRequest[Raw], frozen=True):
 
 
 class CancelTask(ClientRequest[EmptyResult], frozen=True):
-    """tasks/cancel. Its result is the task in 2025-11-25, and empty in the extension."""
+    """The tasks/cancel request. Its result is the task in 2025-11-25, and empty in the extension."""
 
     METHOD: ClassVar[str] = "tasks/cancel"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -112,7 +112,7 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """tasks/update (extension): replies to the task's requests for input, keyed like those requests."""
+    """The tasks/update request (extension): replies to the task's requests for input, keyed like those requests."""
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -127,7 +127,7 @@ class ListTasksResult(PaginatedResult, frozen=True):
 
 
 class ListTasks(ClientRequest[ListTasksResult], frozen=True):
-    """tasks/list (2025-11-25)."""
+    """The tasks/list request (2025-11-25)."""
 
     METHOD: ClassVar[str] = "tasks/list"
     RESULT: ClassVar[type[Any]] = ListTasksResult

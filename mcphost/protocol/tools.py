@@ -1,4 +1,4 @@
-"""tools/list and tools/call (specification: server/tools)."""
+"""Messages for tools: tools/list and tools/call (specification: server/tools)."""
 
 from typing import Any, ClassVar
 
@@ -62,7 +62,7 @@ class Tool(WireStruct, frozen=True):
 
     @property
     def display_name(self) -> str:
-        """Name for display: `title`, else the title in the annotations, else `name`. Calls always use `name`."""
+        """Name for display: `title`, else the title in the annotations, else `name`. Requests always use `name`."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
 
@@ -73,7 +73,7 @@ class ListToolsResult(PaginatedResult, frozen=True):
 
 
 class ListTools(ClientRequest[ListToolsResult], frozen=True):
-    """tools/list."""
+    """The tools/list request."""
 
     METHOD: ClassVar[str] = "tools/list"
     RESULT: ClassVar[type[Any]] = ListToolsResult
@@ -121,7 +121,7 @@ class CallToolResult(Result, frozen=True):
 
 
 class CallTool(ClientRequest[CallToolResult], frozen=True, omit_defaults=False):
-    """tools/call. Empty arguments are sent too, because some servers fail if `arguments` is missing."""
+    """The tools/call request. Empty arguments are sent too, because some servers fail if they are missing."""
 
     METHOD: ClassVar[str] = "tools/call"
     RESULT: ClassVar[type[Any]] = CallToolResult

@@ -19,7 +19,8 @@ NO_HEADERS: Mapping[str, str] = {}
 class Channel(Protocol):
     """A live connection to one server.
 
-    Every method raises ConnectionLost once the server is gone, with its exit status or HTTP error in the message.
+    Every method raises ConnectionLost after the connection is lost, with the server's exit status or HTTP error in the
+    message.
     """
 
     def exchange(

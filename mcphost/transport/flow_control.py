@@ -26,7 +26,7 @@ class WakeupFuture:
             self._waiter.set_result(None)
 
     async def _wait_for_wakeup(self) -> None:
-        """Wait until woken. May be cancelled."""
+        """Wait until `_wake` is called. May be cancelled."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter

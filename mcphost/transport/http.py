@@ -132,13 +132,13 @@ class HttpChannel:
 
     # -- the Channel
     def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> HttpExchange:
-        """See Channel."""
+        """See Channel.exchange."""
         if not self._is_stateless and request.method not in ("initialize", "server/discover"):
             self._in_flight[request.id] = request
         return HttpExchange(self, request, headers)
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """See Channel. From 2026-07-28 on, only requests are sent, so this does nothing."""
+        """See Channel.send. From 2026-07-28 on, clients send only requests, so this does nothing."""
         if self._is_stateless:
             return
         what = message.method if isinstance(message, JsonRpcNotification | JsonRpcRequest) else "an answer"
@@ -160,12 +160,12 @@ class HttpChannel:
                 await self._get_stream_opened.wait()
 
     def unsolicited(self) -> BoundedQueue:
-        """See Channel."""
+        """See Channel.unsolicited."""
         return self._unsolicited
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """See Channel."""
+        """See Channel.anomaly_counts."""
         return {
             "broken messages": self.malformed_count,
             "answers nobody waits for": self.unmatched_count,
@@ -174,7 +174,7 @@ class HttpChannel:
 
     @property
     def is_drained(self) -> bool:
-        """See Channel."""
+        """Always True, because HTTP does not tell."""
         return True
 
     @property
@@ -183,7 +183,7 @@ class HttpChannel:
         return self._is_closed
 
     def set_revision(self, revision: Revision) -> None:
-        """See Channel."""
+        """See Channel.set_revision."""
         self._revision = revision
 
     async def close(self) -> None:
@@ -455,7 +455,7 @@ class HttpChannel:
         Raises SessionExpired if the server no longer knows *session*, which had a GET stream earlier.
         """
         body = b"" if answer.status == 200 else await answer.read_error_body()
-        # Servers without that stream send 405, and some 404, which then does not concern the session.
+        # Servers without a GET stream send 405; some send 404, which then says nothing about the session.
         if session == self._streaming_session_id and self.is_unknown_session(answer.status, session, body):
             if self._session_id != self._streaming_session_id or self._expired_session_id == self._streaming_session_id:
                 return False  # another task detected it and opens the next one

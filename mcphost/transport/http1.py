@@ -172,7 +172,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self._transport.abort()
 
     def set_tls_transport(self, transport: asyncio.BaseTransport | None) -> None:
-        """Replace the transport by the TLS transport that was negotiated inside the proxy's tunnel."""
+        """Replace the transport with the TLS transport that was negotiated inside the proxy's tunnel."""
         self._transport = cast("asyncio.Transport | None", transport)
         self.is_keep_alive, self.is_complete, self._is_tunnel = True, False, False
 
@@ -241,7 +241,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         if self.status in (204, 304) or (self._is_tunnel and self.status < 300):
             self._framing, self._remaining_bytes = "length", 0
         elif coding is not None:
-            # Both headers at once enable request smuggling; the connection is not reused.
+            # Both headers together enable request smuggling, so the connection is not reused.
             self.is_keep_alive = self.is_keep_alive and length is None
             self._framing, self._remaining_bytes, self._chunks_left = "chunked", 0, SMALL_CHUNK_ALLOWANCE
         elif length is not None:

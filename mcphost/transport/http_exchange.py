@@ -104,7 +104,7 @@ class HttpExchange:
         self._response: HttpResponse | None = None
         self._decoder = EventDecoder(channel.message_limit)
         self._done = False
-        self._has_mismatched_id = False  # whether a response came whose id has another JSON type
+        self._has_mismatched_id = False  # whether a response had the right id with another JSON type
         self._throttle = Throttle()
         self._silent_resumes = 0  # times the stream was resumed without a new event
 

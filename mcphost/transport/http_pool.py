@@ -215,7 +215,7 @@ def _request_target(url: str) -> str:
 
 
 async def _open_connection(host: str, port: int, context: ssl.SSLContext | None) -> HttpConnection:
-    # Without happy_eyeballs_delay: cancelled at the wrong moment, it leaks an open socket (Python 3.11).
+    # No happy_eyeballs_delay: if cancelled at the wrong moment, it leaks an open socket (Python 3.11).
     transport, connection = await asyncio.get_running_loop().create_connection(
         HttpConnection, host, port, ssl=context, server_hostname=host if context else None
     )

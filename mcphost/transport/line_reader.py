@@ -147,7 +147,7 @@ class LineBacklog:
 
 
 class LineReader(LineBacklog):
-    """Reader that splits the bytes of a stream into lines and passes them to a callback."""
+    """Reader that splits a byte stream into lines and passes each line to a callback."""
 
     def __init__(
         self,

@@ -118,11 +118,11 @@ class Multiplexer:
 
     # -- the Channel
     def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> PipeExchange:
-        """See Channel; headers are ignored on a pipe."""
+        """See Channel.exchange; headers are ignored on a pipe."""
         return PipeExchange(self, request)
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """See Channel."""
+        """See Channel.send."""
         self._check_connected()
         room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
@@ -131,12 +131,12 @@ class Multiplexer:
         self._write(serialize_message(message))
 
     def unsolicited(self) -> BoundedQueue:
-        """See Channel."""
+        """See Channel.unsolicited."""
         return self._unsolicited
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """See Channel."""
+        """See Channel.anomaly_counts."""
         return {
             "broken messages": self.malformed_count,
             "answers nobody waits for": self.unmatched_count,
@@ -146,16 +146,16 @@ class Multiplexer:
 
     @property
     def is_drained(self) -> bool:
-        """See Channel."""
+        """See Channel.is_drained."""
         return self._is_drained()
 
     @property
     def is_closed(self) -> bool:
-        """See Channel."""
+        """See Channel.is_closed."""
         return self._connection_error is not None
 
     def set_revision(self, revision: Revision) -> None:
-        """Set the protocol revision; only 2025-03-26 allows JSON arrays of messages."""
+        """Set the protocol revision; only 2025-03-26 allows batches (JSON arrays of messages)."""
         self._revision = revision
 
     # -- exchanges
@@ -180,7 +180,7 @@ class Multiplexer:
             self._check_connected()
             self.deadline_timer.schedule(exchange)  # the timer may have fired while this exchange was not pending
         self._pending[request.id] = exchange
-        # After several responses at once the next requests also come together and leave in one write.
+        # After several simultaneous responses, the next requests usually follow together and fit into one write.
         if len(self._pending) == 1 and self._responses_since_send <= 1:
             self._write_now(serialize_message(request))
         else:
@@ -257,7 +257,7 @@ class Multiplexer:
             self._dispatch(message)
 
     def _replace_invalid_utf8(self, line: bytes) -> Generator[None, None, bytes]:
-        """Replace invalid UTF-8 in a line by U+FFFD. Raises MalformedMessage if too much of it is invalid."""
+        """Replace invalid UTF-8 in a line with U+FFFD. Raises MalformedMessage if too much of it is invalid."""
         strict = getincrementaldecoder("utf-8")()
         try:
             for start in range(0, len(line), LONG_MESSAGE):

@@ -66,7 +66,7 @@ class DeadlineTimer:
             self._reschedule(exchange.deadline)
 
     def stop(self) -> None:
-        """Stop the timer, after the connection was lost."""
+        """Stop the timer when the connection is lost."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -124,7 +124,7 @@ class PipeExchange(WakeupFuture):
 
     @property
     def deadline(self) -> float:
-        """Time of the event loop's clock at which to stop waiting; infinite by default."""
+        """Time on the event loop's clock at which to stop waiting; infinite by default."""
         return self._deadline
 
     @deadline.setter
@@ -133,7 +133,7 @@ class PipeExchange(WakeupFuture):
         self._channel.deadline_timer.schedule(self)
 
     def expire(self) -> None:
-        """End the exchange with ExchangeTimeout."""
+        """End the exchange with ExchangeTimeout, if it has not ended yet."""
         if not self._done:
             self._error = ExchangeTimeout()
             self._wake()

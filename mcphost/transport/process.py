@@ -175,7 +175,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         loop = asyncio.get_running_loop()
         install_pidfd_watcher()
         try:
-            # Milliseconds. Cut off in the middle, asyncio would leave the pipes open (CPython 3.11).
+            # Takes milliseconds. If it were cancelled midway, asyncio would leave the pipes open (CPython 3.11).
             with anyio.CancelScope(shield=True):
                 await loop.subprocess_exec(
                     lambda: child,
@@ -415,7 +415,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if self._is_stopping or self._is_end_reported or pipe.is_closing() or not pipe.get_write_buffer_size():
             return
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
-        # While we do not read its output, it may have to wait with its input as well.
+        # While its output is not being read, the process may be unable to go on reading its input.
         if (taken, self._received_bytes) != before or 1 in self._paused_pipes:
             self._start_unread_timer(pipe)
             return

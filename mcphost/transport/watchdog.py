@@ -65,7 +65,7 @@ class ProcessGroupFile:
         path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}{GROUP_FILE_SUFFIX}"
         hidden = path.with_suffix(".new")
         self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        # Locked before it gets its final name, so that no other instance takes it for a stale file.
+        # Locked before it gets its final name, so that no other instance mistakes it for a stale file.
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         hidden.rename(path)
         return path
@@ -145,7 +145,8 @@ def process_start_time(pid: int) -> str:
             stat = _PROC.joinpath(str(pid), "stat").read_text()
         except OSError:
             return ""
-        # Its name may hold spaces and parentheses; the state comes after the last one, the start is 20 fields on.
+        # The process name may contain spaces and parentheses. The state follows the last parenthesis; the start time
+        # follows the state, 19 fields later.
         fields = stat.rpartition(")")[2].split()
         return f"{boot}/{fields[19]}" if len(fields) > 19 and fields[0] != "Z" else ""
     try:
@@ -225,7 +226,7 @@ class Watchdog:
                     self._is_broken = True
             self._send_command(b"+", group)
             if self._group_file is not None and group in self._unrecorded_groups:
-                # All waiting groups at once: ten servers that start together need only one or two thread switches.
+                # All waiting groups together: ten servers that start together need only one or two thread switches.
                 groups, self._unrecorded_groups = self._unrecorded_groups, []
                 await anyio.to_thread.run_sync(self._record_groups, self._group_file, groups)
                 folder, self._folder = self._folder, None
