@@ -1,4 +1,4 @@
-"""MCPB bundles: download with a known SHA-256, and extraction of the ZIP file within bounds."""
+"""MCPB bundles: download with verification of the SHA-256, and safe extraction of the ZIP file."""
 
 import hashlib
 import os
@@ -31,7 +31,7 @@ MAX_REDIRECTS = 5
 MAX_FILES = 50_000
 MAX_EXTRACTED_BYTES = 1024 * 1024 * 1024
 MAX_RATIO = 100
-"""Extracted bytes for each byte of the bundle, beyond the first 10 MB."""
+"""Maximum extracted bytes per byte of the bundle, beyond the first 10 MB."""
 _RATIO_ALLOWANCE = 10 * 1024 * 1024
 _MAX_DIRECTORY_BYTES = 8 * 1024 * 1024
 _MAX_PATH_LENGTH = 400
@@ -46,22 +46,23 @@ _WHAT = "address of the bundle"
 
 
 class OpenedBundle(Struct, frozen=True):
-    """An extracted bundle: its folder, its manifest, and whether the folder was made just now."""
+    """An extracted bundle: its folder, its manifest, and whether the folder is new."""
 
     folder: Path
     manifest: BundleManifest
     is_new: bool
 
     def discard(self) -> None:
-        """Remove the folder if it was made just now."""
+        """Delete the folder, unless it existed before the bundle was fetched."""
         if self.is_new:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
 async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> OpenedBundle:
-    """Download the bundle of a package, check its digest, and extract it to a folder of its own below *folder*.
+    """Download a package's bundle, verify its SHA-256, and extract it to a separate folder below *folder*.
 
-    Raises RegistryError; then nothing of the bundle stays.
+    The folder is named after the server (*name*) and the SHA-256. Raises RegistryError; then no file of the bundle is
+    left.
     """
     target = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)[:60]}-{package.file_sha256[:16]}"
     part = folder / f".{secrets.token_hex(8)}.part"
@@ -78,10 +79,10 @@ async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> Ope
 
 
 async def download(url: str, sha256: str, path: Path) -> None:
-    """Download a file of at most MAX_BUNDLE_BYTES whose SHA-256 (hex) is known.
+    """Download a file of at most MAX_BUNDLE_BYTES to *path* and verify it against *sha256* (hex).
 
-    Redirects may lead to other hosts, as those of GitHub's releases do: every address is https (or this machine, if the
-    first one is), none is private, and the digest decides. Raises RegistryError or OSError.
+    Redirects may lead to other hosts, as they do for GitHub releases. Every address must be https and not private, or
+    be on this machine if *url* is. Raises RegistryError or OSError.
     """
     policy = UrlPolicy(url)
     start = url
@@ -102,7 +103,7 @@ async def download(url: str, sha256: str, path: Path) -> None:
 
 
 async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -> str:
-    """Write the answer to a file and return "", or return the target of a redirect."""
+    """Save the response body to a file, verify it and return "", or return the target of a redirect."""
     host = split_url(url).netloc
     try:
         proxy = proxy_for(url)
@@ -149,15 +150,15 @@ async def _save_body(response: HttpResponse, sha256: str, path: Path) -> None:
 
 
 def _create_file(path: Path, mode: int) -> BinaryIO:
-    """Create a file that must not exist, not even as a link. Raises OSError."""
+    """Create a new file. Raises OSError if *path* exists, even as a symbolic link."""
     return open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode), "wb")
 
 
 def extract(bundle: Path, target: Path) -> BundleManifest:
-    """Extract a bundle to *target*, replacing what is there, and return its manifest.
+    """Extract a bundle to *target*, replacing what is there, and return the bundle's manifest.
 
-    Only plain files and folders with ordinary names are accepted, within bounds of number, size and compression ratio.
-    Raises RegistryError or OSError; then *target* is as it was.
+    Only regular files and folders with ordinary names are accepted, with limits on their number, size and compression
+    ratio. Raises RegistryError or OSError; then *target* is unchanged.
     """
     _check_directory_size(bundle)
     fresh = target.with_name(f".{secrets.token_hex(8)}.new")
@@ -180,7 +181,10 @@ def extract(bundle: Path, target: Path) -> BundleManifest:
 
 
 def _check_directory_size(bundle: Path) -> None:
-    """Check the size of the central directory, which the library reads as a whole. Raises RegistryError."""
+    """Check the size of the ZIP file's central directory, which `zipfile` reads into memory.
+
+    Raises RegistryError if it is too large.
+    """
     with bundle.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _MAX_COMMENT - _END_RECORD_SIZE))
@@ -194,7 +198,7 @@ def _check_directory_size(bundle: Path) -> None:
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.ZipInfo, PurePosixPath]]:
-    """Return the files of a bundle with their paths. Raises RegistryError."""
+    """Return the files in a bundle with their paths; *size* is that of the ZIP file. Raises RegistryError."""
     members = archive.infolist()
     if len(members) > MAX_FILES:
         raise RegistryError(f"The bundle has more than {MAX_FILES:,} files.")
@@ -212,7 +216,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
             raise RegistryError(f"The bundle has an encrypted or unusual file: {_show(info.orig_filename)}.")
         if info.is_dir():
             continue
-        # Two names that one file system takes for the same file could replace what was checked.
+        # A file system may treat two names as the same file, so the second could replace a checked file.
         if str(path).casefold() in seen:
             raise RegistryError(f"The bundle has a file twice: {_show(info.orig_filename)}.")
         seen.add(str(path).casefold())
@@ -221,7 +225,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
 
 
 def _check_path(name: str) -> PurePosixPath:
-    """Return the path of a member below the bundle's folder. Raises RegistryError."""
+    """Return a member's path relative to the bundle's folder. Raises RegistryError if it is unsafe."""
     parts = name.removesuffix("/").split("/")
     is_plain = (
         name
@@ -238,7 +242,7 @@ def _check_path(name: str) -> PurePosixPath:
 
 
 def _extract_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, limit: int) -> int:
-    """Write one file and return its size; the declared size is not trusted. Raises RegistryError."""
+    """Extract one file and return its size. Raises RegistryError if it exceeds its declared size or *limit*."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = 0o700 if info.external_attr >> 16 & stat.S_IXUSR else 0o600
     size = 0

@@ -1,4 +1,4 @@
-"""The manifest of an MCPB bundle (versions 0.1 to 0.4): the command that it starts, and what it asks the user for."""
+"""The manifest of an MCPB bundle (versions 0.1 to 0.4): the command to start and the settings to ask for."""
 
 import os
 import re
@@ -22,13 +22,13 @@ _MAX_ITEMS = 200
 _MAX_TEXT = 8_192
 _VARIABLE = re.compile(r"\$\{([^${}]{1,200})\}")
 _INTERPRETERS = {"node": ("node",), "python": ("python", "python3"), "uv": ("uv",), "binary": ()}
-"""Programs of this machine that each type of server may be started with; others must be in the bundle."""
+"""Programs on this machine that may start each type of server; any other program must be in the bundle."""
 _FORMATS = {"string": "string", "number": "number", "boolean": "boolean", "directory": "filepath", "file": "filepath"}
 _PLATFORM = "darwin" if sys.platform == "darwin" else "linux"
 
 
 class BundleCommand(Struct, frozen=True):
-    """`mcp_config` of a manifest: what is started."""
+    """`mcp_config` of a manifest: the command to start."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class BundleCommand(Struct, frozen=True):
 
 
 class BundleServer(Struct, frozen=True):
-    """`server` of a manifest."""
+    """`server` of a manifest: the type of server and how to start it."""
 
     type: str
     entry_point: str = ""
@@ -45,7 +45,7 @@ class BundleServer(Struct, frozen=True):
 
 
 class BundleSetting(Struct, frozen=True):
-    """A value of `user_config` to ask the user for."""
+    """An item of `user_config` in a manifest: a value to ask the user for."""
 
     type: str = "string"
     title: str = ""
@@ -57,13 +57,13 @@ class BundleSetting(Struct, frozen=True):
 
 
 class BundleCompatibility(Struct, frozen=True):
-    """`compatibility` of a manifest."""
+    """`compatibility` of a manifest: the platforms that the bundle supports."""
 
     platforms: tuple[str, ...] = ()
 
 
 class BundleManifest(Struct, frozen=True):
-    """A manifest as far as it decides what is started."""
+    """The part of a manifest that determines what is started."""
 
     name: str
     version: str
@@ -72,7 +72,7 @@ class BundleManifest(Struct, frozen=True):
     compatibility: BundleCompatibility = BundleCompatibility()
 
     def inputs(self) -> tuple[PlanInput, ...]:
-        """Return the settings that the user is asked for; those of the environment may be secrets."""
+        """Return the settings to ask the user for."""
         words = " ".join(_command_of(self).args)
         return tuple(
             PlanInput(
@@ -89,7 +89,7 @@ class BundleManifest(Struct, frozen=True):
         )
 
     def asked_names(self) -> dict[str, set[str]]:
-        """Return the settings that each variable of the environment is made of, by its name."""
+        """Return the names of the settings that each environment variable uses, keyed by variable name."""
         prefix = "user_config."
         return {
             name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
@@ -98,7 +98,7 @@ class BundleManifest(Struct, frozen=True):
 
 
 def decode_manifest(raw: bytes) -> BundleManifest:
-    """Decode a manifest. Raises RegistryError if it is not one, or asks for something that mcphost does not start."""
+    """Decode a manifest. Raises RegistryError if it is invalid or if mcphost cannot start such a bundle."""
     if len(raw) > MAX_MANIFEST_BYTES:
         raise RegistryError(f"The manifest of the bundle has more than {MAX_MANIFEST_BYTES // 1024} KB.")
     try:
@@ -135,7 +135,7 @@ def _check_manifest(manifest: BundleManifest) -> None:
 
 
 def _command_of(manifest: BundleManifest) -> BundleCommand:
-    """Return the command for this platform. Raises RegistryError if its override is not valid."""
+    """Return the command for this platform. Raises RegistryError if the platform's override is invalid."""
     config = manifest.server.mcp_config
     override = config.platform_overrides.get(_PLATFORM)
     if override is None:
@@ -148,7 +148,7 @@ def _command_of(manifest: BundleManifest) -> BundleCommand:
 
 
 def _default_of(setting: BundleSetting) -> str | None:
-    """Return the default as text; a list of several values has none."""
+    """Return a setting's default as text; None for a list of several values."""
     value = cast("object", setting.default)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -170,7 +170,7 @@ def _places() -> dict[str, str]:
 def plan_bundle(
     manifest: BundleManifest, folder: Path, given: InputValues, *, show_missing: bool = False
 ) -> PlannedEntry:
-    """Return the entry of an extracted bundle with the user's values; see `plan.plan_entry`."""
+    """Return the planned entry for an extracted bundle, with the user's values; see `plan.plan_entry`."""
     inputs = manifest.inputs()
     values = check_values(inputs, given)
     if unknown := next((name for name in given if name not in manifest.user_config), ""):
@@ -203,7 +203,10 @@ def plan_bundle(
 
 
 def _program(manifest: BundleManifest, command: BundleCommand, folder: Path, source: "_BundleValues") -> str:
-    """Return the program: an interpreter of this machine, or a file of the bundle. Raises RegistryError."""
+    """Return the program to start: an interpreter on this machine, or a file in the bundle.
+
+    Raises RegistryError if it is neither.
+    """
     allowed = _INTERPRETERS[manifest.server.type]
     text = command.command or (allowed[0] if allowed else manifest.server.entry_point)
     if text in allowed:
@@ -212,7 +215,7 @@ def _program(manifest: BundleManifest, command: BundleCommand, folder: Path, sou
 
 
 def _inside(folder: Path, text: str) -> str:
-    """Return the absolute path of a file of the bundle. Raises RegistryError for a program outside of it."""
+    """Return the absolute path of a file in the bundle. Raises RegistryError if the file is not in the bundle."""
     path = os.path.normpath(os.path.join(folder, text))
     if not path.startswith(f"{folder}{os.sep}") or not os.path.isfile(path):
         raise RegistryError(
@@ -223,7 +226,7 @@ def _inside(folder: Path, text: str) -> str:
 
 
 class _BundleValues:
-    """Fills `${__dirname}`, `${HOME}` and `${user_config.NAME}` in texts of a manifest."""
+    """Source of values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in a manifest's text."""
 
     def __init__(self, folder: str, values: Mapping[str, Sequence[str]]) -> None:
         self._folder = folder
@@ -231,7 +234,7 @@ class _BundleValues:
         self._fixed = {"__dirname": folder, **_places()}
 
     def fill(self, text: str) -> str:
-        """Return a text with its variables; several values are joined with commas. Raises RegistryError."""
+        """Return *text* with its variables replaced; multiple values are joined with commas. Raises RegistryError."""
         parts: list[str] = []
 
         def replace(match: re.Match[str]) -> str:
@@ -245,15 +248,16 @@ class _BundleValues:
             return parts[-1]
 
         filled = _VARIABLE.sub(replace, text)
-        # Only a value of the user may have a reference, and no two parts may make one together.
+        # Only the user's values may contain a reference, and no two parts may form one together.
         if filled.count("${") != sum(part.count("${") for part in parts):
             raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
         return filled
 
     def arguments(self, texts: Sequence[str]) -> tuple[str, ...]:
-        """Return the arguments; one that is only a value becomes one for each value, or none.
+        """Return the arguments with their variables replaced.
 
-        Raises UsageError for a value of the user that a program would read as an option.
+        An argument that consists of a single variable is repeated for each of its values, and omitted if there are
+        none. Raises UsageError for a user's value that a program would read as an option.
         """
         words: list[str] = []
         for text in texts:
@@ -271,7 +275,7 @@ class _BundleValues:
         return tuple(words)
 
     def environment(self, texts: Mapping[str, str], secrets: set[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the variables, and the names of those with a secret. Raises RegistryError."""
+        """Return the environment variables, and the names of those that contain a secret. Raises RegistryError."""
         env: dict[str, str] = {}
         secret_names: list[str] = []
         for name, text in texts.items():
@@ -289,7 +293,7 @@ class _BundleValues:
         return env, secret_names
 
     def _is_within(self, text: str) -> bool:
-        """Return whether a text is a list of paths inside of the bundle."""
+        """Return whether *text* is a list of paths that are all inside the bundle."""
         paths = [os.path.normpath(os.path.join(self._folder, part)) for part in text.split(os.pathsep)]
         return all(path == self._folder or path.startswith(f"{self._folder}{os.sep}") for path in paths)
 

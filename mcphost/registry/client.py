@@ -1,4 +1,4 @@
-"""Clients of MCP registries: the HTTP API (`/v0.1/servers`, or `/v0`) with a cache, and a JSON file."""
+"""Clients for MCP registries: the HTTP API (`/v0.1/servers` or `/v0/servers`) with a cache, and a JSON file."""
 
 import logging
 import time
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 REQUEST_TIMEOUT = 15.0
 SEARCH_TIMEOUT = 60.0
 FRESH_SECONDS = 600.0
-"""An answer of this age is used again without a request."""
+"""Maximum age of a cached response that is used without a new request."""
 MAX_PAGES_READ = 10
 _PAGE_SIZE = 100
 _MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -41,10 +41,10 @@ _API_VERSIONS = ("/v0.1", "/v0")
 
 
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
-    """Entries that match, with sentences about what was left out.
+    """The entries that match a query, with a sentence for each entry that had to be left out.
 
-    `fetched` is when the oldest part was fetched (seconds since 1970). `offline_reason` is why the registry was not
-    asked, "" if it was or did not need to be.
+    `fetched` is when the oldest response used was fetched, in seconds since 1970. `offline_reason` is why the registry
+    could not be reached; "" if it was reached, or if the cache was recent enough.
     """
 
     entries: tuple[RegistryEntry, ...]
@@ -52,37 +52,38 @@ class RegistryAnswer(Struct, frozen=True, kw_only=True):
     fetched: float
     offline_reason: str = ""
     is_cut: bool = False
-    """Whether there are more matches than were asked for."""
+    """Whether there are more matches than requested."""
 
 
 class ServerRegistry(Protocol):
-    """Something that servers are searched in; methods raise RegistryError."""
+    """A registry to search for servers; methods raise RegistryError."""
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
-        """Return the latest version of at most *limit* servers whose name, title or description has *text*.
+        """Return at most *limit* servers, each in its latest version, that contain *text*.
 
-        *updated_since* is a time of RFC 3339 in UTC; entries that were deleted since are then among the answers.
+        The name, title and description are searched. With *updated_since*, an RFC 3339 time in UTC, only servers
+        updated since then are returned, including deleted ones.
         """
         ...
 
     async def list_versions(self, name: str) -> RegistryAnswer:
-        """Return all versions of a server as the registry orders them, the newest first."""
+        """Return all versions of a server in the registry's order, newest first."""
         ...
 
     async def find(self, name: str, version: str = "") -> RegistryAnswer:
-        """Return one version of a server, "" for the latest; there is exactly one entry."""
+        """Return exactly one version of a server; "" as *version* means the latest."""
         ...
 
 
 class RegistryUnreachable(RegistryError):
-    """The registry did not answer; what is in the cache may be used."""
+    """The registry cannot be reached; cached responses may be used instead."""
 
 
 @asynccontextmanager
 async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False) -> "AsyncGenerator[ServerRegistry]":
-    """Open the registry at a base URL, or in a JSON file; *refresh* asks again despite a fresh answer in the cache.
+    """Open the registry at a base URL, or in a JSON file; with *refresh*, ignore recent responses in the cache.
 
-    Raises RegistryError if the address is not allowed: https, or http to this machine.
+    Raises RegistryError if the address is not allowed; it must be https, or http to this machine.
     """
     if "://" not in place or place.startswith("file://"):
         yield FileRegistry(place.removeprefix("file://"))
@@ -105,7 +106,7 @@ async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False
 
 
 class HttpRegistry:
-    """A registry with the published HTTP API; answers are cached, and used when it cannot be reached."""
+    """A registry with the official HTTP API; cached responses are used if it cannot be reached."""
 
     def __init__(self, base: str, client: HttpClient, cache: PageCache, *, refresh: bool = False) -> None:
         self._base, self._client, self._cache = base, client, cache
@@ -142,7 +143,7 @@ class HttpRegistry:
             problems += page.problems
             fetched = min(fetched, stored.fetched)
             cursor = page.next_cursor
-            if not cursor or cursor in cursors:  # a repeated cursor would never end
+            if not cursor or cursor in cursors:  # a repeated cursor would cause an endless loop
                 is_cut = False
                 break
             cursors.add(cursor)
@@ -203,7 +204,7 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return each version in the cache as it was last seen, and the age of the oldest answer used."""
+        """Return each cached version as last seen, and the time at which the oldest response used was fetched."""
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()
         for stored in self._cache.pages():
@@ -218,7 +219,7 @@ class HttpRegistry:
         return list(entries.values()), fetched
 
     async def _get(self, path: str) -> CachedPage | None:
-        """Return the answer to a path after the API's version, from the cache if it is fresh; None for 404."""
+        """Return the response to a path (without the API version), from the cache if recent; None for status 404."""
         if not self._refresh:
             for prefix in self._prefixes:
                 stored = self._cache.load(self._base + prefix + path)
@@ -233,7 +234,10 @@ class HttpRegistry:
         return None
 
     async def _request(self, url: str) -> bytes | None:
-        """Return the body of an answer with status 200, None for 404. Raises RegistryUnreachable or RegistryError."""
+        """Return the body of a response with status 200, None for 404.
+
+        Raises RegistryUnreachable or RegistryError.
+        """
         try:
             with anyio.fail_after(REQUEST_TIMEOUT):
                 response = await self._client.copy_with_url(url).request("GET", b"", {"accept": "application/json"})
@@ -260,7 +264,7 @@ _RETRY = "Check the network and the address of the registry, then try again."
 
 
 class FileRegistry:
-    """A JSON file with a list of servers as the API returns it, a list of entries, or one server.json."""
+    """A JSON file that contains a list of servers as returned by the API, a list of entries, or one server.json."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()
@@ -305,7 +309,7 @@ class FileRegistry:
 
 
 def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
-    """Return the entry if the document is one, else ()."""
+    """Return the entry if the document is a single entry, else ()."""
     try:
         return (decode_entry(body),)
     except RegistryError:
@@ -313,7 +317,7 @@ def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
 
 
 def _matches(entry: RegistryEntry, text: str, updated_since: str) -> bool:
-    """Return whether an entry fits a search; times of RFC 3339 in UTC are ordered as texts."""
+    """Return whether an entry matches a search; RFC 3339 times in UTC can be compared as strings."""
     searched = f"{entry.name} {entry.title} {entry.description}".lower()
     return text.lower() in searched and (not entry.updated_at or entry.updated_at >= updated_since)
 

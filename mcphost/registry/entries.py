@@ -1,4 +1,4 @@
-"""Entries of an MCP registry: server.json (2025-12-11) with the registry's metadata, decoded within bounds."""
+"""Entries of an MCP registry: server.json (2025-12-11) and the registry's metadata, decoded with size limits."""
 
 import re
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from mcphost.serialization import Raw, Struct, WireStruct, convert, decode, deco
 from mcphost.unicode_forms import describe_name_risk
 
 MAX_ENTRIES = 500
-"""Entries of one page or file; the others are counted and left out."""
+"""Maximum entries read from one page or file; the rest are left out."""
 MAX_ENTRY_BYTES = 128 * 1024
 MAX_TEXT_LENGTH = 4_096
 MAX_ITEMS = 200
-"""Items of each list and members of each object in an entry."""
+"""Maximum items of each list and members of each object in an entry."""
 _MAX_DEPTH = 10
 _MAX_NAME_LENGTH = 200
 _MAX_VERSION_LENGTH = 255
@@ -28,7 +28,10 @@ EntryStatus = Literal["active", "deprecated", "deleted"]
 
 
 class InputVariable(WireStruct, frozen=True):
-    """A value to ask for (`Input` of the schema); a set `value` is fixed and may have `{variables}`."""
+    """A value to ask the user for (`Input` in the schema); if `value` is set, it is fixed.
+
+    A fixed value may contain variables such as `{name}`.
+    """
 
     description: str = ""
     is_required: bool = False
@@ -41,7 +44,7 @@ class InputVariable(WireStruct, frozen=True):
 
 
 class RegistryInput(InputVariable, frozen=True, rename="camel", omit_defaults=True):
-    """An argument, an environment variable or a header, with the variables of its value."""
+    """An argument, an environment variable or a header, with the variables in its value."""
 
     name: str = ""
     type: str = ""
@@ -51,7 +54,7 @@ class RegistryInput(InputVariable, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class RegistryTransport(WireStruct, frozen=True):
-    """How a package is spoken to, or a remote server: its URL template, headers and variables."""
+    """The transport of a package, or a remote server with its URL template, headers and variables."""
 
     type: str = "stdio"
     url: str = ""
@@ -60,7 +63,7 @@ class RegistryTransport(WireStruct, frozen=True):
 
 
 class RegistryPackage(WireStruct, frozen=True):
-    """A package of npm, PyPI, OCI, NuGet or MCPB with its arguments and variables."""
+    """A package from npm, PyPI, OCI, NuGet or MCPB, with its arguments and environment variables."""
 
     registry_type: str
     identifier: str
@@ -75,7 +78,7 @@ class RegistryPackage(WireStruct, frozen=True):
 
 
 class SourceRepository(WireStruct, frozen=True):
-    """Where the publisher says the source code is; nobody has checked it."""
+    """The location of the source code as stated by the publisher, without verification."""
 
     url: str = ""
     source: str = ""
@@ -104,7 +107,7 @@ class _OfficialMetadata(WireStruct, frozen=True):
 
 
 class RegistryEntry(Struct, frozen=True, kw_only=True):
-    """One version of a server in a registry; all text is as the publisher wrote it, so sanitize it for display."""
+    """One version of a server in a registry; the publisher's text is not sanitized for display."""
 
     name: str
     version: str
@@ -123,18 +126,18 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """The part of the name that the publisher had to prove: a domain in reverse."""
+        """The part of the name for which the publisher had to prove ownership: a reversed domain name."""
         return self.name.partition("/")[0]
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The ways to install it, such as `npm` and `remote`, each once."""
+        """The distinct ways to install the server, such as `npm` and `remote`."""
         kinds = [package.registry_type for package in self.packages] + ["remote"] * bool(self.remotes)
         return tuple(dict.fromkeys(kinds))
 
 
 class RegistryPage(Struct, frozen=True):
-    """The valid entries of one answer, a sentence for each that was left out, and the cursor of the next page."""
+    """One page of a registry: the valid entries, a sentence for each invalid one, and the next page's cursor."""
 
     entries: tuple[RegistryEntry, ...]
     problems: tuple[str, ...] = ()
@@ -151,7 +154,10 @@ class _PageDocument(WireStruct, frozen=True):
 
 
 def decode_page(body: bytes, source: str) -> RegistryPage:
-    """Decode a ServerList; an invalid entry is left out with a sentence. Raises RegistryError for another document."""
+    """Decode a `ServerList`; an invalid entry is left out and reported in `problems`.
+
+    Raises RegistryError if the document is not a `ServerList`; *source* names the registry in the message.
+    """
     try:
         page = decode(body, _PageDocument)
         raws, more = decode_array(page.servers or b"[]", MAX_ENTRIES)
@@ -174,7 +180,7 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
 
 
 def decode_entry(raw: bytes) -> RegistryEntry:
-    """Decode one ServerResponse, or a server.json alone. Raises RegistryError with what is wrong."""
+    """Decode one `ServerResponse`, or a bare server.json. Raises RegistryError, which says what is wrong."""
     if len(raw) > MAX_ENTRY_BYTES:
         raise RegistryError(f"It has more than {MAX_ENTRY_BYTES // 1024} KB.")
     try:
@@ -209,7 +215,7 @@ def _make_entry(document: _ServerDocument, about: _OfficialMetadata) -> Registry
         repository=document.repository,
         packages=document.packages,
         remotes=document.remotes,
-        # A status of a later schema must not pass for a good one.
+        # A status from a later schema must not count as active.
         status=cast("EntryStatus", status) if status in ("active", "deleted") else "deprecated",
         status_message=about.status_message if status in ("active", "deleted", "deprecated") else f"Status: {status}",
         published_at=about.published_at,
@@ -237,7 +243,7 @@ def _check_version(document: _ServerDocument) -> None:
 
 
 def _check_value(value: Any, depth: int = 0) -> Any:
-    """Return plain JSON data without null members. Raises RegistryError if it exceeds the bounds of an entry."""
+    """Return JSON data without null members. Raises RegistryError if it exceeds the limits of an entry."""
     if depth > _MAX_DEPTH:
         raise RegistryError(f"It is nested deeper than {_MAX_DEPTH} levels.")
     match value:
@@ -255,7 +261,7 @@ def _check_value(value: Any, depth: int = 0) -> Any:
 
 
 def describe_publisher(entry: RegistryEntry) -> str:
-    """Return who proved the namespace: a GitHub account, or the owner of a domain."""
+    """Return who proved ownership of the namespace, as a phrase: a GitHub account or a domain."""
     labels = entry.namespace.split(".")
     if labels[:2] == ["io", "github"] and len(labels) == 3:
         return f"GitHub account {labels[2]}"
@@ -263,7 +269,7 @@ def describe_publisher(entry: RegistryEntry) -> str:
 
 
 def version_key(version: str) -> tuple[Any, ...] | None:
-    """Return a key that orders semantic versions (SemVer 2.0.0, section 11), or None for another version."""
+    """Return a key that sorts semantic versions (SemVer 2.0.0, section 11); None for any other version."""
     match = _SEMVER.fullmatch(version)
     if match is None:
         return None
@@ -276,7 +282,10 @@ def version_key(version: str) -> tuple[Any, ...] | None:
 
 
 def is_newer(entry: RegistryEntry, version: str) -> bool:
-    """Return whether an entry is newer than *version*; another version that cannot be compared counts as newer."""
+    """Return whether an entry is newer than *version*.
+
+    If the versions cannot be compared, the entry counts as newer unless they are equal.
+    """
     own, other = version_key(entry.version), version_key(version)
     if own is None or other is None:
         return entry.version != version
@@ -284,7 +293,10 @@ def is_newer(entry: RegistryEntry, version: str) -> bool:
 
 
 def latest_entries(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
-    """Return one entry for each name, in the order of their first: the one marked as latest, else the newest."""
+    """Return one entry per name: the one marked as latest, else the newest.
+
+    The names are in the order in which they first occur.
+    """
     chosen: dict[str, RegistryEntry] = {}
     for entry in entries:
         known = chosen.get(entry.name)

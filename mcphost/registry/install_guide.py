@@ -1,8 +1,8 @@
-"""Guides for models: `llms-install.md` in a server's repository, as Cline's marketplace introduced it.
+"""Installation guides for models: `llms-install.md` in a server's repository, a convention of Cline's marketplace.
 
-See https://github.com/cline/mcp-marketplace, "llms-install.md". Without one, the README is the guide. Nobody checks
-such a file, so it is shown as text of a stranger, and a model that gets it has nothing but the usual tools, which ask
-for each call.
+See https://github.com/cline/mcp-marketplace, "llms-install.md". Without such a file, the README is the guide. Guides
+are not verified, so they are shown as untrusted text. A model that receives one has only the usual tools, and each tool
+call needs the usual approval.
 """
 
 import logging
@@ -19,21 +19,24 @@ from mcphost.transport.http_client import create_client
 from mcphost.unicode_forms import split_url
 
 GUIDE_FILES = ("llms-install.md", "llms-installation.md", "README.md")
-"""Names of the file, in the order in which they are tried."""
+"""File names of guides, in the order in which they are tried."""
 MAX_GUIDE_BYTES = 64 * 1024
 GUIDE_TIMEOUT = 15.0
 _log = logging.getLogger(__name__)
 
 
 class InstallGuide(Struct, frozen=True):
-    """A guide and the address it came from."""
+    """The text of a guide and the URL it was downloaded from."""
 
     url: str
     text: str
 
 
 def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
-    """Return where the guide of a repository may be, best first. Raises RegistryError if the host is not known."""
+    """Return the URLs where a repository's guide may be, best first.
+
+    Raises RegistryError if the repository's URL is invalid or its host is not supported.
+    """
     try:
         parts = split_url(repository.url)
     except ValueError as error:
@@ -55,9 +58,9 @@ def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
 
 
 async def fetch_guide(urls: Sequence[str]) -> InstallGuide:
-    """Download the first guide that exists: at most MAX_GUIDE_BYTES, each within GUIDE_TIMEOUT seconds.
+    """Download the first guide that exists, reading at most MAX_GUIDE_BYTES.
 
-    Raises RegistryError if there is none, or one cannot be read.
+    Each URL is tried for at most GUIDE_TIMEOUT seconds. Raises RegistryError if there is no guide or it cannot be read.
     """
     for url in urls:
         if (text := await _download(url)) is not None:
@@ -66,7 +69,7 @@ async def fetch_guide(urls: Sequence[str]) -> InstallGuide:
 
 
 async def _download(url: str) -> str | None:
-    """Return the text at an address, None if there is no such file. Raises RegistryError."""
+    """Return the text at a URL, None if there is no such file. Raises RegistryError."""
     try:
         check_url(url, "address of the guide")
         client = create_client(split_url(url).hostname or "", url, {}, warn=_log.warning)

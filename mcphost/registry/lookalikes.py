@@ -1,4 +1,4 @@
-"""Warnings about entries that pass for another server: similar names, mixed scripts, and unfitting publishers."""
+"""Warnings about entries that imitate another server: similar names, mixed scripts, mismatched publishers."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,7 +16,7 @@ _WELL_KNOWN_NAMES = """
     io.github.getsentry/sentry-mcp com.atlassian/atlassian-mcp-server com.notion/mcp com.stripe/mcp com.supabase/mcp
     com.figma.mcp/mcp app.linear/linear io.github.microsoft/playwright-mcp com.microsoft/azure com.vercel/vercel-mcp
 """
-"""Servers and packages that many people install, which is why others take similar names."""
+"""Popular servers and packages, whose names are likely to be imitated."""
 _PUBLISHER_NAMES = """
     modelcontextprotocol anthropic anthropics github microsoft google googleapis cloudflare stripe notion notionhq
     atlassian supabase upstash playwright getsentry sentry linear figma vercel awslabs amazon openai gitlab docker
@@ -33,9 +33,9 @@ _SHARED_HOSTS = ("github.com", "gitlab.com", "codeberg.org", "bitbucket.org")
 def find_warnings(
     server: RegistryEntry, option: InstallOption, name: str, configured: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return a sentence for each sign that an entry passes for another one.
+    """Return a sentence for each sign that an entry imitates another server.
 
-    *name* is the name that it would get here, and *configured* are the names of the servers that there are.
+    *name* is the name that the server would get in mcp.json, *configured* the names of the servers already there.
     """
     return tuple(dict.fromkeys([
         *_name_warnings(server, option),
@@ -60,7 +60,7 @@ def _name_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str
 
 
 def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]:
-    """Return the words that name a publisher: labels of the namespace, and the scope or owner of the package."""
+    """Return the words that identify a publisher: labels of the namespace, and the scope or owner of the package."""
     labels = [label for label in server.namespace.split(".") if len(label) >= _MIN_LENGTH]
     if option.package is not None and "/" in option.package.identifier:
         labels += [word.lstrip("@") for word in option.package.identifier.split("/")[:-1]]
@@ -95,13 +95,13 @@ def _publisher_warnings(server: RegistryEntry, option: InstallOption) -> Iterato
 
 
 def _is_within(host: str, domain: str) -> bool:
-    """Return whether a host is a domain or below it, or below the registrable part that both seem to share."""
+    """Return whether *host* is in *domain*, or in the domain that consists of its last two labels."""
     parent = ".".join(domain.split(".")[-2:])
     return host in (domain, parent) or host.endswith((f".{domain}", f".{parent}"))
 
 
 def _host_and_owner(url: str) -> tuple[str, str]:
-    """Return the host of a URL and the first part of its path; empty for no URL."""
+    """Return the host of a URL and the first segment of its path; empty strings for an invalid URL."""
     try:
         parts = split_url(url[:2_000])
         return (parts.hostname or "").lower().removeprefix("www."), parts.path.strip("/").partition("/")[0]
@@ -110,7 +110,7 @@ def _host_and_owner(url: str) -> tuple[str, str]:
 
 
 def is_similar(name: str, other: str) -> bool:
-    """Return whether two different names can be mistaken for each other: similar signs, or one or two changed."""
+    """Return whether two different names can be confused: by similar characters, or by one or two changes."""
     one, two = name[:_MAX_COMPARED_LENGTH].lower(), other[:_MAX_COMPARED_LENGTH].lower()
     if one == two:
         return False
@@ -122,13 +122,13 @@ def is_similar(name: str, other: str) -> bool:
 
 
 def _skeleton(name: str) -> str:
-    """Return a name without separators, with one letter for those that look alike."""
+    """Return a name without separators and with lookalike characters replaced by one letter."""
     plain = ascii_skeleton(name).lower().replace("rn", "m").replace("vv", "w")
     return plain.translate(str.maketrans("01i|5", "ollls", "-_. "))
 
 
 def _distance(one: str, two: str, limit: int) -> int:
-    """Return how many letters were added, removed, changed or swapped; *limit* + 1 for more than *limit*."""
+    """Return how many letters were added, removed, changed or swapped; *limit* + 1 if more than *limit*."""
     if abs(len(one) - len(two)) > limit:
         return limit + 1
     before, current = [], list(range(len(two) + 1))

@@ -1,6 +1,6 @@
-"""Names, versions and runners of package registries: what may become a word of a command line.
+"""Names, versions and runners of packages: grammars for what may become a word of a command line.
 
-Each grammar excludes a leading dash, white space, quotes and everything else that a program or a shell would interpret.
+Each grammar excludes a leading dash, whitespace, quotes and everything else that a program or a shell would interpret.
 """
 
 import posixpath
@@ -15,7 +15,7 @@ from mcphost.unicode_forms import split_url
 
 _NPM_NAME = re.compile(r"(?:@[A-Za-z0-9][A-Za-z0-9._~-]{0,100}/)?[A-Za-z0-9][A-Za-z0-9._~-]{0,200}")
 _NPM_VERSION = re.compile(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}(?:-[0-9A-Za-z.-]{1,100})?(?:\+[0-9A-Za-z.-]{1,100})?")
-# The name and the version specifiers of Python packages (PEP 508 and PEP 440), the version without its rarer spellings.
+# Names and versions of Python packages (PEP 508 and PEP 440), without rare spellings of versions.
 _PYPI_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 _PYPI_VERSION = re.compile(
     r"(?:[0-9]{1,9}!)?[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}(?:[._-]?(?:alpha|beta|a|b|c|rc|pre|preview)[._-]?[0-9]{0,9})?"
@@ -24,7 +24,7 @@ _PYPI_VERSION = re.compile(
 _INTERPRETER = re.compile(r"(?:c?python|pypy|graalpy|pyodide)[0-9.]{0,10}")
 _NUGET_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _NUGET_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){1,3}(?:-[0-9A-Za-z.-]{1,100})?(?:\+[0-9A-Za-z.-]{1,100})?")
-# A reference of the OCI distribution specification, with a tag or a digest.
+# An image reference (OCI distribution specification), with a tag or a digest.
 _IMAGE = re.compile(
     r"(?P<name>[a-z0-9](?:[a-z0-9._-]{0,200}(?::[0-9]{1,5})?)?(?:/[a-z0-9][a-z0-9._-]{0,100}){0,8})"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]{0,127}))?(?:@(?P<digest>sha256:[0-9a-f]{64}))?"
@@ -37,14 +37,14 @@ _FRAMING_HEADERS = frozenset({
     "host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade", "expect",
     "accept", "accept-encoding", "origin", "cookie",
 })  # fmt: skip
-"""Headers of the connection and of MCP itself, which no entry may set."""
+"""HTTP and MCP headers that no registry entry may set."""
 _NUGET_INDEX = "api.nuget.org"
 _HOSTS = {"npm": "registry.npmjs.org", "pypi": "pypi.org", "nuget": _NUGET_INDEX}
-"""The package registry that each runner asks by default."""
+"""The package registry that each runner uses by default, keyed by `registryType`."""
 
 
 class Runner(Struct, frozen=True):
-    """A program that downloads and runs packages, and how people get it."""
+    """A program that downloads and runs packages, with a hint on how to install it."""
 
     program: str
     install_hint: str
@@ -56,22 +56,25 @@ RUNNERS = {
     "oci": Runner("docker", "Install Docker: https://docs.docker.com/get-docker"),
     "nuget": Runner("dnx", "Install the .NET SDK 10 or later: https://dotnet.microsoft.com/download"),
 }
-"""Runners by the `registryType` of packages."""
+"""Runners, keyed by a package's `registryType`."""
 
 
 class PackageWords(Struct, frozen=True):
-    """The words of a package in a command line: before the runtime arguments, and the package itself after them."""
+    """The words of a command line that run a package; runtime arguments go between `runner` and `package`."""
 
     runner: tuple[str, ...]
     package: tuple[str, ...]
     separator: tuple[str, ...] = ()
-    """What stands before the package's own arguments, if there are any."""
+    """Words to put before the package's own arguments, if there are any."""
 
     notes: tuple[str, ...] = ()
 
 
 def package_words(package: RegistryPackage) -> PackageWords:
-    """Return the words that run exactly one version of a package. Raises RegistryError if they would be unsafe."""
+    """Return the words of a command line that run exactly one version of a package.
+
+    Raises RegistryError if they would be unsafe.
+    """
     _check_host(package)
     name, version = package.identifier, package.version
     notes = ()
@@ -106,7 +109,10 @@ def _check(name: str, names: re.Pattern[str], version: str, versions: re.Pattern
 
 
 def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
-    """Return the reference of an image, and notes about what pins it; older entries name host and tag apart."""
+    """Return the reference of an OCI image, and a note if no digest pins the image.
+
+    Older entries give the host, name and tag separately. Raises RegistryError.
+    """
     text = package.identifier
     if package.version and ":" not in text.rpartition("/")[2] and "@" not in text:
         host = split_url(package.registry_base_url).netloc if package.registry_base_url else ""
@@ -122,7 +128,7 @@ def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
 
 
 def _check_host(package: RegistryPackage) -> None:
-    """Raise RegistryError if a package is not in the registry that its runner asks."""
+    """Raise RegistryError if a package is not in the package registry that its runner uses by default."""
     expected = _HOSTS.get(package.registry_type)
     if expected is None or not package.registry_base_url:
         return
@@ -144,13 +150,13 @@ def check_variable_name(name: str) -> None:
 
 
 def check_header_name(name: str) -> None:
-    """Check the name of a header. Raises RegistryError."""
+    """Check the name of an HTTP header. Raises RegistryError if it is invalid or reserved."""
     if not _HEADER.fullmatch(name) or name.lower() in _FRAMING_HEADERS or name.lower().startswith("mcp-"):
         raise RegistryError(f"The header {_show(name)} is not one that a server may ask for.")
 
 
 def check_flag_name(name: str) -> None:
-    """Check the name of a named argument. Raises RegistryError."""
+    """Check the name of a named argument, such as `--port`. Raises RegistryError."""
     if not _FLAG.fullmatch(name):
         raise RegistryError(f"The argument {_show(name)} has a name that is not valid.")
 
@@ -165,17 +171,17 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "nuget": (frozenset({"--yes", "-y"}), frozenset()),
     "oci": (frozenset({"-i", "--interactive", "--rm", "--init", "--read-only"}), _DOCKER_VALUE_OPTIONS),
 }
-"""Options of each runner that an entry may use: those without a value, and those with one."""
+"""Options of each runner that a registry entry may use: those without a value, and those with one."""
 _IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
 _MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
 _MACHINE_PATHS = ("/var/run", "/run", "/var/lib", "/proc", "/sys", "/dev", "/etc", "/root", "/boot")
 
 
 def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the runtime arguments that the runner needs besides its usual ones.
+    """Return the runtime arguments, without those that mcphost always gives to the runner.
 
-    Raises RegistryError for an option that is not known to be harmless: such an option could run another program than
-    the package, or give a container this machine.
+    Raises RegistryError for an option that is not known to be harmless: it could run a program other than the package,
+    or give a container access to this machine.
     """
     plain, with_value = _OPTIONS[kind]
     kept: list[str] = []
@@ -213,7 +219,7 @@ def _check_option_value(option: str, value: str) -> None:
 
 
 def _is_machine_path(path: str) -> bool:
-    """Return whether a path is one of the system, in one, or has one in it."""
+    """Return whether a path is a system folder, is inside one, or contains one."""
     below = f"{path.rstrip('/')}/"
     return any(below.startswith(f"{machine}/") or machine.startswith(below) for machine in _MACHINE_PATHS)
 
@@ -223,14 +229,14 @@ def _show(text: str) -> str:
 
 
 class PackageReference(Struct, frozen=True):
-    """The package that a command line runs; `version` and `digest` are "" if the command does not name them."""
+    """The package that a command line runs; `version` and `digest` are "" if the command does not state them."""
 
     type: str
     name: str
     version: str = ""
     digest: str = ""
     word: int = 0
-    """Position of its word in the command line."""
+    """Index of the package's word in the command line."""
 
 
 _TYPES = {"npx": "npm", "uvx": "pypi", "dnx": "nuget", "docker": "oci", "podman": "oci"}
@@ -244,11 +250,11 @@ _VALUE_OPTIONS = {
     "nuget": frozenset({"--version", "--source", "--add-source", "--configfile", "--framework", "--verbosity", "-v"}),
     "oci": _DOCKER_VALUE_OPTIONS | {"--entrypoint", "--env-file", "-h", "--hostname", "-l", "--label", "--gpus"},
 }  # fmt: skip
-"""Options of the runners that are followed by a value, as far as they are common in front of a package."""
+"""Common options of each runner that precede a package name and are followed by a value."""
 
 
 def find_package(argv: Sequence[str]) -> PackageReference | None:
-    """Return the package that a command line of npx, uvx, dnx or docker runs; None if it cannot be told."""
+    """Return the package that a command line of npx, uvx, dnx or docker runs; None if that is unclear."""
     program = posixpath.basename(argv[0].replace("\\", "/")).lower().removesuffix(".exe").removesuffix(".cmd")
     kind = _TYPES.get(program, "")
     start = 2 if kind == "oci" else 1
@@ -281,7 +287,7 @@ def _position_after(argv: Sequence[str], option: str) -> int:
 
 
 def _split_package(kind: str, text: str, word: int) -> PackageReference | None:
-    """Split the word of a package into its name and its version; None if it is no name of this kind."""
+    """Split a word into the package's name and version; None if it is not a valid name for this kind of package."""
     if kind == "oci":
         match = _IMAGE.fullmatch(text)
         return PackageReference(kind, match["name"], match["tag"] or "", match["digest"] or "", word) if match else None

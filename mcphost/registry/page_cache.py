@@ -1,4 +1,4 @@
-"""Answers of registries on disk, for quick repetition and for work without a network."""
+"""Cache of registry responses on disk, to avoid repeated requests and to work offline."""
 
 import hashlib
 import time
@@ -14,11 +14,11 @@ from mcphost.serialization import Struct, WireStruct, decode, encode
 
 MAX_PAGE_BYTES = 4 * 1024 * 1024
 MAX_PAGES = 300
-"""Answers that are stored for one registry; the oldest are deleted."""
+"""Maximum cached responses per registry; the oldest are deleted."""
 
 
 class CachedPage(Struct, frozen=True):
-    """The body of an answer, and when it was fetched in seconds since 1970."""
+    """The body of a response, and when it was fetched, in seconds since 1970."""
 
     body: bytes
     fetched: float
@@ -30,18 +30,18 @@ class _PageHeader(WireStruct, frozen=True):
 
 
 class PageCache:
-    """Stores the answers of one registry in a folder of its own; a damaged file counts as missing."""
+    """Cache of one registry's responses, in a separate folder; a damaged file counts as missing."""
 
     def __init__(self, folder: Path, registry: str) -> None:
-        """*folder* has the caches of all registries; *registry* is the base URL of this one."""
+        """*folder* contains the caches of all registries; *registry* is the base URL of this one."""
         self._folder = folder / hashlib.sha256(registry.encode()).hexdigest()[:16]
 
     def load(self, url: str) -> CachedPage | None:
-        """Return the stored answer to *url*, or None."""
+        """Return the cached response for *url*, or None."""
         return self._read(self._path(url), url)
 
     def save(self, url: str, body: bytes) -> None:
-        """Store an answer; a disk that cannot be written only costs the cache."""
+        """Cache a response. Errors are ignored, because the cache is optional."""
         header = encode(_PageHeader(url, time.time()))
         with suppress(OSError):
             make_private_directory(self._folder)
@@ -50,7 +50,7 @@ class PageCache:
                 old.unlink(missing_ok=True)
 
     def pages(self) -> Iterator[CachedPage]:
-        """Yield all stored answers, the newest first."""
+        """Yield all cached responses, newest first."""
         for path in self._paths()[:MAX_PAGES]:
             page = self._read(path)
             if page is not None:
@@ -74,5 +74,5 @@ class PageCache:
             return None
         if url and header.url != url:
             return None
-        # A clock that was set back must not make an answer fresh for ever.
+        # If the clock was set back, a response must not stay recent forever.
         return CachedPage(body, min(header.fetched, time.time()))

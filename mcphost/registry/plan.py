@@ -1,4 +1,4 @@
-"""Install plans: what an entry of a registry would start or reach, and the entry of mcp.json for it."""
+"""Install plans: what a registry entry would start or reach, and the configuration entry for mcp.json."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ _GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
 
 
 class InstallOption(Struct, frozen=True, kw_only=True):
-    """One way to use a server: a package, or a remote address; `problem` says why it cannot be used here."""
+    """One way to use a server, as a package or at a remote address; `problem` says why it cannot be used."""
 
     kind: str
     label: str
@@ -52,34 +52,35 @@ class InstallOption(Struct, frozen=True, kw_only=True):
 
     @property
     def program(self) -> str:
-        """The program that must be installed, "" for none."""
+        """The program that must be installed to run the package; "" for none."""
         runner = RUNNERS.get(self.kind)
         return runner.program if runner is not None else ""
 
 
 class PlannedEntry(Struct, frozen=True, kw_only=True):
-    """An entry of mcp.json, which of its variables and headers are secrets, and what is worth a warning."""
+    """An entry for mcp.json, with the places of its secrets and notes to warn the user about."""
 
     entry: dict[str, Any]
     secret_keys: tuple[tuple[str, str], ...] = ()
-    """Places of secrets, such as `("env", "API_KEY")`."""
+    """Places of secrets in the entry, such as `("env", "API_KEY")`."""
 
     missing: tuple[str, ...] = ()
-    """Names of required inputs without a value; a placeholder such as `<API_KEY>` stands for each."""
+    """Names of required inputs without a value; the entry has a placeholder such as `<API_KEY>` for each."""
 
     notes: tuple[str, ...] = ()
 
 
 def list_options(server: RegistryEntry) -> tuple[InstallOption, ...]:
-    """Return all ways to use a server, in the order of its entry: packages, then remotes."""
+    """Return all ways to use a server in the order of its registry entry: packages, then remotes."""
     options = [_package_option(package) for package in server.packages]
     return (*options, *(_remote_option(remote) for remote in server.remotes))
 
 
 def choose_option(server: RegistryEntry, wanted: str, installed: Mapping[str, str]) -> InstallOption:
-    """Return the option of a kind, or the first that can be used, preferably with an installed program.
+    """Return the first usable option, preferably one whose program is installed.
 
-    *installed* has the paths of programs by name. Raises RegistryError if none can be used.
+    If *wanted* is not "", only options of this kind are considered. *installed* maps program names to paths. Raises
+    UsageError if there is no option of this kind, RegistryError if none can be used.
     """
     options = list_options(server)
     if not options:
@@ -117,7 +118,7 @@ def _package_option(package: RegistryPackage) -> InstallOption:
         ))  # fmt: skip
         _check_secrets(inputs)
         option = replace(option, inputs=inputs)
-        # With placeholders for what only the user knows, every word of the command is checked now.
+        # With placeholders for the user's values, the complete command is checked before the user is asked.
         _plan_package(option, package, _Values(inputs, check_values(inputs, {}), show_missing=True))
     except (RegistryError, UsageError) as error:
         return replace(option, problem=error.message)
@@ -139,7 +140,7 @@ def _check_package(package: RegistryPackage) -> None:
 
 
 def check_bundle(package: RegistryPackage) -> None:
-    """Check the address and the digest of an MCPB package. Raises RegistryError."""
+    """Check that an MCPB package has an allowed URL and a SHA-256. Raises RegistryError."""
     try:
         check_url(package.identifier, "address of the bundle")
     except UnsafeUrl as error:
@@ -149,7 +150,10 @@ def check_bundle(package: RegistryPackage) -> None:
 
 
 def _check_secrets(inputs: Sequence[PlanInput]) -> None:
-    """Raise RegistryError for a required secret in a place that others can read, or that is written to a file."""
+    """Raise RegistryError if a required secret would become part of an argument or the address.
+
+    Other programs can read arguments, and the address is written to a file.
+    """
     for one in inputs:
         if one.is_secret and one.is_required and one.place in ("argument", "address"):
             where = "an argument, which every program here can read" if one.place == "argument" else "the address"
@@ -179,10 +183,10 @@ def _remote_option(remote: RegistryTransport) -> InstallOption:
 
 
 def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool = False) -> PlannedEntry:
-    """Return the entry for mcp.json with the user's values.
+    """Return the entry for mcp.json with the user's values filled in.
 
-    Raises UsageError for a missing or unfit value (with *show_missing*, a placeholder stands for a missing one), and
-    RegistryError for an address that may not be used.
+    Raises UsageError for an invalid or missing value, and RegistryError for an address that is not allowed. With
+    *show_missing*, a missing value is replaced by a placeholder instead.
     """
     known = {one.name for one in option.inputs}
     if unknown := next((name for name in given if name not in known), ""):
@@ -205,10 +209,10 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
 
 
 class _Values(ValueSource):
-    """The checked values of an option, with the variables and headers that they make."""
+    """The checked input values of an install option, as a source of environment variables and headers."""
 
     def pairs(self, ones: Sequence[Any], place: InputPlace) -> tuple[dict[str, str], list[str]]:
-        """Return values by name, and the names of those with a secret in them."""
+        """Return the variables or headers that have a value, and the names of those that contain a secret."""
         pairs: dict[str, str] = {}
         secrets: list[str] = []
         for number, one in enumerate(ones, 1):
@@ -227,7 +231,7 @@ def _plan_package(option: InstallOption, package: RegistryPackage, values: _Valu
     env, secrets = values.pairs(package.environment_variables, "environment")
     runtime = runtime_words(kind, argument_words(package.runtime_arguments, values, check_flag_name))
     if kind == "oci":
-        # Without a value, docker takes that of its own environment, so no secret is in the arguments.
+        # Without a value, docker uses that of its own environment, so no secret is in the arguments.
         runtime = (*runtime, *(word for name in env for word in ("-e", name)))
     own = argument_words(package.package_arguments, values, check_flag_name)
     command = (*words.runner, *runtime, *words.package, *(words.separator if own else ()), *own)
@@ -257,9 +261,12 @@ def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:
 
 
 def check_address(url: str) -> None:
-    """Check the address of a remote server: https, or http to this machine. Raises RegistryError."""
+    """Check the address of a remote server, which must be https, or http to this machine.
+
+    Raises RegistryError.
+    """
     try:
-        # A placeholder stands for a part that is not known yet: a port, a label of the host, or the whole beginning.
+        # A placeholder stands for a part that is not known yet: a port, a label of the host, or the start of the URL.
         known = re.sub(r"<[^<>/]{1,100}>", "1", url)
         check_url(f"https://{known}" if url.startswith("<") else known, "address of the server")
     except UnsafeUrl as error:
@@ -267,6 +274,6 @@ def check_address(url: str) -> None:
 
 
 def suggest_name(server: RegistryEntry) -> str:
-    """Return a short name for mcp.json: the part after the slash, or the publisher's if that says nothing."""
+    """Return a short name for mcp.json: the part after the slash, or the publisher's name if that is generic."""
     namespace, _, name = server.name.partition("/")
     return namespace.rpartition(".")[2] if name.lower() in _GENERIC_NAMES else name.lstrip("-._") or namespace

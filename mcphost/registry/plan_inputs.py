@@ -1,4 +1,4 @@
-"""Inputs of an entry: what to ask the user for, and the values that they give arguments, variables and headers."""
+"""Inputs of a registry entry: the values to ask the user for, and their use in arguments, variables and headers."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from mcphost.serialization import Struct, replace
 
 InputPlace = Literal["argument", "environment", "header", "address"]
 InputValues = Mapping[str, Sequence[str]]
-"""Values by the name of their input, as the user gave them."""
+"""Values as the user gave them, keyed by input name."""
 MAX_VALUE_LENGTH = 8_192
 _MAX_VALUES = 50
 _TEMPLATE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]{0,99})\}")
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 
 class PlanInput(Struct, frozen=True, kw_only=True):
-    """A value that the user is asked for; several places of an entry may use it."""
+    """A value to ask the user for, which may be used in several places of the planned entry."""
 
     name: str
     place: InputPlace
@@ -37,20 +37,26 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 
 
 def input_name(one: RegistryInput, number: int) -> str:
-    """Return the name of an input for `--set`: of the variable, the header, the flag or the value's hint."""
+    """Return an input's name for `--set`: the name of the variable, header or flag, or the value's hint.
+
+    *number* is the position of the argument, which is used if it has neither.
+    """
     name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
     return sanitize(name[:100], keep_newlines=False).replace("=", "-")
 
 
 def is_bare_flag(one: RegistryInput) -> bool:
-    """Return whether a named argument is a flag that is always given and has no value."""
+    """Return whether a named argument is a flag without a value, which is always passed."""
     asks = one.default is not None or one.is_required or one.is_secret or one.format != "string"
     asks = asks or bool(one.choices or one.description or one.placeholder)
     return one.type == "named" and (one.value == "" or (one.value is None and not asks))
 
 
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
-    """Yield the inputs of arguments, variables or headers: the value itself, or the variables of a fixed one."""
+    """Yield the inputs that arguments, variables or headers need.
+
+    An input is the value itself or, if the value is fixed, each variable in it.
+    """
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
             continue
@@ -63,7 +69,7 @@ def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[Pl
 def list_variables(
     place: InputPlace, template: str, variables: Mapping[str, InputVariable], *, is_required: bool = True
 ) -> Iterator[PlanInput]:
-    """Yield the variables of a template that have no fixed value."""
+    """Yield an input for each variable of a template that has no fixed value."""
     for name in dict.fromkeys(_TEMPLATE.findall(template)):
         variable = variables.get(name)
         if variable is not None and variable.value is None:
@@ -89,7 +95,7 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated
 
 
 def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
-    """Return one input for each name: it is a secret, or required, if it is so anywhere."""
+    """Return one input per name, which is secret or required if any input with that name is."""
     merged: dict[str, PlanInput] = {}
     for one in inputs:
         known = merged.get(one.name)
@@ -104,7 +110,7 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 
 
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
-    """Check the texts that an entry itself gives to places. Raises RegistryError.
+    """Check the fixed values, defaults and choices that a registry entry contains. Raises RegistryError.
 
     A reference such as `${env:NAME}` or `${keyring:NAME}` would send the user's own secrets to the server.
     """
@@ -120,13 +126,13 @@ def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
 
 
 def variable_texts(variables: Iterable[InputVariable]) -> Iterator[str]:
-    """Yield the texts of variables that may become part of a value."""
+    """Yield the fixed values, defaults and choices of variables."""
     for variable in variables:
         yield from (variable.value or "", variable.default or "", *variable.choices)
 
 
 def check_text(text: str) -> None:
-    """Check a text of an entry that becomes part of a command, a variable or a header. Raises RegistryError."""
+    """Check text from a registry entry that becomes part of a command, variable or header. Raises RegistryError."""
     if "${" in text:
         raise RegistryError(f"The entry has the reference {_show(text)}, and could read your secrets with it.")
     if not text.isprintable():
@@ -138,7 +144,7 @@ def _is_risky(name: str) -> bool:
 
 
 def check_value(one: PlanInput, text: str) -> str:
-    """Return a value as it is used: a path is absolute, a boolean in lower case. Raises UsageError."""
+    """Check and normalize a value: paths become absolute, booleans lower-case. Raises UsageError."""
     problem = ""
     if len(text) > MAX_VALUE_LENGTH:
         problem = f"has more than {MAX_VALUE_LENGTH:,} characters"
@@ -161,7 +167,7 @@ def check_value(one: PlanInput, text: str) -> str:
 
 
 def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, tuple[str, ...]]:
-    """Return checked values, with defaults for inputs that have one. Raises UsageError."""
+    """Return the checked values by input name, including defaults. Raises UsageError."""
     values: dict[str, tuple[str, ...]] = {}
     for one in inputs:
         texts = given.get(one.name)
@@ -180,14 +186,14 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each value in a command or an address that is not declared as a secret but looks like one."""
+    """Return a note for each value in a command or address that is a secret, judging by the input's name."""
     names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
     return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
                  if is_secret_name(name))  # fmt: skip
 
 
 class ValueSource:
-    """Fills templates with checked values; a missing value is None, or a placeholder for display."""
+    """Source of checked input values for templates; a missing value is None, or a placeholder for display."""
 
     def __init__(self, inputs: Sequence[PlanInput], values: Mapping[str, Sequence[str]], *, show_missing: bool) -> None:
         self._values = values
@@ -195,7 +201,10 @@ class ValueSource:
         self._inputs = {one.name: one for one in inputs}
 
     def values_of(self, one: RegistryInput, number: int) -> tuple[str, ...]:
-        """Return the values of an argument, a variable or a header; () if it is left out."""
+        """Return the values of an argument, variable or header; () if it is to be omitted.
+
+        *number* is its position, from which an unnamed argument gets its name.
+        """
         if one.value is not None:
             text = self.fill(one.value, one.variables)
             return () if text is None else (text,)
@@ -203,7 +212,10 @@ class ValueSource:
         return tuple(self._values.get(name, ())) or self._missing(name)
 
     def fill(self, template: str, variables: Mapping[str, InputVariable]) -> str | None:
-        """Return the template with its variables, or None if one of them has no value."""
+        """Return the template with its variables replaced, or None if one of them has no value.
+
+        Raises RegistryError if the result contains a `${…}` reference that the user did not enter.
+        """
         parts: dict[str, str] = {}
         for name in _TEMPLATE.findall(template):
             if name not in variables:
@@ -214,7 +226,7 @@ class ValueSource:
                 return None
             parts[name] = found[0]
         filled = _TEMPLATE.sub(lambda match: parts.get(match[1], match[0]), template)
-        # Only a value of the user may have a reference, and no two parts may make one together.
+        # Only the user's values may contain a reference, and no two parts may form one together.
         if filled.count("${") != sum(parts.get(name, "").count("${") for name in _TEMPLATE.findall(template)):
             raise RegistryError(f"The value {_show(template)} has a reference, which could read your secrets.")
         return filled
@@ -224,7 +236,7 @@ class ValueSource:
         return (f"<{name}>",) if self._show_missing and one is not None and one.is_required else ()
 
     def is_secret(self, one: RegistryInput, number: int) -> bool:
-        """Return whether a value has a secret in it."""
+        """Return whether the value of an argument, variable or header contains a secret."""
         if one.value is None:
             return one.is_secret or self._inputs[input_name(one, number)].is_secret
         names = [name for name in _TEMPLATE.findall(one.value) if name in self._inputs and name in one.variables]
@@ -234,9 +246,9 @@ class ValueSource:
 def argument_words(
     ones: Sequence[RegistryInput], source: ValueSource, check_flag: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Return the words of arguments: `--name=value`, `-n value`, or the value alone.
+    """Return arguments as words of a command line: `--name=value`, `-n value`, or the value alone.
 
-    Raises UsageError for a value of the user that a program would read as an option.
+    Raises UsageError for a user's value that a program would read as an option.
     """
     words: list[str] = []
     for number, one in enumerate(ones, 1):

@@ -1,4 +1,4 @@
-"""Updates of installed servers: what their entry records, and the new entry that keeps what the user has set."""
+"""Updates of servers installed from a registry: the recorded origin, and a new entry that keeps user settings."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -13,7 +13,11 @@ _MAX_VALUES = 200
 
 
 class InstalledServer(Struct, frozen=True, kw_only=True):
-    """What an entry of mcp.json says about its origin: the registry's URL, the server there and its version."""
+    """The origin that an entry of mcp.json records.
+
+    `name` is the server's name in mcp.json and `server` its name in the registry at `url`. `version` is the installed
+    version and `kind` the kind of package. `inputs` are the values that the user gave for arguments and the address.
+    """
 
     name: str
     url: str
@@ -23,13 +27,13 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
     inputs: dict[str, list[str]]
 
     def values_for(self, option: InstallOption) -> dict[str, list[str]]:
-        """Return the recorded values of inputs that an option still has."""
+        """Return the recorded values of those inputs that *option* still has."""
         known = {one.name for one in option.inputs}
         return {name: list(texts) for name, texts in self.inputs.items() if name in known}
 
 
 def read_record(entry: Mapping[str, Any], name: str) -> InstalledServer | None:
-    """Return the origin of an entry, or None if it has none that can be used."""
+    """Return the origin recorded in an entry of mcp.json, or None if there is no valid one."""
     own = entry.get("mcphost")
     record = cast("dict[str, Any]", own).get("registry") if isinstance(own, dict) else None
     if not isinstance(record, dict):
@@ -60,11 +64,11 @@ def merge_update(
     old: Mapping[str, Any],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return the new entry of an installed server, and its plan.
+    """Return the updated entry of an installed server, and its plan with the inputs that still need a value.
 
-    Settings of the user stay, and so do the values of variables and headers that the entry asks for, which may be
-    references to secrets; only inputs in *given* get new ones. *asked* has the inputs of each variable and header.
-    `missing` has the inputs that still need a value.
+    Settings of the user are kept, and so are the values of variables and headers that are made from inputs, which may
+    be references to secrets. Only values made from an input in *given* are replaced. *asked* contains the names of the
+    inputs from which each variable and header is made.
     """
     kept: set[str] = set()
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry
@@ -85,7 +89,10 @@ def merge_update(
 
 
 def asked_names(option: InstallOption) -> dict[str, dict[str, set[str]]]:
-    """Return the inputs of each variable and header of an option, by section and name."""
+    """Return the names of the inputs that each variable and header of an option uses.
+
+    The outer key is "env" or "headers", the inner key the name of the variable or header.
+    """
     section, ones = "env", option.package.environment_variables if option.package is not None else ()
     if option.remote is not None:
         section, ones = "headers", option.remote.headers
