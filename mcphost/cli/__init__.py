@@ -1,1 +1,1 @@
-"""The command line: it parses arguments, builds the parts of the program, and turns errors into exit codes."""
+"""Command line of mcphost: parses arguments, builds the parts of the program, and turns errors into exit codes."""

@@ -1,4 +1,4 @@
-"""Commands `login`, `logout` and `accounts`: sign-in to servers, with or without a browser."""
+"""Commands `login`, `logout` and `accounts`: sign in to and out of servers, and choose between accounts."""
 
 import argparse
 from shlex import quote
@@ -121,9 +121,9 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
 
 
 async def _logout(options: "Options", args: argparse.Namespace) -> int:
-    """Sign out of a server.
+    """Sign out of a server, even one that is no longer configured.
 
-    The server need not be configured any more: the stored sign-in has the revocation endpoint.
+    The revocation endpoint is stored with the sign-in.
     """
     from mcphost.auth.accounts import account_key
     from mcphost.cli.bootstrap import create_oauth_registry
@@ -191,7 +191,10 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
-    """Return the name of the account that is selected for a server, configured or not; "" for none."""
+    """Return the account selected for a server with `mcphost accounts use`, or "" if none is.
+
+    If the server is no longer configured, *server* is None and the URL comes from the stored *accounts*.
+    """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.references import resolve_target
 
@@ -212,7 +215,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 
 async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
-    """Return the server if it is approved, else None."""
+    """Return *server* if the user has approved it, else None."""
     from mcphost.cli.bootstrap import open_grants
     from mcphost.host.servers.approval import approval_source
 
@@ -223,9 +226,9 @@ async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | No
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete the client registration at the server's issuer; return whether there was one.
+    """Delete mcphost's client registration at the server's authorization server; return whether there was one.
 
-    Raises ConsentDenied.
+    Raises ConsentDenied if the server is not approved.
     """
     from mcphost.cli.output import print_note
     from mcphost.config.references import resolve_target
@@ -246,9 +249,9 @@ def _not_approved_error(server: "ServerConfig") -> ConsentDenied:
 async def _create_oauth_provider(
     options: "Options", args: argparse.Namespace, frontend: "Frontend"
 ) -> "tuple[OAuthProvider, ServerConfig]":
-    """Return the OAuth provider for the named server, and the server.
+    """Return the OAuth provider for the server named on the command line, and that server with references expanded.
 
-    Raises UsageError, ConfigError, ConsentDenied.
+    Raises UsageError, ConfigError, ConsentDenied, or SignInRequired if the entry has its own Authorization header.
     """
     import anyio.to_thread
 
@@ -290,7 +293,10 @@ async def _create_oauth_provider(
 
 
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
-    """Select an account for later connections; a running mcphost uses it when it restarts the server."""
+    """Select which account later connections to a server use.
+
+    A running mcphost switches to it when the server is restarted.
+    """
     from mcphost.cli.bootstrap import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_note, print_text

@@ -32,7 +32,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one action of `audit`."""
+    """Run `audit list`, `audit show`, `audit verify` or `audit export`."""
     from mcphost import log
     from mcphost.cli.bootstrap import audit_files
     from mcphost.cli.parser import build_options
@@ -60,9 +60,9 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def parse_since(text: str, now: dt.datetime | None = None) -> int:
-    """Parse a date, a time or an age such as `2h`, as microseconds since 1970; 0 for empty text.
+    """Convert the value of `--since` to microseconds since 1970; empty text becomes 0.
 
-    Raises UsageError.
+    The value is a date, a date with a time, or an age such as `2h`. Raises UsageError.
     """
     if not text:
         return 0
@@ -98,7 +98,7 @@ def _table_cells(row: "AuditRow") -> tuple[str, ...]:
 
 
 def format_time(at: int) -> str:
-    """Format microseconds since 1970 as local time; a number that is out of range stays a number."""
+    """Format microseconds since 1970 as local time, or as the plain number if that is out of range."""
     try:
         return dt.datetime.fromtimestamp(at / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
@@ -144,7 +144,10 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
 
 
 def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
-    """Write rows to a new file, or to stdout for `-`, and print their number. Raises UsageError."""
+    """Export the matching rows to a new file, or to stdout if *target* is `-`; report their number and return 0.
+
+    The format is `csv` or `jsonl`. Raises UsageError.
+    """
     from mcphost.cli.output import print_note
 
     if target == "-":
@@ -171,7 +174,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
 
 
 def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:
-    """Write rows as CSV or JSON lines and return their number."""
+    """Write the matching rows to *out* as CSV or JSON Lines; return how many were written."""
     from mcphost.sanitize import escape_unsafe_json
     from mcphost.serialization import dumps
     from mcphost.store.audit_reader import to_export
@@ -186,11 +189,11 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 
 
 def _csv_cell(value: object) -> object:
-    """Convert a value to a CSV cell that no spreadsheet runs as a formula, with marks for invisible characters.
+    """Make a value safe as a CSV cell: no spreadsheet runs it as a formula, and invisible characters are shown.
 
-    CSV has no escapes; the JSON lines keep every character. Spreadsheets run text that begins like a formula, also
-    after blanks and in full width; a leading apostrophe makes it text. Where the comma is no separator, a semicolon
-    would begin a cell, quoted or not, so it is replaced by the full-width one.
+    Spreadsheets also recognize formulas after blanks or in full-width characters; a leading apostrophe turns them into
+    text. Where semicolons separate cells, one would start a new cell even inside quotes, so it becomes a full-width
+    semicolon. CSV cannot escape characters; an export as JSON Lines keeps all of them.
     """
     from mcphost.sanitize import sanitize
 

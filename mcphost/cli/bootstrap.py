@@ -1,4 +1,4 @@
-"""The composition root: builds configuration, store, session opener, models and Host from the command line."""
+"""Composition root: builds the configuration, database, session opener, models and Host from the command line."""
 
 import logging
 import os
@@ -66,10 +66,11 @@ async def open_host(
     adjust_config: Callable[[HostConfig], HostConfig] = lambda config: config,
     open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[Host]:
-    """Build a Host and enter it, without starting its servers.
+    """Build and enter a Host; its servers are not started.
 
-    Leaving stops everything and closes the store. `adjust_config` may narrow the configuration (one server, no model).
-    `open_url` opens a URL in a browser; with None the user of the front end does. Raises ConfigError.
+    On exit, everything is stopped and the database is closed. Use *adjust_config* to narrow the configuration, for
+    example to one server or to no model. *open_url* opens a URL in a browser; without it, the front end's user has to.
+    Raises ConfigError.
     """
     events = EventBus()
     report_store_error = partial(events.notify, "error")
@@ -130,9 +131,9 @@ def _setup_parts(
 
 
 class LazySecrets:
-    """The keyring, or a plain file if the user chose it, for secrets of servers and providers.
+    """Secrets of servers and model providers, in the keyring or in a plain file if the user chose that.
 
-    Opened on first use.
+    The storage is opened on first use.
     """
 
     def __init__(self, store: SecretStore) -> None:
@@ -143,7 +144,7 @@ class LazySecrets:
         return open_secret_backend(self._store)
 
     async def get(self, name: str) -> str | None:
-        """Return a secret, or None. Raises McpHostError."""
+        """Return the secret with this name, or None if there is none. Raises McpHostError."""
         return await self._backend.get(name)
 
     async def set(self, name: str, secret: str) -> None:
@@ -156,7 +157,7 @@ class LazySecrets:
 
 
 def open_secret_backend(store: str) -> "SecretBackend":
-    """Open the keyring, or the plain file if the user chose it for sign-ins."""
+    """Open the plain-text file if *store* is `file`, else the keyring."""
     from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
     from mcphost.auth.keyring_backend import KeyringBackend
 
@@ -164,7 +165,7 @@ def open_secret_backend(store: str) -> "SecretBackend":
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
-    """Open the audit store; a new one begins with the grants that are older than the audit log."""
+    """Open the audit store; a new one starts with records of the permissions that were granted before it existed."""
 
     async def load_initial() -> tuple[AuditRecord, ...]:
         from mcphost.store.audit_store import load_legacy_records  # for the first audit log of an installation
@@ -180,7 +181,7 @@ def audit_files() -> tuple[Path, Path]:
 
 
 async def load_configuration(options: Options, grants: GrantStore, profile: str | None = None) -> HostConfig:
-    """Load the configuration of this run; *profile* overrides the option. Raises ConfigError or UsageError."""
+    """Load the configuration for this run; *profile* overrides `--profile`. Raises ConfigError or UsageError."""
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
     project, problem = (None, "") if options.mcp_config else await load_approved_project(grants)
@@ -202,17 +203,17 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
 
 
 class ModelFactory:
-    """Factory of models. Those that need litellm share one worker process, which starts with the first one."""
+    """Factory of models; those that need litellm share one worker process, which starts when first needed."""
 
     def __init__(self, timeout: float | None = None) -> None:
         """Create a factory whose models answer within `timeout` seconds; None keeps the default limits."""
         self._worker: WorkerProcess | None = None
         self._timeout = timeout
         self.secrets = LazySecrets("")
-        """Where providers' keys are stored; the configuration may name another place than the keyring."""
+        """Storage of providers' keys: the keyring, unless the configuration names another place."""
 
     def create(self, config: ModelConfig) -> ChatModel:
-        """Return the model with the configured name; an unknown name fails when the model is prepared or used."""
+        """Return the configured model; an unknown name fails only when the model is prepared or used."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 
@@ -226,7 +227,7 @@ class ModelFactory:
         return LiteLlmModel(config, self._worker, environ=os.environ, keyring=self.secrets.get, deadlines=deadlines)
 
     async def close(self) -> None:
-        """Stop the worker process, if it runs."""
+        """Stop the worker process if it is running."""
         if self._worker is not None:
             await self._worker.close()
 
@@ -238,10 +239,11 @@ def create_oauth_registry(
     open_url: OpenUrl | None = None,
     on_progress: "Callable[[SignInProgress], None] | None" = None,
 ) -> "OAuthRegistry":
-    """Create the OAuth registry for HTTP servers, with tokens in `storage` and their index next to the database.
+    """Create the OAuth registry for HTTP servers, which stores tokens in the configured *storage*.
 
-    If the front end cannot ask the user, there is no interactive sign-in, and a passphrase is asked for at the
-    terminal. `on_progress` receives each step of a sign-in.
+    An index of the tokens is kept in the data directory. If the front end cannot ask the user, interactive sign-in is
+    disabled, and a passphrase is asked for at the terminal. *open_url* opens a URL in a browser; *on_progress* receives
+    each step of a sign-in.
     """
     from mcphost.auth.browser import can_open_browser
     from mcphost.auth.keyring_backend import KeyringBackend
@@ -276,7 +278,10 @@ def create_oauth_registry(
 
 
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
-    """Return the front end's prompts for a passphrase, else the terminal's, or None if there is no terminal."""
+    """Return prompts for the passphrase of the secret storage: the front end's, else the terminal's.
+
+    Return None if there is no terminal either.
+    """
     from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
 
     if UnlockSecrets.KIND in frontend.kinds:
@@ -286,14 +291,14 @@ def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Open the user's approvals and grants; errors of the store are printed on standard error."""
+    """Open the store of approvals and grants; its errors are printed on standard error."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 
 
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
-    """Open the grants with the audit log, for commands that change something."""
+    """Open the store of approvals and grants together with the audit log, for commands that change something."""
     database = Database(paths.database_file(), _print_store_error)
     audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:

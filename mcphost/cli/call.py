@@ -1,4 +1,4 @@
-"""Commands `call`, `read`, `prompt`, `skill` and `complete`: one request to one server, with KEY=VALUE arguments."""
+"""Commands `call`, `read`, `prompt`, `skill` and `complete`, each of which sends one request to one server."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ HIDDEN_TOOLS_HINT = (
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of one of these commands."""
+    """Add the arguments of `call`, `read`, `prompt`, `skill` or `complete`."""
     parser.add_argument("server", metavar="SERVER", help="the server's configured name")
     match command:
         case "call":
@@ -48,7 +48,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Connect to one server, send the request, and print its result."""
+    """Connect to the server, send the command's request, and print the result."""
     from mcphost.cli.command_runner import open_host_for_server, run_command
     from mcphost.cli.parser import build_options
 
@@ -75,7 +75,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:
-    """Print the requests of the server that were refused because a command cannot ask the user."""
+    """Print which requests from the server were refused because this command cannot ask the user anything."""
     from mcphost.cli.output import print_note
     from mcphost.client.capabilities import NO_USER_HINT
 
@@ -228,7 +228,7 @@ def _write_resource(result: "ReadResourceResult", file_name: str) -> int:
 
 
 def _umask() -> int:
-    """Return the process's umask, which can only be read by setting it."""
+    """Return the process's umask; reading it requires setting it for a moment."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -253,7 +253,7 @@ _JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}
 
 
 def parse_pairs(texts: list[str]) -> dict[str, str]:
-    """Split KEY=VALUE texts. Raises UsageError for one without `=` and for a repeated key."""
+    """Parse KEY=VALUE arguments into a dict. Raises UsageError if one has no key or no `=`, or repeats a key."""
     pairs: dict[str, str] = {}
     for text in texts:
         key, sign, value = text.partition("=")
@@ -266,7 +266,11 @@ def parse_pairs(texts: list[str]) -> dict[str, str]:
 
 
 def parse_arguments(texts: list[str], source: str | None, schema: Raw) -> dict[str, Any]:
-    """Return the arguments of a call: `--args`, overridden by each KEY=VALUE. Raises UsageError."""
+    """Return the arguments of a tool call: the JSON object of `--args`, overridden by KEY=VALUE arguments.
+
+    KEY=VALUE arguments come in *texts*, the value of `--args` in *source*. The tool's input *schema* determines how
+    each value is converted. Raises UsageError.
+    """
     arguments = _read_json_object(source) if source is not None else {}
     types = _property_types(schema)
     for key, value in parse_pairs(texts).items():
@@ -299,7 +303,10 @@ def _read_json_object(source: str) -> dict[str, Any]:
 
 
 def _property_types(schema: Raw) -> dict[str, set[str]]:
-    """Return the JSON types of each property of a schema; properties without a type are left out."""
+    """Return the JSON types that a schema allows for each property, keyed by property name.
+
+    Properties without a type are left out.
+    """
     try:
         whole = loads(schema)
     except MalformedMessage:
@@ -336,7 +343,11 @@ def _schema_types(rule: Any) -> set[str]:
 
 
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
-    """Convert the text of an argument: to text if the schema wants text, else by parsing it as JSON."""
+    """Parse the value of a KEY=VALUE argument as JSON, or keep it as text if the schema allows only strings.
+
+    The schema allows the JSON *types*, or any if None. Where strings are allowed, text that is not JSON of another
+    allowed type is kept. Raises UsageError for other text.
+    """
     if types == {"string"}:
         return text
     try:

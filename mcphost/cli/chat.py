@@ -1,4 +1,4 @@
-"""Commands `chat` (the default) and `demo`: the terminal UI."""
+"""Commands `chat` (the default) and `demo`, which run the terminal UI."""
 
 import argparse
 import asyncio
@@ -81,7 +81,10 @@ def _print_note(text: str) -> None:
 
 
 async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
-    """Show an empty conversation immediately, and import and open the host in the background."""
+    """Show an empty conversation immediately, while the host is imported and opened in the background.
+
+    The id of the conversation that is open at the end is appended to *conversation_ids*.
+    """
     from mcphost.tui.app import McpHostApp
 
     # Until the log is set up, nothing may write a warning over the screen.
@@ -115,7 +118,11 @@ async def _run_host(
     failures: list[Exception],
     conversation_ids: list[str],
 ) -> None:
-    """Open the host after the first frame, and close it when the user has quit; a failure ends the app."""
+    """Open the host after the first frame and close it once the user has quit.
+
+    The id of the open conversation is then appended to *conversation_ids*. An error is appended to *failures* and ends
+    the app.
+    """
     try:
         await app.first_frame_drawn.wait()
         # On a thread: the import takes as long as the first frame, and the user may be typing.
@@ -193,7 +200,7 @@ async def _open_url(url: str) -> bool:
 
 
 def _install_signal_handlers(app: "McpHostApp") -> None:
-    """Quit on a termination signal or a lost terminal, so that the conversation is saved and the servers stop."""
+    """Quit on SIGTERM, SIGHUP or SIGINT, so that the conversation is saved and the servers stop."""
 
     def request_quit(number: int) -> None:
         # While an external editor runs, ctrl+c belongs to it.
@@ -212,10 +219,7 @@ def _collect_garbage() -> None:
 
 @contextmanager
 def temporary_directories() -> Generator[None]:
-    """Let the program write only to temporary directories, which are deleted at the end.
-
-    After a crash the log stays.
-    """
+    """Make mcphost write only to temporary directories, which are deleted on exit; after a crash, the log is kept."""
     import shutil
     import tempfile
 

@@ -1,4 +1,4 @@
-"""Helpers to run a command: log, signals, a host for one server, connections to several servers."""
+"""Building blocks of commands: logging and signals, a Host for one server, connections to several servers."""
 
 import logging
 import signal
@@ -25,7 +25,7 @@ from mcphost.serialization import replace
 def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
     """Run *work* and return its exit code.
 
-    SIGINT, SIGTERM and SIGHUP cancel it; the exit code is then 130.
+    SIGINT, SIGTERM and SIGHUP cancel *work*; the exit code is then 130.
     """
     log.configure_logging(options.log_level)
     logging.getLogger("mcphost").info("mcphost starts")
@@ -52,9 +52,9 @@ def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
 
 @asynccontextmanager
 async def open_host_for_server(options: Options, name: str, frontend: Frontend | None = None) -> AsyncGenerator[Host]:
-    """Build a Host for a command about one server; no other server is started.
+    """Build a Host for a command that uses only the server *name*; no server is started yet.
 
-    Raises ConfigError if the server's entry or its file is invalid, UsageError if there is none.
+    Raises ConfigError if the server's entry or its file is invalid, UsageError if there is no server with that name.
     """
     async with open_host(options, frontend or RefusingFrontend(), adjust_config=remove_model) as host:
         require_server(host.config, name)
@@ -62,7 +62,10 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
 
 
 async def resume_conversation(host: Host, id_prefix: str) -> None:
-    """Open the conversation with this id prefix, or the latest one for "". Raises UsageError, StoreError."""
+    """Open the stored conversation whose id starts with *id_prefix*, or the latest one if that is empty.
+
+    Raises UsageError, StoreError.
+    """
     rows = (
         await host.conversation.list_stored(prefix=id_prefix)
         if id_prefix
@@ -94,7 +97,7 @@ def require_server(config: HostConfig, name: str) -> None:
 
 
 def print_config_problems(config: HostConfig, options: Options) -> None:
-    """Print the problems of the configuration on stderr."""
+    """Print the problems of the configuration on stderr, unless `--quiet` is given."""
     if not options.quiet:
         for problem in config.problems:
             print_note(problem)
@@ -104,15 +107,15 @@ ROUND_TRIP_TIMEOUT = 10
 
 
 class ServerConnectResult:
-    """Result of connecting to one server: it is ready, or there is an error."""
+    """Result of an attempt to connect to a server: its view, the error if it failed, and how many seconds it took."""
 
     def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
         self.view, self.error, self.seconds = view, error, seconds
         self.latency: float | None = None
-        """Seconds of one round trip, once measured."""
+        """Duration of one round trip in seconds; None until `measure_latency` succeeds."""
 
     def error_data(self) -> dict[str, Any]:
-        """Return the error as JSON data, or {}."""
+        """Return the error as JSON data, or {} if there is none."""
         error = self.error
         if error is None:
             return {}
@@ -125,9 +128,10 @@ async def connect_servers(
     names: list[str] | None = None,
     on_result: Callable[[ServerConnectResult], Awaitable[None]] | None = None,
 ) -> list[ServerConnectResult]:
-    """Connect the named servers, or all enabled ones, at the same time.
+    """Connect to the named servers, or to all enabled ones, concurrently.
 
-    Return results in configuration order. `on_result` receives each result as soon as it is known.
+    Return the results in the order of *names*, or else of the configuration. *on_result* receives each result as soon
+    as it is known.
     """
     names = names or [view.name for view in host.servers.views() if not view.config.disabled]
     results: dict[str, ServerConnectResult] = {}
@@ -149,7 +153,7 @@ async def connect_servers(
 
 
 async def measure_latency(host: Host, result: ServerConnectResult) -> None:
-    """Measure the time of one round trip to a ready server."""
+    """Measure one round trip to the server and store it in `result.latency`; do nothing if connecting failed."""
     if result.error is None:
         with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_TIMEOUT):
             result.latency = await host.features.measure_round_trip(result.view.name)

@@ -1,9 +1,9 @@
-"""Command `completion`: scripts for bash, zsh and fish, and the words that they offer.
+"""Command `completion`: completion scripts for bash, zsh and fish, and the words they offer.
 
-The scripts run `mcphost completion words` at each Tab, so they never become stale. That reads names of the
-configuration, the remembered models and the conversations; it starts no server, imports neither a screen nor a model
-library, and asks nothing. Names may come from a repository, so only those without characters special to a shell are
-offered.
+The scripts run `mcphost completion words` each time Tab is pressed, so they never become stale. That command reads
+names from the configuration, the remembered models and the stored conversations. It starts no server, imports neither
+the UI nor a model library, and never prompts. Names may come from a repository, so only those without characters
+special to a shell are offered.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS
 
 MAX_WORDS = 500
 MAX_TYPED = 65_536
-"""Characters of a command line that are read."""
+"""Maximum number of characters read of the typed command line."""
 
 MAX_FILE_BYTES = 2_000_000
 MAX_CONVERSATIONS = 50
-"""Conversations that are offered, the newest ones."""
+"""Maximum number of conversations offered, newest first."""
 
 FILES = ":files"
-"""Offered in place of words where a file name belongs."""
+"""Printed instead of words where a file name is expected; the shell then completes file names."""
 
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+,./:=-]{1,200}")
 _FILE_METAVARS = frozenset({"FILE", "DIR", "JSON|@FILE|-", "ROW|FILE"})
@@ -87,7 +87,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the script of a shell, or the words that can stand at the end of a command line."""
+    """Print the completion script of a shell; for `words`, print the completions of the command line on stdin."""
     from mcphost.cli.output import print_text
 
     if args.shell != "words":
@@ -101,7 +101,10 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def suggest_words(words: list[str], config_dir: str = "") -> list[str]:
-    """Return what may replace the last of *words*, which may be empty; `[":files"]` where a file name belongs."""
+    """Return the possible completions of the last of *words*, which may be an empty string.
+
+    Return `[":files"]` where a file name is expected.
+    """
     *before, current = words
     name, separator, value = current.partition("=")
     if name.startswith("--") and separator:
@@ -128,7 +131,7 @@ def suggest_words(words: list[str], config_dir: str = "") -> list[str]:
 
 
 class _Line(NamedTuple):
-    """A command line as far as it is typed: `pending` is the option whose value comes next."""
+    """A partly typed command line; `pending` is the option whose value comes next, if any."""
 
     command: str
     action: str
@@ -166,7 +169,7 @@ def _parse(words: list[str]) -> _Line:
 
 
 def _find_action(command: str, rest: list[str]) -> str:
-    """Return the action of `servers` that has arguments of its own, or ""."""
+    """Return the first word of *rest* if it is an action of `servers` with its own arguments, else ""."""
     first = next((word for word in rest if not word.startswith("-")), "")
     return first if command == "servers" and first in EDIT_ACTIONS else ""
 
@@ -211,7 +214,7 @@ def _positional_values(line: _Line, config_dir: str) -> list[str]:
 
 
 def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[str]:
-    """Return the values of an option or a positional argument."""
+    """Return the possible values of an option or a positional argument."""
     if action.choices is not None:
         return [str(choice) for choice in action.choices]
     metavar = action.metavar if isinstance(action.metavar, str) else ""
@@ -229,7 +232,7 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
 
 
 def _read_quietly(read: Callable[[str], Iterator[str]], config_dir: str) -> Iterator[str]:
-    """Yield names until a file cannot be read: completion has no place for an error."""
+    """Yield the names that *read* finds; stop silently at an error, since completion cannot show one."""
     from mcphost.errors import McpHostError
 
     try:

@@ -1,4 +1,4 @@
-"""Command `doctor`: checks configuration, directories, keyring, terminal, model and servers."""
+"""Command `doctor`: checks configuration, directories, keyring, sign-ins, terminal, model and servers."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ Status = Literal["ok", "warning", "failed"]
 
 
 class Check(Struct, frozen=True):
-    """Result of one check. If it failed, `exit_code` is the exit code of the command."""
+    """Result of one check; if it failed, the command exits with `exit_code`."""
 
     name: str
     status: Status
@@ -34,7 +34,7 @@ class Check(Struct, frozen=True):
     hint: str = ""
     exit_code: int = field(default=0, name="exit")
     steps: tuple[DiagnosisStep, ...] = ()
-    """The steps of a server that does not work, or that was named."""
+    """Diagnosis steps of a server that failed or was named on the command line."""
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run all checks; return the exit code of the first that failed."""
+    """Run all checks; return the exit code of the first that failed, or 0."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -79,7 +79,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _check_everything_else(options: "Options") -> list[Check]:
-    """Check what does not concern one server."""
+    """Check everything but the servers, such as directories, configuration and sign-ins."""
     config = await _load_config(options)
     return [
         *_check_directories(options),
@@ -160,7 +160,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 
 def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
-    """Return a failure for each problem that disables a server or a file, and a warning for each other problem."""
+    """Return one check per configuration problem: failed if it disables a server or a file, else a warning."""
     checks: list[Check] = []
     for problem in config.problems:
         harmless = ("looks like a secret", "is not known", "is used", "is passed on", "will not be found")
@@ -194,7 +194,7 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
-    """Check where sign-ins are stored, how many there are in each place, and their files."""
+    """Check where sign-ins are stored, how many are in each place, and whether the files that hold them are usable."""
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -238,7 +238,7 @@ def _check_terminal() -> Check:
 
 
 async def _check_servers(host: Any, names: list[str], update: Callable[[str], None]) -> list[Check]:
-    """Connect to the named servers, or all enabled ones; diagnose those that fail or are named, step by step."""
+    """Connect to the named servers, or to all enabled ones, and diagnose step by step those that fail or are named."""
     from mcphost.cli.command_runner import connect_servers
     from mcphost.serialization import replace
 
@@ -272,7 +272,7 @@ LINE_WIDTH = 110
 
 
 class RevisionSupport(Struct, frozen=True):
-    """A protocol revision, its methods in both directions, and the capabilities that an interactive client declares."""
+    """What mcphost supports of a protocol revision: methods in both directions and declared client capabilities."""
 
     revision: str
     era: str
@@ -293,7 +293,7 @@ class Limit(Struct, frozen=True):
 
 
 class ConformanceReport(Struct, frozen=True):
-    """What this build supports of MCP, the newest revision first."""
+    """Report on what this build of mcphost supports of MCP, with the newest revision first."""
 
     version: str
     revisions: tuple[RevisionSupport, ...]
@@ -303,7 +303,7 @@ class ConformanceReport(Struct, frozen=True):
 
 
 def collect_report() -> ConformanceReport:
-    """Collect what this build supports, without starting a server or reading a file."""
+    """Collect what this build supports of MCP, without starting a server or reading a file."""
     from mcphost import __version__
     from mcphost.client.capabilities import capabilities_for
     from mcphost.protocol.revisions import Revision
@@ -332,7 +332,7 @@ def collect_report() -> ConformanceReport:
 
 
 def _transports(revision: Any) -> tuple[str, ...]:
-    """Return the transports of a revision: HTTP+SSE carries the handshake era only."""
+    """Return the transports for a protocol revision; HTTP+SSE is only for revisions before 2026-07-28."""
     return ("stdio", "streamable-http", "sse") if revision.era == "handshake" else ("stdio", "streamable-http")
 
 
@@ -350,7 +350,7 @@ def _declared_capabilities() -> dict[str, Any]:
     from mcphost.llm.model import ChatModel
 
     def ignore_notice(kind: str, text: str) -> None:
-        """Discard a notice: the report shows each server's state itself."""
+        """Ignore a notice; none is expected, since no server is started."""
 
     def refuse_model(config: ModelConfig) -> ChatModel:
         raise UsageError(f"{config.name} is not used here.")
@@ -391,7 +391,7 @@ def _limits() -> tuple[Limit, ...]:
 
 
 def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[str]:
-    """Return the report as lines of text of at most *width* characters."""
+    """Return the report as lines of text, wrapped at *width* characters."""
     lines = [f"mcphost {report.version} speaks these revisions of MCP:"]
     for support in report.revisions:
         lines += ["", f"{support.revision} ({support.era} era) over {', '.join(support.transports)}"]
@@ -415,7 +415,7 @@ def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:
 
 
 def _capability_names(capabilities: dict[str, Any]) -> list[str]:
-    """Return capabilities as `roots.listChanged`, or by their name if they have no members."""
+    """Return the names of capabilities, with a member as `roots.listChanged`, or alone if they have no members."""
     names: list[str] = []
     for name, value in capabilities.items():
         members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -430,7 +430,7 @@ _STATELESS = (Revision.V2026_07_28, LATEST_STATELESS)
 _WITH_ELICITATION = (Revision.V2025_06_18, LATEST_STATELESS)
 _WITH_CORE_TASKS = (Revision.V2025_11_25, Revision.V2025_11_25)
 RevisionRange = tuple[Revision, Revision]
-"""The first and the last revision that has a method."""
+"""The first and the last protocol revision that has a method."""
 
 CLIENT_REQUESTS: dict[str, RevisionRange] = {
     "initialize": _HANDSHAKE,
@@ -453,16 +453,16 @@ CLIENT_REQUESTS: dict[str, RevisionRange] = {
     "tasks/list": _WITH_CORE_TASKS,
     "tasks/cancel": _WITH_CORE_TASKS,
 }
-"""Requests of the client."""
+"""Requests that the client sends."""
 
 CLIENT_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/initialized": _HANDSHAKE,
-    # Cancels a request on a pipe in the stateless era; over HTTP closing the stream does.
+    # Since 2026-07-28 only over stdio; over HTTP, closing the stream cancels a request.
     "notifications/cancelled": _ALL_REVISIONS,
     "notifications/roots/list_changed": _HANDSHAKE,
     "notifications/tasks/status": _WITH_CORE_TASKS,
 }
-"""Notifications of the client."""
+"""Notifications that the client sends."""
 
 SERVER_REQUESTS: dict[str, RevisionRange] = {
     "ping": _HANDSHAKE,
@@ -474,7 +474,7 @@ SERVER_REQUESTS: dict[str, RevisionRange] = {
     "tasks/list": _WITH_CORE_TASKS,
     "tasks/cancel": _WITH_CORE_TASKS,
 }
-"""Requests of the server: as requests in the handshake era, as input rounds of client requests afterwards."""
+"""Requests of servers that the client answers; since 2026-07-28 they arrive in `input_required` results."""
 
 SERVER_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/progress": _ALL_REVISIONS,
@@ -488,13 +488,13 @@ SERVER_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/tasks/status": _WITH_CORE_TASKS,
     "notifications/subscriptions/acknowledged": _STATELESS,
 }
-"""Supported notifications of the server."""
+"""Notifications of servers that the client supports."""
 
 EXTENSION_REQUESTS: dict[str, dict[str, RevisionRange]] = {
     TASKS: {"tasks/get": _STATELESS, "tasks/update": _STATELESS, "tasks/cancel": _STATELESS},
     SKILLS: {"skills/list": _ALL_REVISIONS, "skills/get": _ALL_REVISIONS},
 }
-"""Requests of the client that require an extension declared by the server."""
+"""Requests that the client sends only if the server declares the extension, keyed by extension."""
 
 
 def methods_in(revision: Revision, table: dict[str, RevisionRange]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Commands `servers add`, `edit`, `remove`, `enable` and `disable`: they change the files that servers are in."""
+"""Commands `servers add`, `edit`, `remove`, `enable` and `disable`, which change servers' entries in their files."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of one action."""
+    """Add the arguments of `servers add`, `edit`, `remove`, `enable` or `disable`."""
     if action in ("add", "edit"):
         parser.usage = f"{parser.prog} NAME [flags] [-- COMMAND ARGUMENT… | URL]"
         parser.add_argument("name", nargs="?", metavar="NAME", help="name of the server")
@@ -57,7 +57,7 @@ def _real_path(text: str) -> str:
 
 
 def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Split at the first `--`: the arguments of mcphost, and the command line of the server."""
+    """Split at the first `--` into the arguments of mcphost and the command line of the server."""
     if "--" not in arguments:
         return arguments, []
     at = arguments.index("--")
@@ -65,7 +65,7 @@ def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one action of `servers`."""
+    """Run `servers add`, `edit`, `remove`, `enable` or `disable`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -90,7 +90,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerEditor, HostConfig]]":
-    """Open what changes servers, with the configuration of this run. Raises ConfigError."""
+    """Open an editor for server entries, together with the configuration of this run. Raises ConfigError."""
     from mcphost import paths
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.host.servers.server_editor import ServerEditor
@@ -117,7 +117,7 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    """Add the servers of pasted JSON, after showing what they start or reach."""
+    """Add the servers in pasted JSON, after showing the user what each starts or connects to and asking."""
     from mcphost.cli.input_prompts import ask_missing_inputs
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, is_interactive
     from mcphost.config.approval_digest import describe_server
@@ -156,7 +156,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
 
 
 async def _edit(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    """Change an entry by flags, or in the user's editor if none is given."""
+    """Change a server's entry as the flags say; without flags, open the entry in the user's editor."""
     if not args.name:
         raise UsageError("Which server?", "mcphost servers edit NAME; names: mcphost servers list")
     async with open_server_editor(options) as (editor, config):
@@ -178,7 +178,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
 
 
 def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the entry as the user saved it in their editor. Raises UsageError or ConfigError."""
+    """Open a server's entry in the user's editor and return what they saved. Raises UsageError or ConfigError."""
     import json
     import shlex
     import subprocess
@@ -248,14 +248,14 @@ def _find(config: "HostConfig", name: str) -> "ServerConfig":
 
 
 def _make_entry(target: list[str]) -> dict[str, Any]:
-    """Make an entry for mcp.json from a URL, or from a program and its arguments."""
+    """Create an mcp.json entry from a URL, or from a program and its arguments."""
     if len(target) == 1 and "://" in target[0]:
         return {"url": target[0]}
     return {"command": target[0], "args": target[1:]} if len(target) > 1 else {"command": target[0]}
 
 
 async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Add the variables, headers, working directory and transport given by flags to an entry.
+    """Return a copy of an entry with the variables, headers, working directory and transport that flags set.
 
     Raises UsageError.
     """
@@ -278,7 +278,7 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[
 
 
 async def _split_pair(text: str, separator: str) -> tuple[str, str]:
-    """Split `NAME=VALUE`. If the value is missing, it is typed at the terminal without echo.
+    """Split text such as `NAME=VALUE` at *separator*; a missing value is read from the terminal, without echo.
 
     Raises UsageError.
     """
@@ -299,7 +299,7 @@ async def _split_pair(text: str, separator: str) -> tuple[str, str]:
 
 
 def print_saved(saved: "SavedServer", what: str) -> None:
-    """Print what was written and approved; *what* is a participle, such as "Added"."""
+    """Print what was written and approved; *what* is a past participle such as "Added"."""
     from mcphost.cli.output import print_note, print_text
 
     edit = saved.edit

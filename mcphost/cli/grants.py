@@ -1,4 +1,4 @@
-"""Command `grants`: list, search and revoke lasting permissions."""
+"""Command `grants`: list, search and revoke stored permissions."""
 
 import argparse
 import datetime as dt
@@ -25,7 +25,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one action of `grants`."""
+    """Run `grants list`, `grants search` or `grants revoke`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

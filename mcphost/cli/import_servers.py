@@ -1,4 +1,4 @@
-"""Commands `servers import`, from the files of other hosts, and `servers export`, without secrets."""
+"""Commands `servers import`, which copies servers of other MCP hosts, and `servers export`, which omits secrets."""
 
 import argparse
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `import` or `export`."""
+    """Add the arguments of `servers import` or `servers export`."""
     if action == "import":
         parser.add_argument(
             "source", nargs="?", metavar="HOST|FILE", help="one host, such as cursor, or a file; else all"
@@ -145,7 +145,7 @@ def _describe_state(candidate: "ImportCandidate") -> str:
 
 
 def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
-    """Ask which servers to import. Names, numbers, "all" or nothing can be typed. Raises UsageError."""
+    """Ask which servers to import; the user types names, "all" or nothing. Raises UsageError."""
     if not sys.stdin.isatty():
         raise UsageError(
             "Nothing was imported. There is no way to ask: standard input is not a terminal.",
@@ -184,7 +184,7 @@ def _candidate_json(candidate: "ImportCandidate") -> dict[str, Any]:
 
 
 async def _export(options: "Options") -> int:
-    """Print the configured servers as `mcpServers`, with `${env:NAME}` in place of every secret."""
+    """Print the configured servers as an `mcpServers` object, with `${env:NAME}` in place of each secret."""
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_json
     from mcphost.config.server_export import export_entry

@@ -1,4 +1,4 @@
-"""Prompts for the inputs of a server's entry (`${input:ID}`) at the terminal."""
+"""Terminal prompts for the values that a server's entry refers to as `${input:ID}`."""
 
 import sys
 from shlex import quote
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 async def ask_value(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput") -> str:
-    """Ask for the value of an input; a password is typed without echo.
+    """Ask for the value of one of a server's inputs; a password is typed without echo.
 
-    Raises UsageError if nothing is typed.
+    Raises UsageError if nothing is typed and the input has no default.
     """
     from mcphost.sanitize import sanitize
 
@@ -43,10 +43,10 @@ async def ask_missing_inputs(
     answers: "dict[tuple[str, ServerInput], str]",
     origin: str,
 ) -> None:
-    """Ask for the missing inputs of a new server; if *reader* is None, print the command that sets each.
+    """Ask for each input of a new server that has no value; without *reader*, print the commands that set them.
 
-    *answers* has the values typed so far, which are reused for the same input of the same *origin*, such as a file of
-    another host. A value that is not typed, or cannot be stored, is reported.
+    Values typed so far are in *answers* and reused for the same input of the same *origin*, such as a configuration
+    file of another host. If a value is not typed or cannot be stored, the error is printed and the next input follows.
     """
     from mcphost.cli.output import format_error, print_note
     from mcphost.host.servers.server_editor import describe_missing_input

@@ -1,4 +1,4 @@
-"""Command `servers install`: shows what installing a server of a registry would do, asks, writes it, and tries it."""
+"""Command `servers install`: shows what installing a server from a registry would do, asks, writes it, and tries it."""
 
 import argparse
 import sys
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcphost.registry.plan_inputs import PlanInput
 
 _MAX_DESCRIPTION = 300
-"""Characters of a description; longer ones could look like questions of mcphost."""
+"""Characters of a description that are shown; a longer one could imitate a question of mcphost."""
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
@@ -60,7 +60,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 class _Installation:
-    """One run of `servers install`: the registry's entry, the chosen way to run it, and the questions to the user."""
+    """One run of `servers install`, from finding the server in the registry to trying it out."""
 
     def __init__(self, options: "Options", args: argparse.Namespace) -> None:
         from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
@@ -119,9 +119,9 @@ class _Installation:
         name: str,
         warnings: tuple[str, ...],
     ) -> "tuple[dict[str, Any], SavedServer | None]":
-        """Show the plan, ask, and write it.
+        """Show the install plan, ask the user, and write the server's entry.
 
-        Return the plan as JSON data, and what was saved, None if nothing was.
+        Return the plan as JSON data and what was saved, or None for the latter if nothing was.
         """
         from mcphost.cli.output import print_json
         from mcphost.config.server_files import plan_set, scope_file
@@ -147,7 +147,7 @@ class _Installation:
         return report, await editor.add(name, entry, scope, secret_keys=planned.secret_keys)
 
     async def _find(self) -> "tuple[RegistryEntry, str]":
-        """Find the server; return its entry and the address or file of the registry.
+        """Find the server in the registry; return its registry entry and the registry's URL or file.
 
         Raises RegistryError or UsageError.
         """
@@ -187,9 +187,10 @@ async def offer_undo(
     terminal: "TerminalInput | None",
     what: str,
 ) -> tuple[int, bool]:
-    """Report that a new or changed server does not work, and offer to undo the change.
+    """If a new or changed server failed with *error*, print that and offer to undo the change.
 
-    Returns the exit code and whether the change was undone. If *terminal* is None, nothing is asked.
+    The text *what* names the change, such as "update". If *terminal* is None, the user is not asked. Return the exit
+    code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_error, print_note
@@ -217,9 +218,9 @@ async def offer_undo(
 def show_server(
     review: "Confirmation", server: "RegistryEntry", option: "InstallOption", name: str, others: list[str]
 ) -> tuple[str, ...]:
-    """Show who publishes a server, before the user types any value; return the warnings about it.
+    """Show who publishes a server before the user types any value; return warnings about the server.
 
-    *name* is the name it gets in mcp.json, and *others* are the names of the other servers.
+    In mcp.json the server will be called *name*; *others* are the names of the configured servers.
     """
     from mcphost.registry.entries import describe_publisher
     from mcphost.registry.lookalikes import find_warnings
@@ -242,9 +243,9 @@ def show_server(
 
 
 async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, list[str]]:
-    """Return the values of `--set` by name; one without a value is typed at the terminal.
+    """Parse the NAME=VALUE *texts* of `--set` into values keyed by input name.
 
-    Raises UsageError.
+    A missing value is read from the terminal, without echo. Raises UsageError.
     """
     from mcphost.cli.terminal_frontend import is_interactive
 
@@ -260,7 +261,10 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
 
 
 async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]], terminal: "TerminalInput") -> None:
-    """Ask for each required value that `--set` does not give; nothing is asked without a terminal."""
+    """Ask for each required input that is not in *values*, and add it there; without a terminal, do nothing.
+
+    Raises UsageError if nothing is typed or the value is not valid.
+    """
     from mcphost.cli.output import print_note
     from mcphost.cli.terminal_frontend import is_interactive
     from mcphost.registry.plan_inputs import check_value
@@ -295,7 +299,7 @@ def plan_json(
     file: str,
     plan: "PlanDescription",
 ) -> dict[str, Any]:
-    """Return a plan as JSON data, without secrets."""
+    """Return an install plan as JSON data, without secrets."""
     from mcphost.config.approval_digest import masked_environment, masked_headers
     from mcphost.serialization import to_builtins
 
@@ -321,7 +325,7 @@ def plan_json(
 
 
 async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
-    """Connect to a server and list its features; return the error, or None if it works."""
+    """Connect to a server and list its features; return the error, or None if the server works."""
     from mcphost.cli.command_runner import connect_servers, open_host_for_server
     from mcphost.cli.output import print_text, show_status
     from mcphost.host.views import summarize_catalog

@@ -1,4 +1,4 @@
-"""Commands `tools`, `resources`, `templates`, `prompts` and `skills`: what servers offer."""
+"""Commands `tools`, `resources`, `templates`, `prompts` and `skills`, which list what servers offer."""
 
 import argparse
 from typing import Any
@@ -8,13 +8,13 @@ _KEY_LABELS = {"tools": "Tool", "resources": "URI", "templates": "Template", "pr
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a command that lists."""
+    """Add the arguments, which are the same for each of these commands."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server; all of them without it")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Connect, list and print; return the exit code of the first server that failed."""
+    """Connect to the servers and print what they offer; return the exit code of the first that failed, or 0."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

@@ -1,4 +1,4 @@
-"""Commands `servers lock` and `servers verify`: the lock file beside a project's `.mcp.json`."""
+"""Commands `servers lock` and `servers verify`, which write and check the lock file of a project's `.mcp.json`."""
 
 import argparse
 from pathlib import Path
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mcphost.host.servers.drift import Drift
 
 _MAX_PRINTED = 1_000
-"""Lines of differences that are printed for one server."""
+"""Maximum number of lines printed about the differences of one server."""
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of one action."""
+    """Add the arguments of `servers lock` or `servers verify`."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="which servers; without one, all of the project")
     if action == "verify":
         parser.add_argument("--offline", action="store_true", help="compare only the entries; start and reach nothing")
@@ -28,7 +28,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one action of `servers`."""
+    """Run `servers lock` or `servers verify`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -44,10 +44,10 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 class LockableProject:
-    """The servers of one `.mcp.json`, or of the one file of `--mcp-config`, and the lock file beside it."""
+    """The servers of one `.mcp.json`, or of the file given by `--mcp-config`, and the lock file beside it."""
 
     def __init__(self, options: "Options") -> None:
-        """Read the file, approved or not; nothing is started. Raises ConfigError or UsageError."""
+        """Read the file, approved or not, without starting a server. Raises ConfigError or UsageError."""
         from mcphost.config.json_files import decode_text, parse_json, read_bytes
         from mcphost.config.loader import PROJECT_FILE
         from mcphost.config.lock_file import LOCK_FILE
@@ -73,7 +73,7 @@ class LockableProject:
         self.entries = {name: lock_entry(server, entries[name]) for name, server in self.servers.items()}
 
     def select(self, names: list[str], locked: "LockDocument | None" = None) -> list[str]:
-        """Return the names to work on, sorted: those given, or all of the project and of *locked*.
+        """Return the sorted names of the servers to lock or verify: *names*, or if empty, all in project and lock file.
 
         Raises ConfigError or UsageError for an unknown name.
         """
@@ -88,7 +88,7 @@ class LockableProject:
 
 
 def _server_entries(document: Any) -> dict[str, Any]:
-    """Return the entries of a document that `parse_servers` has read."""
+    """Return the raw server entries of a document that `parse_servers` has read, keyed by server name."""
     members = cast("dict[str, Any]", document)
     key = next((key for key in ("mcpServers", "servers") if key in members), "")
     return cast("dict[str, Any]", members.get(key, {}))
@@ -128,7 +128,10 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
 async def _read_servers(
     options: "Options", project: LockableProject, names: list[str], document: "LockDocument"
 ) -> "dict[str, LockedServer]":
-    """Connect the servers and return what to lock. Raises McpHostError if any of them cannot be locked."""
+    """Connect to the servers and return what to lock, keyed by server name; *document* is the current lock file.
+
+    Raises McpHostError if any of them cannot be locked.
+    """
     from mcphost.host.servers.drift import compare_entries
     from mcphost.pluralize import pluralize
 
@@ -149,7 +152,7 @@ async def _read_servers(
 
 
 def _report_lock(path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", *, is_changed: bool) -> None:
-    """Print what was locked, and how it differs from what was locked before."""
+    """Print what was locked, and how it differs from the previous lock file."""
     from mcphost.cli.output import print_note, print_text
     from mcphost.pluralize import pluralize
 
@@ -204,7 +207,7 @@ async def _verify(
 
 
 class Verification:
-    """A comparison of servers with a lock file: first of their entries, then of the connected servers."""
+    """Comparison of servers with a lock file: first of their entries, then of the connected servers."""
 
     def __init__(self, project: LockableProject, document: "LockDocument", names: list[str]) -> None:
         from mcphost.host.servers.drift import compare_entries
@@ -217,9 +220,9 @@ class Verification:
         self._tools: dict[str, int] = {}
 
     async def connect(self, options: "Options") -> None:
-        """Connect the servers whose entries are as locked, and compare what they are.
+        """Connect to the servers whose entries match the lock file, and compare their identity and tools with it.
 
-        A server whose command or address differs is not started: nobody has reviewed it.
+        A server whose command or URL differs is not started, because nobody has reviewed it.
         """
         from mcphost.host.servers.drift import compare_connected
 
@@ -232,7 +235,7 @@ class Verification:
                 self._tools[name] = len(after.tools)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the result as JSON data."""
+        """Return the verification result as JSON data."""
         servers = [
             {
                 "name": name,
@@ -268,7 +271,7 @@ class Verification:
 
 
 class ServerReading:
-    """Connections to servers of a project, through the usual approval, and what they are for the lock file."""
+    """Connects to servers of a project, subject to the usual approval, and reads what a lock file records of them."""
 
     def __init__(self, options: "Options", project: LockableProject) -> None:
         self._options, self._project = options, project
@@ -276,10 +279,10 @@ class ServerReading:
         self.quarantined: dict[str, tuple[str, ...]] = {}
 
     async def connect(self, names: list[str]) -> "dict[str, LockedServer]":
-        """Connect these servers at the same time and return what the lock file records of each.
+        """Connect to these servers concurrently and return what the lock file records of each, keyed by server name.
 
-        A disabled server is not started. `errors` gets the error of each server that could not be read, `quarantined`
-        the names of its tools whose change the user has not accepted.
+        A disabled server is not started. For each server that could not be read, its error is added to `errors`; for
+        each with changed tools that the user has not accepted, their names are added to `quarantined`.
         """
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import connect_servers, remove_model
@@ -309,7 +312,7 @@ class ServerReading:
         return {name: server for name, server in locked.items() if name not in self.errors}
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
-        """Return why the server that would be started is not the one of the project's file, if it is not."""
+        """Return an error if the server that would be started is not the one in the project's file, else None."""
         expected = self._project.servers[name]
         if configured is None:
             reason = next((one for one in host.config.problems if str(self._project.file) in one), "")
@@ -326,7 +329,7 @@ class ServerReading:
         return None
 
     async def _read(self, host: "Host", name: str, entry: "LockedServer") -> "LockedServer":
-        """Return the locked form of a connected server. Raises ServerError, ConsentDenied or ConfigError."""
+        """Return what the lock file records of a connected server. Raises ServerError, ConsentDenied or ConfigError."""
         from mcphost.host.servers.locked_entries import lock_connected
 
         definitions = await host.servers.list_definitions(name)
@@ -339,7 +342,10 @@ class ServerReading:
 
 
 def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
-    """Return what decides what is started or reached, to see that a file was not changed in between."""
+    """Return the settings that determine which program is started or which URL is reached.
+
+    They are compared to see whether the file was changed by another program.
+    """
     return server.argv, server.env, server.env_file, server.url, server.transport, server.headers
 
 

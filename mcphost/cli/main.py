@@ -1,4 +1,4 @@
-"""Entry point of the program: parses the command line, runs the command, and prints errors."""
+"""Entry point of mcphost: parses the command line, runs the command, and prints errors."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _MODULES_BY_ACTION = {
     "lock": "lock_servers",
     "verify": "lock_servers",
 }
-"""Modules of actions of `servers` that take no command line; the others are in `edit_servers`."""
+"""Modules of the actions of `servers` that are not implemented in `edit_servers`."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -64,13 +64,13 @@ def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace
 
 
 def module_of(command: str, action: str = "") -> str:
-    """Return the name of the module of a command, or of an action in EDIT_ACTIONS."""
+    """Return the full name of the module that implements a command, or an action listed in EDIT_ACTIONS."""
     name = _MODULES_BY_ACTION.get(action, "edit_servers") if action else COMMANDS[command][0]
     return f"mcphost.cli.{name}"
 
 
 def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
-    """Parse an action of `servers` with arguments of its own, such as `servers add NAME -- COMMAND`."""
+    """Parse an action of `servers` that has its own arguments, such as `servers add NAME -- COMMAND`."""
     from mcphost.cli import edit_servers
 
     if action in _MODULES_BY_ACTION:
@@ -94,7 +94,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _prepare_streams() -> None:
-    """Let no output fail: replace characters that a stream cannot encode, and streams that are closed."""
+    """Keep output from failing: replace closed standard streams, and characters that a stream cannot encode."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # no other file may get the number of a standard stream
@@ -108,7 +108,7 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Discard buffered output whose reader has gone, so that no error follows at exit."""
+    """Redirect stdout to the null device, since nobody reads it any more and flushing it at exit must not fail."""
     null_device = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null_device, 1)
     os.close(null_device)

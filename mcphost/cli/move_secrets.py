@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    """Move each plaintext secret of mcp.json into the keyring.
+    """Move each plaintext secret in a server's mcp.json entry into the keyring.
 
-    Raises ConfigError, UsageError or ConsentDenied. Only the user's own mcp.json is changed, after a confirmation or
-    with `yes`.
+    Only the user's own mcp.json is changed, after a confirmation or with *yes*. Raises ConfigError, UsageError or
+    ConsentDenied.
     """
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.cli.command_runner import require_server
@@ -63,7 +63,10 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
 async def _move_secret(
     server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend", grants: "GrantStore", audit: "AuditLog"
 ) -> "tuple[ServerConfig, str, bool]":
-    """Move one secret; return the changed server, the reference, and whether the server is still approved."""
+    """Move one secret to the keyring.
+
+    Return the changed server, the reference to the secret, and whether the server is still approved.
+    """
     import anyio
 
     # Once the secret is out of the file, the approval must follow.
@@ -76,7 +79,7 @@ async def _move_secret(
 async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
-    """Approve the changed entry if the old one was approved; return whether that worked."""
+    """Approve the changed entry if the old one was approved; return whether the changed one is approved."""
     from mcphost.cli.output import print_note
     from mcphost.host.servers.approval import carry_over
 
@@ -90,7 +93,10 @@ async def _carry_approval(
 async def _store_and_replace(
     server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """Store a secret and replace it in the file; if the file cannot be changed, delete the stored secret."""
+    """Store a secret, and put a reference to it in its place in the file; return the changed server and the reference.
+
+    If the file cannot be changed, the stored secret is deleted again. Raises ConfigError.
+    """
     from pathlib import Path
 
     import anyio.to_thread

@@ -1,4 +1,4 @@
-"""Output of commands; control characters in it never reach a terminal."""
+"""Functions that print the output of commands; control characters in it never reach a terminal."""
 
 import math
 import sys
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from mcphost.cli.terminal_output import MarkdownStream, StatusLine
 
 _MAX_PLAIN_WIDTH = 40
-"""Characters to which a column of a plain table is padded."""
+"""Columns of a table without a terminal are padded to at most this many characters."""
 _BAR_CELLS = 20
 _MAX_MESSAGE_LENGTH = 200
 _status: "StatusLine | None" = None
-"""The status line that is shown now."""
+"""The status line that is currently shown, if any."""
 
 
 def print_text(text: str) -> None:
-    """Print text and a line end; on a terminal, control characters are made visible."""
+    """Print text with a final newline; on a terminal, control characters are made visible."""
     end_status()
     shown = sanitize(text) if sys.stdout.isatty() else text
     sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
 
 
 def print_markdown(text: str) -> None:
-    """Print Markdown: rendered on a terminal, unchanged elsewhere and under NO_COLOR."""
+    """Print Markdown: rendered on a terminal, as source text elsewhere and if NO_COLOR is set."""
     end_status()
     if not uses_color(sys.stdout):
         print_text(text)
@@ -40,7 +40,7 @@ def print_markdown(text: str) -> None:
 
 
 def print_dim(text: str) -> None:
-    """Print a line in a faint colour."""
+    """Print dimmed text, or plain text where colors are not used."""
     end_status()
     if not uses_color(sys.stdout):
         print_text(text)
@@ -51,7 +51,7 @@ def print_dim(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document."""
+    """Print a value as one JSON document."""
     from mcphost.serialization import dumps
 
     end_status()
@@ -60,9 +60,9 @@ def print_json(value: Any) -> None:
 
 
 def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
-    """Print aligned columns, with headers on a terminal only.
+    """Print rows as aligned columns; the headers appear on a terminal only.
 
-    The last column is cut at the terminal's edge, or continues on the next line with *wrap*.
+    On a terminal, the last column is cut at the edge, or continues on the next line with *wrap*.
     """
     end_status()
     shown = list(rows)
@@ -80,7 +80,7 @@ def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, w
 
 
 class GrowingTable:
-    """Table that is printed row by row; *widths* are the widths of all columns but the last."""
+    """Table that is printed row by row; *widths* are the widths of all columns except the last."""
 
     def __init__(self, headers: Sequence[str], widths: Sequence[int]) -> None:
         self._headers = headers
@@ -110,7 +110,7 @@ def _plain_row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def print_note(text: str) -> None:
-    """Print a line for the user on standard error."""
+    """Print a one-line message to the user on standard error."""
     with _paused_status():
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)}\n")
 
@@ -128,7 +128,7 @@ def create_markdown_stream() -> "MarkdownStream | None":
 def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], None]]:
     """Show a status line on a terminal until the first result is printed.
 
-    The yielded function changes its text.
+    Yields a function that changes the text of the status line.
     """
     if not quiet and sys.stdout.isatty():
         set_status(text)
@@ -139,7 +139,7 @@ def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], 
 
 
 def set_status(text: str) -> bool:
-    """Show *text* in the status line; return False if standard error is no terminal.
+    """Show *text* in the status line; return False if standard error cannot show one.
 
     The caller removes the line with `end_status`.
     """
@@ -157,13 +157,13 @@ def set_status(text: str) -> bool:
 
 
 def update_status(text: str, *, keep_time: bool = False) -> None:
-    """Change the text of the status line, if one is shown; with *keep_time* its time goes on."""
+    """Change the text of the status line, if one is shown; its elapsed time restarts unless *keep_time* is set."""
     if _status is not None:
         _status.update(text, keep_time=keep_time)
 
 
 def format_progress(progress: float, total: float | None, message: str) -> str:
-    """Return the progress of a call as text, with a bar if the total is known."""
+    """Return the progress of a tool call as text, with a bar if the total is known."""
     if total is None or not 0 < total < math.inf or not math.isfinite(progress):
         return f"{progress:g} {message[:_MAX_MESSAGE_LENGTH]}".rstrip()
     share = max(0.0, min(1.0, progress / total))
@@ -172,7 +172,7 @@ def format_progress(progress: float, total: float | None, message: str) -> str:
 
 
 def end_status() -> None:
-    """Remove the status line, before a result or a prompt is printed."""
+    """Remove the status line, if one is shown; to be called before printing a result or a prompt."""
     global _status
     status, _status = _status, None
     if status is not None:
@@ -193,9 +193,9 @@ def _paused_status() -> Generator[None]:
 
 
 def format_error(error: McpHostError) -> str:
-    """Return the message and its hint.
+    """Return the message and the hint of an error as one text.
 
-    A message without a final punctuation mark gets a period before the hint.
+    A message without final punctuation gets a period before the hint.
     """
     message = error.message.rstrip()
     ended = not error.hint or message.endswith((".", "!", "?", ":", ";", "…"))
@@ -208,12 +208,12 @@ def print_error(error: McpHostError) -> None:
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line that is not blank, or ""."""
+    """Return the first line that is not blank, without surrounding whitespace, or "" if there is none."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
 
 
 def unwrap_error(error: BaseException) -> BaseException:
-    """Return the error to report from nested exception groups, preferably one of mcphost."""
+    """Return the one error to report from nested exception groups, preferably a McpHostError."""
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", inner)
@@ -222,6 +222,6 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:
-    """Return the error for `--resume` with an unknown id prefix, or with "" and no stored conversation."""
+    """Return the error for `--resume` when no stored conversation matches, or none is stored at all."""
     wanted = f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet."
     return UsageError(wanted, "List them with: mcphost sessions")

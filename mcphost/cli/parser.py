@@ -1,4 +1,4 @@
-"""Parser of the command line: options, global flags before and after the command, and short errors."""
+"""Command-line parser: the commands, global flags before and after the command, and the resulting options."""
 
 import argparse
 from argparse import Namespace
@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("schema", "print the JSON Schema of mcp.json or config.toml, for editors"),
     "doctor": ("doctor", "check configuration, keyring, terminal and servers"),
 }
-"""Each command with its module and its summary."""
+"""The module and the summary of each command, keyed by its name."""
 
 EDIT_ACTIONS: dict[str, str] = {
     "add": "add a server: a command line after --, a URL, or JSON from a README",
@@ -52,21 +52,21 @@ EDIT_ACTIONS: dict[str, str] = {
     "verify": "compare a project's servers with mcphost.lock",
     "update": "show newer versions of servers of a registry, and install them",
 }
-"""Actions of `servers` with arguments of their own, and their summaries."""
+"""Summaries of the actions of `servers` that have their own arguments."""
 
 
 class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises UsageError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError."""
+        """Raise UsageError with this message and a hint at `--help`."""
         # parse_intermixed_args names arguments that may be absent among the missing ones.
         text = (message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
         raise UsageError(sanitize(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")
 
 
 def seconds(text: str) -> float:
-    """Parse a number of seconds."""
+    """Parse a number of seconds, at most 86400."""
     value = float(text)
     if not 0 < value <= 86_400:
         raise argparse.ArgumentTypeError("not between 0 and 86400 seconds")
@@ -74,7 +74,7 @@ def seconds(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """Parse a positive whole number."""
+    """Parse a whole number from 1 to 1000."""
     value = int(text)
     if not 0 < value <= 1_000:
         raise argparse.ArgumentTypeError("not between 1 and 1000")
@@ -151,7 +151,7 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
 
 
 def command_parser(command: str, action: str = "") -> CommandParser:
-    """Return a parser for a command, or an action in EDIT_ACTIONS, with the global flags and `--version`."""
+    """Return a parser, with the global flags, for a command or for an action of `servers` listed in EDIT_ACTIONS."""
     from mcphost import __version__
 
     name, summary = (f"{command} {action}", EDIT_ACTIONS[action]) if action else (command, COMMANDS[command][1])
@@ -162,7 +162,7 @@ def command_parser(command: str, action: str = "") -> CommandParser:
 
 
 def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
-    """Merge the flags before and after the command: the later value wins, files add up."""
+    """Merge the flags before and after the command: the later value wins, but `--mcp-config` files accumulate."""
     merged = argparse.Namespace(**{**vars(before), **vars(after)})
     files = [*getattr(before, "mcp_config", []), *getattr(after, "mcp_config", [])]
     if files:
@@ -180,7 +180,7 @@ def _description() -> str:
 class Options:
     """Flags that all commands share, and flags that change how a Host is built.
 
-    Empty strings and None mean "not given": the environment decides, then the configuration.
+    An empty string or None means that the flag was not given; the environment or else the configuration sets the value.
     """
 
     mcp_config: tuple[str, ...] = ()
@@ -192,15 +192,15 @@ class Options:
     api_base: str = ""
     api_key_env: str = ""
     era: Literal["", "auto", "stateless", "handshake"] = ""
-    """Empty: each server's own setting; anything else overrides it."""
+    """Protocol revisions to speak: up to 2025-11-25 (handshake) or later; empty keeps each server's own setting."""
 
     timeout: float | None = None
-    """`--timeout`: the hard limit of every request in seconds, progress included."""
+    """`--timeout`: hard limit of every request in seconds, even if the request reports progress."""
 
     log_level: str = "info"
     quiet: bool = False
     resume: str | None = None
-    """None: a new conversation; empty: the latest one; else an id prefix."""
+    """`--resume`: the prefix of a conversation's id, empty for the latest one; None starts a new conversation."""
 
     allow: tuple[str, ...] = ()
     """`--allow` rules as typed."""
@@ -211,10 +211,10 @@ class Options:
     yes: bool = False
     max_rounds: int | None = None
     demo: bool = False
-    """`mcphost demo`: the folders are temporary and the configuration is built in."""
+    """Whether this is `mcphost demo`, with temporary folders and a built-in configuration."""
 
     one_shot: bool = False
-    """A command that does one thing: an invalid file of `--mcp-config` is an error, not a notice."""
+    """Whether an invalid file of `--mcp-config` is an error, as in commands that do one thing, or only a notice."""
 
 
 _COMMON_FLAGS = (
@@ -233,7 +233,7 @@ _COMMON_FLAGS = (
 
 
 def build_options(args: Namespace, *, one_shot: bool = True, demo: bool = False) -> Options:
-    """Return the options of parsed flags; flags that are not given keep their defaults."""
+    """Build options from parsed flags; flags that were not given keep their defaults."""
     flags = {name: getattr(args, name) for name in _COMMON_FLAGS if hasattr(args, name)}
     return Options(
         **flags,

@@ -1,4 +1,4 @@
-"""Questions before a bundle is downloaded and opened for an install plan."""
+"""Confirmation and download of an MCP bundle, which must be unpacked before its installation can be planned."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 async def open_source(
     editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
-    """Create the source of a plan; a bundle is downloaded and unpacked after a question.
+    """Return what an install plan is made from; a bundle is downloaded and unpacked first, if the user agrees.
 
     Raises RegistryError, ConsentDenied or UsageError.
     """
@@ -35,7 +35,7 @@ async def open_source(
 
 
 def show_download(review: "Confirmation", option: "InstallOption") -> None:
-    """Show the address and the digest of a bundle."""
+    """Show the URL and the SHA-256 digest of the bundle that would be downloaded."""
     from mcphost.host.servers.install_plan import describe_download
 
     for key, value in describe_download(option).items():

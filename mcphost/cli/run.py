@@ -1,4 +1,4 @@
-"""Commands `run`, one turn without a screen, and `pipe`, the host as a service for another program."""
+"""Commands `run`, one turn without the UI, and `pipe`, the host as a service for another program."""
 
 import argparse
 import sys
@@ -55,7 +55,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one turn, or serve another program."""
+    """Run one conversation turn (`run`), or serve another program (`pipe`)."""
     return _run_pipe(args) if command == "pipe" else _run_turn(args)
 
 
@@ -128,7 +128,7 @@ class _InterruptError(McpHostError):
 
 
 def _final_error(error: BaseException) -> McpHostError:
-    """Return the error to report for an interrupt or a bug."""
+    """Return the error to report if the command was interrupted or crashed."""
     if isinstance(error, Exception):
         return McpHostError(f"mcphost crashed ({type(error).__name__}).", "The log has the details.")
     return _InterruptError("Interrupted.")

@@ -1,4 +1,4 @@
-"""Command `servers search`: servers of a registry with publisher, versions, repository and status."""
+"""Command `servers search`: lists servers of a registry, or shows one with its publisher, versions and repository."""
 
 import argparse
 import time
@@ -31,7 +31,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
 
 
 def _start_of_day(text: str) -> str:
-    """Parse a date to the time of RFC 3339 at which it begins in UTC."""
+    """Convert a date such as 2026-01-31 to an RFC 3339 timestamp of its start in UTC."""
     try:
         return f"{date.fromisoformat(text).isoformat()}T00:00:00Z" if text else ""
     except ValueError as error:
@@ -39,7 +39,7 @@ def _start_of_day(text: str) -> str:
 
 
 def add_registry_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that names the registry."""
+    """Add `--registry`."""
     parser.add_argument(
         "--registry", default="", metavar="URL|FILE", help="another registry, or a JSON file; else that of config.toml"
     )
@@ -49,7 +49,10 @@ def add_registry_flag(parser: argparse.ArgumentParser) -> None:
 async def open_configured_registry(
     options: "Options", args: argparse.Namespace, *, refresh: bool
 ) -> "AsyncGenerator[tuple[ServerRegistry, str]]":
-    """Open the registry of `--registry` or config.toml; the second value is its place."""
+    """Open the registry given by `--registry`, or else by config.toml; yield it and its URL or file.
+
+    With *refresh*, the registry is asked even if a recent response is in the cache.
+    """
     from mcphost import paths
     from mcphost.cli.bootstrap import load_configuration, open_grants
     from mcphost.registry.client import open_registry
@@ -112,7 +115,7 @@ def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
 
 
 def report_answer(answer: "RegistryAnswer") -> None:
-    """Print what was left out, and the age of an answer that did not come from the registry just now."""
+    """Print what was left out of the registry's answer, and its age if it came from the cache."""
     from mcphost.cli.output import print_note
 
     for problem in answer.problems:
@@ -125,7 +128,7 @@ def report_answer(answer: "RegistryAnswer") -> None:
 
 
 def format_age(seconds: float) -> str:
-    """Return a time in its largest unit, such as "3 days"."""
+    """Return a duration in its largest whole unit, such as "3 days"."""
     from mcphost.pluralize import pluralize
 
     for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
@@ -135,7 +138,7 @@ def format_age(seconds: float) -> str:
 
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
-    """Print everything that matters about one server before it is installed."""
+    """Print what a user should know about a server of the registry before installing it."""
     from mcphost.cli.output import print_text
     from mcphost.registry.entries import describe_publisher
 
@@ -163,7 +166,7 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
 
 
 def print_line(text: str) -> None:
-    """Print text of a registry on one line, with control and invisible characters made visible."""
+    """Print text from a registry on one line, with control and invisible characters made visible."""
     from mcphost.cli.output import print_text
     from mcphost.sanitize import sanitize
 
@@ -171,7 +174,7 @@ def print_line(text: str) -> None:
 
 
 def entry_json(entry: "RegistryEntry") -> dict[str, Any]:
-    """Return an entry as JSON data for programs."""
+    """Return a registry entry as JSON data."""
     from mcphost.registry.entries import describe_publisher
     from mcphost.serialization import to_builtins
 

@@ -16,14 +16,14 @@ _MAX_TYPED_BYTES = 40_000
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments."""
+    """Add the arguments of `servers input`."""
     parser.add_argument("name", metavar="NAME", help="name of the server")
     parser.add_argument("input", nargs="?", default="", metavar="ID", help="one of its inputs; else all are asked for")
     parser.add_argument("--delete", action="store_true", help="forget the value instead")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Ask for values and store them, or forget them."""
+    """Ask for input values and store them, or delete them with `--delete`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -66,7 +66,10 @@ async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete
 def _sharing_servers(
     servers: "tuple[ServerConfig, ...]", server: "ServerConfig", one: "ServerInput"
 ) -> "list[tuple[ServerConfig, ServerInput]]":
-    """Return the servers that use the same input of their file: those of a project are asked for separately."""
+    """Return the servers of the same file that share this input, each with its own definition of it.
+
+    Servers of a project share nothing; each is asked for its own value.
+    """
     from mcphost.serialization import replace
 
     if not one.is_shared or server.source == "project":
@@ -82,7 +85,10 @@ def _sharing_servers(
 
 
 async def _ask(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput | None") -> str:
-    """Return the value from the terminal, or from standard input. Raises UsageError if there is none."""
+    """Ask for a value at the terminal; without *reader*, read it from standard input.
+
+    Raises UsageError if it is empty.
+    """
     from mcphost.cli.input_prompts import ask_value
 
     if reader is not None:

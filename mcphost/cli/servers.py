@@ -1,4 +1,4 @@
-"""Command `servers`: list, approve and check servers, and review changed tools."""
+"""Command `servers`: lists, approves and checks servers, and shows changed tools for review."""
 
 import argparse
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _MAX_COMMAND_CHARS = 400
-"""Characters of a command that are repeated above the question about it."""
+"""Maximum length of a command that is repeated above the question whether to approve it."""
 ACTIONS = ("list", "trust", "check", "changes", "secure")
 
 
@@ -36,7 +36,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run one action of `servers`."""
+    """Run `servers list`, `trust`, `check`, `changes` or `secure`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -62,7 +62,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    """Check which arguments belong to the action. Raises UsageError."""
+    """Check that the arguments fit the action. Raises UsageError."""
     if args.action in EDIT_ACTIONS:
         raise UsageError(f"Write the action before its flags: mcphost servers {quote(args.action)} …")
     if args.action == "trust" and not args.name:
@@ -186,14 +186,14 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
-    """Return the lines about the values of references that the approval does not cover."""
+    """Return lines that show the present values of references, which the approval does not cover."""
     from mcphost.config.approval_digest import describe_expansion
 
     return describe_expansion(server) if server.source != "project" else ()
 
 
 def _command_summary(server: "ServerConfig") -> str:
-    """Return the command or URL, repeated because a long list may have scrolled it away."""
+    """Return the command or URL, to be repeated because a long list may have scrolled it off the screen."""
     from mcphost.sanitize import sanitize
 
     text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
@@ -237,7 +237,10 @@ async def _trust_project(
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
-    """Connect and print each server as its result is known; return exit code 4 if none is usable."""
+    """Connect to one server or all, print each result as soon as it is known, and return the exit code.
+
+    It is usually 4 if no server is usable.
+    """
     from mcphost.cli.bootstrap import open_host
     from mcphost.cli.command_runner import (
         ServerConnectResult,
@@ -299,7 +302,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
 
 
 def invalid_entries(config: "HostConfig") -> dict[str, str]:
-    """Return the problem of each entry that could not be read, by its name."""
+    """Return the problem of each server entry that could not be read, keyed by server name."""
     usable = {server.name for server in config.servers}
     matches = ((re.search(r'server "([^"]+)"', problem), problem) for problem in config.problems)
     return {match[1]: problem for match, problem in matches if match is not None and match[1] not in usable}
@@ -310,7 +313,7 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
-    """Return column widths that are known before the first row, because rows are printed one at a time."""
+    """Return fixed column widths for `servers check`, whose rows are printed before all of them are known."""
     return min(40, max(map(len, names), default=0)), len("invalid"), len("2026-07-28"), len("handshake")
 
 
@@ -334,7 +337,7 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
 
 
 async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:
-    """Show the changed tools; with `keep`, accept them as shown, after confirmation or with `yes`.
+    """Show the changed tools of a server; with *keep*, accept them, after a confirmation unless *yes* is set.
 
     Returns 5 if tools are still quarantined, else 0. Raises ConsentDenied, UsageError.
     """

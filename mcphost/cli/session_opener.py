@@ -1,4 +1,4 @@
-"""The session opener of the program: lazy imports, references expanded on a thread, stored eras."""
+"""Session opener that imports lazily, expands references on a thread, and remembers what each server speaks."""
 
 import os
 import sys
@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 
 class PersistentEraStore:
-    """An EraStore in the database: read before the first connection, written after each change."""
+    """Database-backed store of the protocol eras that each server supports, so that later starts need not probe it.
+
+    The eras are handshake (revisions up to 2025-11-25) and stateless (since 2026-07-28). They are loaded before the
+    first connection to a server and saved after a change. A server is identified by the digest of
+    `client.connect.server_digest`.
+    """
 
     def __init__(self, grants: GrantStore) -> None:
         self._grants = grants
@@ -43,16 +48,16 @@ class PersistentEraStore:
         self._unsaved: dict[str, ServerEras] = {}
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return the eras that the last connection found, or None."""
+        """Return the eras that the server supported at its last connection, or None if unknown."""
         return self._eras.get(digest)
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
-        """Store what the server speaks in memory; `save` writes it."""
+        """Store the eras that the server supports, in memory only; `save` writes them to the database."""
         if self._eras.get(digest) != eras:
             self._eras[digest] = self._unsaved[digest] = eras
 
     async def load(self, digest: str) -> None:
-        """Load the stored eras; if the store fails, the era is negotiated again."""
+        """Load the eras of a server from the database; if that fails, they are unknown and will be negotiated."""
         if digest not in self._eras:
             try:
                 eras = await self._grants.load_eras(digest)
@@ -62,7 +67,7 @@ class PersistentEraStore:
                 self._eras[digest] = eras
 
     async def save(self) -> None:
-        """Write new eras; if the store fails, the next start probes the server again."""
+        """Write changed entries to the database; if that fails, the next start probes those servers again."""
         while self._unsaved:
             digest, eras = self._unsaved.popitem()
             try:
@@ -72,9 +77,9 @@ class PersistentEraStore:
 
 
 class LazySessionOpener:
-    """A SessionOpener that imports everything heavy on a thread when the first server is opened.
+    """A SessionOpener that imports heavy modules on a thread when the first server is opened.
 
-    `create_registry` creates the OAuth registry when the first HTTP server is opened; None disables OAuth.
+    The OAuth registry is created by `create_registry` when the first HTTP server is opened; None disables OAuth.
     """
 
     def __init__(
@@ -88,11 +93,11 @@ class LazySessionOpener:
         self._load_lock = anyio.Lock()
 
     def enable_sign_in(self, create_registry: "Callable[[], OAuthRegistry]") -> None:
-        """Create the OAuth registry this way when the first HTTP server is opened."""
+        """Set the function that creates the OAuth registry when the first HTTP server is opened."""
         self._create_registry = create_registry
 
     async def close(self) -> None:
-        """Close the resources that connections share, after the last one was closed."""
+        """Close the resources that connections share; to be called after the last connection is closed."""
         watchdog, self._watchdog = self._watchdog, None
         if watchdog is not None:
             await watchdog.close()
@@ -105,7 +110,7 @@ class LazySessionOpener:
         observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
-        """Open a session; references are expanded here, so that no secret outlives the connection."""
+        """Open a session; references are expanded only here, so that no secret outlives the connection."""
         async with self._load_lock:  # else ten servers that start at once would start ten threads
             if not is_loaded(server):
                 await anyio.to_thread.run_sync(load_modules, server)
@@ -134,34 +139,34 @@ class LazySessionOpener:
             yield session
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """See client.session.Opener."""
+        """See client.session.SessionOpener."""
         ready = await anyio.to_thread.run_sync(expand_references, server)
         from mcphost.client.connect import ClientSessionOpener
 
         await ClientSessionOpener(expand=str, accounts=self._registry_for(server)).sign_in(ready, observer, account)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """See client.session.Opener."""
+        """See client.session.SessionOpener."""
         ready = await anyio.to_thread.run_sync(expand_references, server)
         from mcphost.client.connect import ClientSessionOpener
 
         return await ClientSessionOpener(expand=str, accounts=self._registry_for(server)).sign_out(ready, observer)
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """See client.session.Opener."""
+        """See client.session.SessionOpener."""
         return await (await self._account_opener()).list_accounts(tuple(map(resolve_target, servers)))
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """See client.session.Opener."""
+        """See client.session.SessionOpener."""
         await (await self._account_opener()).use_account(resolve_target(server), account)
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """See client.session.Opener."""
+        """See client.session.SessionOpener."""
         opener = await self._account_opener()
         return await opener.sign_out_account(account, resolve_target(server) if server is not None else None)
 
     async def _account_opener(self) -> "ClientSessionOpener":
-        """Return an opener for stored sign-ins, after importing its modules on a thread."""
+        """Return an opener for managing stored sign-ins, after importing its modules on a thread."""
         for name in ("client.connect", "auth.oauth_registry"):
             await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")
         from mcphost.client.connect import ClientSessionOpener
@@ -169,14 +174,17 @@ class LazySessionOpener:
         return ClientSessionOpener(expand=str, accounts=self._registry_for(None))
 
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
-        """Return the OAuth registry, or None for a stdio server; None as the server means all servers."""
+        """Return the OAuth registry; create it first unless *server* is a stdio server. None means all servers."""
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):
             self._registry = self._create_registry()
         return self._registry
 
 
 def _startup_limits(server: ServerConfig, limits: Limits) -> Limits:
-    """Return limits with more time for a command that downloads its program first, unless the user set a time."""
+    """Return limits with more time to connect if the command first downloads its program.
+
+    A time limit that the user has set is not changed.
+    """
     if not is_installer(server.argv) or limits.connect_timeout != Limits().connect_timeout:
         return limits
     # --timeout applies to everything, also to a first start.
@@ -195,22 +203,22 @@ def is_loaded(server: ServerConfig) -> bool:
 
 
 def load_modules(server: ServerConfig) -> None:
-    """Import the modules for connecting to *server*; meant for a thread."""
+    """Import the modules for connecting to *server*; slow, so call it on a thread."""
     for name in _required_modules(server):
         import_module(name)
 
 
 def needs_expansion(server: ServerConfig) -> bool:
-    """Return whether the entry may hold references, or secrets that must be redacted."""
+    """Return whether the server's entry may have references to expand or secrets to redact."""
     if server.env or server.env_file or server.headers or not server.is_stdio:
         return True
     return has_target_references(server)
 
 
 def expand_references(server: ServerConfig) -> ServerConfig:
-    """Return the server with its references expanded, after importing what connecting needs.
+    """Return the server with its references expanded, after importing the modules for connecting to it.
 
-    Meant for a thread.
+    It must be called on a worker thread of anyio. Raises ConfigError.
     """
     load_modules(server)
     from mcphost.config.env_file import read_env_file

@@ -1,4 +1,4 @@
-"""Command `sessions`: list and show saved conversations."""
+"""Command `sessions`: lists and shows saved conversations."""
 
 import argparse
 import datetime as dt
@@ -20,7 +20,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """List conversations or show one."""
+    """List saved conversations, or show one."""
     from mcphost.cli.command_runner import remove_model, run_command
     from mcphost.cli.parser import build_options
 
@@ -100,7 +100,7 @@ def _print_message(message: Any) -> None:
 
 
 def _outcome_verb(part: "ToolReturnPart") -> str:
-    """Return a verb for the outcome of a call; earlier versions stored only whether it failed."""
+    """Return a verb for the outcome of a tool call; older versions stored only whether it failed."""
     return {"ok": "gave", "declined": "was declined", "stopped": "was stopped"}.get(
         part.outcome, "failed" if part.is_error else "gave"
     )

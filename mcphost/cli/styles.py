@@ -1,4 +1,4 @@
-"""What text of commands means for a terminal: states, excerpts, and whether colors are used."""
+"""Styles of command output on a terminal: states in color, excerpts that may be cut, and whether to use color."""
 
 import os
 from typing import TextIO
@@ -12,21 +12,21 @@ STATE_STYLES = {
     "ok": "green",
     "warning": "yellow",
 }
-"""Colors by meaning; a state without one is dim."""
+"""The color of each state; a state that is not listed is dim."""
 
 
 class StateWord(str):
-    """A word of mcphost about a state; a terminal shows it in the color of its meaning."""
+    """A word for a state, such as "ok"; a terminal shows it in the color of that state."""
 
     __slots__ = ()
 
 
 class Excerpt(str):
-    """Text of which the beginning is enough; a terminal cuts it at the end of its column."""
+    """Text of which the beginning is enough; a terminal cuts it off at the end of its column."""
 
     __slots__ = ()
 
 
 def uses_color(stream: TextIO) -> bool:
-    """Return whether *stream* is a terminal that may be sent colors."""
+    """Return whether *stream* is a terminal that supports color, and NO_COLOR is not set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")

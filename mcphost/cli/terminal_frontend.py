@@ -1,4 +1,4 @@
-"""The terminal as a front end of commands: lines, secrets, yes or no, and questions about a sign-in."""
+"""Front end of commands at a terminal: reads lines and secrets, asks for confirmation, and guides through a sign-in."""
 
 import os
 import sys
@@ -40,16 +40,16 @@ def is_interactive() -> bool:
 
 
 class TerminalInput:
-    """Lines of standard input.
+    """Reader of lines from standard input.
 
-    One reader for all, since a second one would miss what the first has buffered.
+    A command shares one instance, since a second one would miss what the first has buffered.
     """
 
     def __init__(self) -> None:
         self._lines: AsyncGenerator[Any] | None = None
 
     async def read_line(self) -> str | None:
-        """Return the next line, stripped; None at the end of the input. May be cancelled."""
+        """Return the next line, stripped, or None at the end of the input. May be cancelled."""
         from mcphost.headless.line_io import read_lines
 
         if self._lines is None:
@@ -59,7 +59,10 @@ class TerminalInput:
         return None
 
     async def read_secret(self, prompt: str) -> str | None:
-        """Return the next line, typed without echo; earlier input is discarded."""
+        """Show *prompt* and return the next line, typed without echo; input typed before the prompt is discarded.
+
+        Return None at the end of the input.
+        """
         try:
             end_status()
             with _disable_echo():  # before the prompt, so that no character is ever shown
@@ -70,7 +73,10 @@ class TerminalInput:
             sys.stderr.write("\n")  # also after ctrl+c: later output begins on a new line
 
     async def read_answer(self, prompt: str) -> str:
-        """Return the next line, "" for none; earlier input is discarded."""
+        """Show *prompt* and return the next line, or "" at the end of the input.
+
+        Input typed before the prompt is discarded.
+        """
         import termios
 
         end_status()
@@ -80,7 +86,10 @@ class TerminalInput:
         return await self.read_line() or ""
 
     async def read_choice(self, prompt: str) -> str:
-        """Return the first letter of the next line in lower case, "" for none; earlier input is discarded."""
+        """Show *prompt* and return the first letter of the next line in lower case, or "" if the line is empty.
+
+        Input typed before the prompt is discarded.
+        """
         import termios
 
         termios.tcflush(0, termios.TCIFLUSH)
@@ -91,7 +100,7 @@ class TerminalInput:
 
 @contextmanager
 def _disable_echo() -> Generator[None]:
-    """Switch off the terminal's echo and restore it at the end, also after ctrl+c."""
+    """Turn off the terminal's echo, and restore it at the end, even after ctrl+c."""
     import termios
 
     before = termios.tcgetattr(0)
@@ -105,10 +114,10 @@ def _disable_echo() -> Generator[None]:
 
 
 class Confirmation:
-    """The text that the user reads before a command changes something, and the question after it.
+    """What a command shows before it changes something, and the yes-or-no question that follows.
 
-    Whether it asks does not depend on standard output: in `mcphost servers trust x | less` there is a user at the
-    terminal, too. The text is then written to the terminal, not into the pipe.
+    The user is asked even if standard output is not a terminal: in `mcphost servers trust x | less`, a user is still at
+    the terminal. The text is then written to the terminal, not to the pipe.
     """
 
     def __init__(self, *, yes: bool, as_json: bool) -> None:
@@ -118,21 +127,22 @@ class Confirmation:
         self._output = _terminal_output(as_json=as_json) if self._is_interactive else sys.stdout
 
     def show(self, text: str) -> None:
-        """Write what the question is about, without control characters."""
+        """Show text that the question is about, with control characters made visible."""
         if not self._is_silent and self._output is not None:
             self._output.write(f"{sanitize(text)}\n")
 
     def confirm(self, question: str, declined_message: str) -> None:
-        """Ask; input that was typed before the question does not answer it.
+        """Ask for confirmation; input typed before the question is discarded.
 
-        Raises ConsentDenied with `declined_message`, or UsageError if the user cannot be asked and there is no `--yes`.
+        Raises ConsentDenied with *declined_message*, or UsageError if the user cannot be asked and `--yes` was not
+        given.
         """
         if not self._assume_yes:
             self._print_question(question, declined_message)
             _check_consent(sys.stdin.readline(), declined_message)
 
     async def confirm_with(self, terminal: TerminalInput, question: str, declined_message: str) -> None:
-        """Ask like `confirm`, in a command that also reads other lines, all of them through *terminal*."""
+        """Ask like `confirm`, in a command that reads all of its input through *terminal*."""
         if not self._assume_yes:
             self._print_question(question, declined_message)
             _check_consent(await terminal.read_line() or "", declined_message)
@@ -172,7 +182,11 @@ A = TypeVar("A")
 
 
 class TerminalFrontend:
-    """Reads a redirect URL from any standard input; asks about secrets only at a terminal."""
+    """Front end that asks sign-in questions at a terminal.
+
+    It reads a redirect URL or a client id from any standard input, but asks about the storage of secrets only at a
+    terminal.
+    """
 
     who = "person"
 
@@ -183,7 +197,7 @@ class TerminalFrontend:
         self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the user's answer, or the refusal of a question that cannot be asked here."""
+        """Return the user's answer, or the question's refusal if it cannot be asked here."""
         if question.KIND not in self.kinds:
             return question.refusal()
         end_status()
@@ -262,7 +276,7 @@ class TerminalFrontend:
                 return KeepInMemory()
 
     async def _enter_new_passphrase(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
-        """Read a passphrase, twice if it is new; an empty one means no storage."""
+        """Ask for a passphrase, twice if it is new; an empty one means that nothing is stored."""
         while phrase := await self._input.read_secret("Passphrase (empty: keep it nowhere): "):
             if not question.is_new or await self._input.read_secret("The same again: ") == phrase:
                 return KeepInEncryptedFile(phrase)
@@ -277,7 +291,7 @@ class TerminalFrontend:
 
 
 def format_polling(progress: "SignInProgress") -> str:
-    """Return the state of polling for a device code in words."""
+    """Describe how often the authorization server was polled for a device code, and how much time is left."""
     times = "once" if progress.polls == 1 else f"{progress.polls} times"
     asked = f"Asked {times}" if progress.polls else "Not asked yet"
     again = f"again in {progress.interval:g} s" + (" (slowed down)" * progress.slowed)
@@ -288,7 +302,7 @@ def format_polling(progress: "SignInProgress") -> str:
 class SignInProgressPrinter:
     """Prints the steps of a sign-in on stderr.
 
-    Polling is redrawn on a terminal and printed once elsewhere.
+    On a terminal, the state of polling is redrawn in place; elsewhere it is printed only when polling slows down.
     """
 
     def __init__(self) -> None:
@@ -296,7 +310,7 @@ class SignInProgressPrinter:
         self._was_slowed = False
 
     def update(self, progress: "SignInProgress") -> None:
-        """Print one step."""
+        """Print one step of the sign-in."""
         if progress.interval:
             self._print_polling(progress)
             return

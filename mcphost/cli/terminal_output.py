@@ -1,6 +1,6 @@
-"""Tables, Markdown and status lines on a terminal, drawn with Rich.
+"""Tables, Markdown and status lines for a terminal, drawn with Rich.
 
-Imported only when a terminal shows them.
+This module is imported only if output goes to a terminal.
 """
 
 import sys
@@ -22,11 +22,11 @@ from mcphost.cli.styles import STATE_STYLES, Excerpt, StateWord, uses_color
 from mcphost.sanitize import sanitize
 
 MAX_MARKDOWN_CHARS = 50_000
-"""Longer text is printed as it is: laying out Markdown takes more than linear time."""
+"""Longer text is printed without formatting, since laying out Markdown takes more than linear time."""
 _MAX_TAIL_CHARS = 4_000
 _MIN_SHOWN_SECONDS = 2
 _NARROW_WIDTH = 20
-"""Columns up to this width never give up space to the others."""
+"""Columns of at most this width are never narrowed to make room for others."""
 _THEME = Theme(
     {
         "markdown.block_quote": "dim",
@@ -55,7 +55,7 @@ class _LeftHeading(Heading):
 
 
 class _PlainCodeBlock(CodeBlock):
-    """Code without highlighting: a lexer's regular expressions must not run on hostile text."""
+    """Code block without highlighting, since a lexer's regular expressions must not run on hostile text."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Padding(Text(str(self.text).rstrip(), overflow="fold"), (0, 0, 0, 2))
@@ -79,15 +79,12 @@ def create_console(stream: TextIO) -> Console:
 
 
 def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
-    """Print aligned columns.
-
-    The last one ends at the terminal's edge, or continues on the next line with *wrap*.
-    """
+    """Print rows as aligned columns; the last column is cut at the terminal's edge, or wrapped with *wrap*."""
     _draw_rows(rows, headers, widths=(), wrap=wrap)
 
 
 def draw_row(cells: Sequence[str], widths: Sequence[int], *, is_header: bool = False) -> None:
-    """Print one row of a table with known column widths, the last of which takes the rest of the line."""
+    """Print one row of a table with these column widths; the last column takes the rest of the line."""
     if is_header:
         _draw_rows((), cells, widths=widths, wrap=True)
     else:
@@ -115,18 +112,18 @@ def _cell_text(cell: str, *, is_cut: bool = False) -> Text:
 
 
 def draw_markdown(text: str) -> None:
-    """Print Markdown whose control characters were replaced; a link shows its address."""
+    """Print Markdown with control characters replaced and the URLs of links shown."""
     create_console(sys.stdout).print(render_markdown(text))
 
 
 def render_markdown(text: str) -> Markdown | Text:
-    """Return a renderable of *text*, plain when it is too long to lay out."""
+    """Return *text* as rendered Markdown, or as plain text if it is too long to lay out."""
     clean = sanitize(text)
     return Text(clean) if len(clean) > MAX_MARKDOWN_CHARS else _TerminalMarkdown(clean, hyperlinks=False)
 
 
 def draw_dim(text: str) -> None:
-    """Print a line that is less important than what follows."""
+    """Print dimmed text, for lines less important than what follows."""
     create_console(sys.stdout).print(Text(sanitize(text), style="dim"))
 
 
@@ -146,7 +143,7 @@ class StatusLine:
         self._live: Live | None = None
 
     def __rich__(self) -> Text:
-        """Return the text, and after two seconds how long it has been shown."""
+        """Return the text, and after two seconds also how long it has been shown."""
         seconds = int(monotonic() - self._since)
         elapsed = f" · {format_seconds(seconds)}" if seconds >= _MIN_SHOWN_SECONDS else ""
         label = Text(sanitize(self._text, keep_newlines=False), style="dim")
@@ -161,9 +158,9 @@ class StatusLine:
         self._live.start(refresh=True)
 
     def update(self, text: str, *, at_once: bool = False, keep_time: bool = False) -> None:
-        """Change the text; it is drawn with the next turn of the spinner, or at once.
+        """Change the text; it is drawn with the spinner's next frame, or immediately with *at_once*.
 
-        The shown time starts again, unless with *keep_time*.
+        The elapsed time restarts unless *keep_time* is set.
         """
         self._text = text
         if not keep_time:
@@ -172,14 +169,14 @@ class StatusLine:
             self._live.refresh()
 
     def stop(self) -> None:
-        """Remove the line; it may be started again."""
+        """Remove the line; it may be shown again with `start`."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
 
 
 class MarkdownStream:
-    """Markdown as it arrives: finished blocks are printed, the unfinished one is redrawn below them."""
+    """Printer of Markdown that arrives in pieces: complete blocks are printed, the last one is redrawn as it grows."""
 
     def __init__(self) -> None:
         self._console = create_console(sys.stdout)
@@ -188,7 +185,7 @@ class MarkdownStream:
         self._live: Live | None = None
 
     def write(self, text: str) -> None:
-        """Add text; blocks that end in it are printed."""
+        """Add text, and print the blocks that it completes."""
         self._pending += text
         is_new_line = "\n" in self._pending[-len(text) - 1 :]
         if is_new_line and (end := finished_length(self._pending)):
@@ -199,7 +196,7 @@ class MarkdownStream:
         self._live.update(self._render_tail())
 
     def end_line(self) -> None:
-        """Print what is unfinished, so that other output can follow."""
+        """Print the unfinished block, so that other output can follow."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
@@ -222,9 +219,9 @@ class MarkdownStream:
 
 
 def finished_length(text: str) -> int:
-    """Return how much of streamed Markdown is complete: up to the last blank line outside code before unindented text.
+    """Return how many characters of streamed Markdown form complete blocks; 0 if none is complete.
 
-    0 when no block is complete yet.
+    They end at the last blank line outside code that unindented text follows.
     """
     end = position = 0
     fence = ""

@@ -1,4 +1,4 @@
-"""Command `servers update`: newer versions of installed servers, what they change, and their installation."""
+"""Command `servers update`: finds newer versions of installed servers, shows what would change, and installs them."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -96,7 +96,7 @@ def _choose(config: "HostConfig", name: str) -> "list[ServerConfig]":
 
 
 class _Update:
-    """The update of one server: the newest entry, the new plan, and the question about what changes."""
+    """Update of one server: finds its newest version, plans the new entry, and asks the user before writing it."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class _Update:
         self._review = Confirmation(yes=args.yes or args.dry_run, as_json=args.json)
 
     async def run(self) -> dict[str, Any]:
-        """Show and apply the update, and return a report as JSON data. Raises McpHostError."""
+        """Show and apply the update; return a report as JSON data. Raises McpHostError."""
         from mcphost.cli.output import print_text
         from mcphost.registry.entries import is_newer
 
@@ -142,7 +142,7 @@ class _Update:
         return answer.entries[0]
 
     async def _change(self, latest: "RegistryEntry") -> dict[str, Any]:
-        """Show the difference, ask, write and try the new version."""
+        """Show what would change, ask, write the new entry and try the server; return a report as JSON data."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.install_servers import offer_undo, show_server, try_server
         from mcphost.cli.plan_source import open_source, show_download
@@ -180,9 +180,9 @@ class _Update:
     async def _write(
         self, editor: "ServerEditor", source: "PlanSource", latest: "RegistryEntry"
     ) -> "tuple[dict[str, Any], SavedServer | None]":
-        """Show what changes and write it after a question.
+        """Show what would change, ask the user, and write the new entry.
 
-        Return a report, and what was written if anything was.
+        Return a report as JSON data and what was saved, or None for the latter if nothing was.
         """
         from mcphost.host.servers.install_plan import check_programs
 
@@ -203,7 +203,7 @@ class _Update:
     async def _plan(
         self, source: "PlanSource", latest: "RegistryEntry", old_entry: dict[str, Any]
     ) -> "tuple[dict[str, Any], PlannedEntry]":
-        """Return the new entry and its plan, after asking for new required values."""
+        """Return the new mcp.json entry and its plan, after asking for new required values."""
         from mcphost.cli.install_servers import ask_missing, read_values
         from mcphost.host.servers.install_plan import plan_update
 
@@ -225,7 +225,7 @@ class _Update:
     def _compare(
         self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry"
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the lines of the plan that change, and the risks that the new plan has."""
+        """Return the lines of the server's description that would change, and warnings about the new plan."""
         from mcphost.config.server_files import file_of, plan_set
         from mcphost.host.servers.install_plan import describe_update
 
