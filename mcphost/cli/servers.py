@@ -237,10 +237,7 @@ async def _trust_project(
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
-    """Connect to one server or all, print each result as soon as it is known, and return the exit code.
-
-    It is usually 4 if no server is usable.
-    """
+    """Connect to the servers, print each result as soon as it is known, and return an exit code."""
     from mcphost.cli.bootstrap import open_host
     from mcphost.cli.command_runner import (
         ServerConnectResult,
