@@ -24,7 +24,7 @@ class OpenPageFn(Protocol):
 
 
 class ConfigFollower:
-    """Reports changes in the configuration files to the user, and applies them or switches to another profile."""
+    """Link between the configuration files and the chat: reports changes, and applies them or another profile."""
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ def images_unsupported_reason(app: App[Any]) -> str:
 
 
 class ImageCache:
-    """Decodes images in a separate process, and caches up to MAX_CACHED_BYTES of the results.
+    """Cache of up to MAX_CACHED_BYTES of images, which a separate process decodes.
 
     The first `decode` starts the process and `close` ends it; a later `decode` starts a new one.
     """

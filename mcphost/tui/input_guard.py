@@ -28,11 +28,12 @@ _NEVER = float("-inf")
 
 
 class AnswerGuard:
-    """Decides whether a key came too early to be an answer to a question.
+    """Guard that tells whether a key was pressed too early to be meant as an answer to a question.
 
-    It records when the question appeared, when keys were pressed, and whether the user has entered the question with
-    F8, Tab, an arrow key or a click. The parameter `ago` is the number of seconds since the key was pressed, because a
-    busy app handles keys late. With `has_delay=False` no key is too early, which suits screens that approve nothing.
+    The guard records when the question appeared, when keys were pressed, and whether the user has entered the question
+    with F8, Tab, an arrow key or a click. The parameter `ago` is the number of seconds since the key was pressed,
+    because a busy app handles keys late. With `has_delay=False` no key is too early, which suits screens that approve
+    nothing.
     """
 
     def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:

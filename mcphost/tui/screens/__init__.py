@@ -1,1 +1,1 @@
-"""Screens: the chat, and the list screens and forms that open over it."""
+"""The screens of the app: the chat, and the list screens and forms that open over it."""

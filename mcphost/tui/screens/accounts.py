@@ -1,4 +1,4 @@
-"""Accounts screen: sign in, sign out, and choose which account each server uses."""
+"""Accounts screen: sign in to servers, sign out, and choose which account each server uses."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -39,7 +39,7 @@ _NAME_FORM_ABOUT = (
 class AccountNameForm(FormScreen[str]):
     """Form that asks for the name of an additional account; its result is the name, or None.
 
-    If the user enters one of *existing_names*, the form warns that this signs in to that account again.
+    If the name is one of *existing_names*, the form warns that the user will sign in to that account again.
     """
 
     DEFAULT_CSS = """
@@ -52,11 +52,11 @@ class AccountNameForm(FormScreen[str]):
         self.server, self.existing_names = server, existing_names
 
     def headline(self) -> str:
-        """Return the title of the form."""
+        """Return the title, which names the server."""
         return f"Sign in to {self.server} under another name"
 
     def body(self) -> ComposeResult:
-        """Yield the explanation and the input for the account name."""
+        """Yield an explanation and the input for the account name."""
         yield Static(Content.styled(_NAME_FORM_ABOUT, "$muted"), markup=False)
         yield OrderedInput(placeholder="work", id="name", max_length=MAX_NAME, compact=True)
 
@@ -65,7 +65,7 @@ class AccountNameForm(FormScreen[str]):
         return "enter signs in · esc back"
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Show an error if the name is invalid, or a warning if an account has this name already."""
+        """Show an error if the name is invalid, or a warning if an account already has this name."""
         event.stop()
         self.query_one("#fault", Static).update(self._name_message(event.value))
 
@@ -102,7 +102,7 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
-    """Return the OAuth scopes of the account, separated by commas, with descriptions of known scopes."""
+    """Return the account's OAuth scopes, separated by commas; known scopes are described in words."""
     described = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 
@@ -116,9 +116,9 @@ def _row_identity(row: ListRow) -> tuple[str, ...]:
 
 
 class AccountsScreen(ListScreen):
-    """List of the stored accounts, and of the servers that need a sign-in and have no account.
+    """List of the stored accounts, followed by servers that require a sign-in and have no account.
 
-    If *server* is given, the list is limited to that server.
+    If *server* is given, only that server and its accounts are listed.
     """
 
     TITLE_TEXT: ClassVar[str] = "Accounts"
@@ -155,7 +155,7 @@ class AccountsScreen(ListScreen):
         self._request_accounts()
 
     def handle_server_change(self) -> None:
-        """Reload the accounts after a server was connected, or the user signed in or out."""
+        """Reload the accounts, because the user may have signed in or out."""
         self._request_accounts()
 
     def _request_accounts(self) -> None:
@@ -177,19 +177,19 @@ class AccountsScreen(ListScreen):
             self._restore_cursor(row)
 
     def render_row(self, row: ListRow) -> Content:
-        """Render a row; server names are truncated to 20 characters so that the account name stays visible."""
+        """Render a row with server names truncated to 20 characters, so that the account name stays visible."""
         if isinstance(row.value, StoredAccount):
             row = row._replace(title=f"{clean_line(_server_names(row.value), 20)} · {row.value.account.name}")
         return super().render_row(row)
 
     def _restore_cursor(self, row: ListRow) -> None:
-        """Move the cursor back to the account or server of *row* after a reload, if it is still listed."""
+        """After a reload, move the cursor back to the account or server of *row* if it is still listed."""
         for number, other in enumerate(self.visible_rows):
             if _row_identity(other) == _row_identity(row):
                 self.query_one("#entries", OptionList).highlighted = number
 
     def load(self) -> Sequence[ListRow]:
-        """Return one row for each account, then one for each server that needs a sign-in."""
+        """Return a row for each account, then a row for each server that requires a sign-in and has no account."""
         rows: list[ListRow] = []
         for stored in self._stored_accounts:
             mark, style, word = describe_state(stored)
@@ -238,7 +238,7 @@ class AccountsScreen(ListScreen):
         )
 
     def _sign_in_progress(self, servers: tuple[str, ...]) -> str:
-        """Return the status of the sign-in that is in progress for one of *servers*, or "" if there is none."""
+        """Return the current step of a sign-in to one of *servers*, or "" if none is in progress."""
         return next(
             (view.sign_in_status for view in self.host.servers.views() if view.name in servers and view.sign_in_status),
             "",
@@ -254,14 +254,14 @@ class AccountsScreen(ListScreen):
     # -- actions
 
     def open_row(self, row: ListRow) -> None:
-        """Switch to the account of the row, or sign in if the row is a server without an account."""
+        """Use the account of this row, or sign in if the row is a server without an account."""
         if isinstance(row.value, ServerView):
             self.action_sign_in()
         else:
             self.action_use()
 
     def action_use(self) -> None:
-        """Use the selected account for its servers, now and in later runs, and reconnect them."""
+        """Use the selected account for its servers from now on, also in later runs, and reconnect to them."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return
@@ -288,7 +288,7 @@ class AccountsScreen(ListScreen):
             self._request_accounts()
 
     def action_add_account(self) -> None:
-        """Ask for a name, then sign in to the selected server with an additional account of that name."""
+        """Ask for an account name, then sign in to the selected server with a new account of that name."""
         if not (server := self._current_server()):
             self.notify("Its server is no longer configured.", markup=False, timeout=4)
             return
@@ -301,7 +301,7 @@ class AccountsScreen(ListScreen):
         self.app.push_screen(AccountNameForm(server, existing), on_name)  # pyright: ignore[reportUnknownMemberType]
 
     def action_sign_in(self) -> None:
-        """Sign in to the selected server or account, or cancel the sign-in that is in progress."""
+        """Sign in to the selected server or account; if a sign-in to that server is in progress, cancel it."""
         row = self.current_row()
         if row is None:
             self._sign_in(self.server, None) if self.server else None
@@ -331,7 +331,7 @@ class AccountsScreen(ListScreen):
         )
 
     def action_sign_out(self) -> None:
-        """Sign out of the selected account on the second key press; the first asks for confirmation."""
+        """Sign out of the selected account if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

@@ -1,4 +1,4 @@
-"""Audit screen (F10): browse and verify the audit log, newest rows first, and revoke grants."""
+"""Audit screen (F10): browse the audit log, newest rows first, verify it, and revoke grants."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 PAGE_SIZE = 200
-"""Rows of one page, for people to read and for audit logs of any size."""
+"""Rows per page: few enough to read, and to load from an audit log of any size."""
 _REFUSED_DECISIONS = frozenset({"deny", "decline", "cancel", "declined", "held back"})
 _FAILED_DECISIONS = frozenset({"failed", "error", "lost", "not opened"})
 
 
 class AuditScreen(ListScreen):
-    """Paged list of the audit log, 200 rows to a page; the search covers the whole log."""
+    """List of the rows of the audit log, in pages of 200; the search covers all pages."""
 
     TITLE_TEXT: ClassVar[str] = "Audit"
     EMPTY_TEXT: ClassVar[str] = (
@@ -63,11 +63,11 @@ class AuditScreen(ListScreen):
         self._request_page()
 
     def on_unmount(self) -> None:
-        """Cancel a running verification."""
+        """Cancel a verification that is still running."""
         self._is_closing = True
 
     def handle_server_change(self) -> None:
-        """Do nothing: the rows of the audit log do not depend on the servers."""
+        """Do nothing, because the rows of the audit log do not depend on the servers."""
 
     def load(self) -> Sequence[ListRow]:
         """Return the rows of the current page."""
@@ -75,7 +75,7 @@ class AuditScreen(ListScreen):
 
     # -- pages
     def filter(self, text: str) -> None:
-        """Search the whole audit log for *text* and show the first page of matches."""
+        """Search all of the audit log for *text*, and show the first page of matches."""
         if text != self._search_text:
             self._search_text, self._page_starts = text, [0]
             self._request_page()
@@ -98,26 +98,26 @@ class AuditScreen(ListScreen):
         self.query_one("#head", Static).update(Content.assemble((self.TITLE_TEXT, "bold $accent"), (which, "$faint")))
 
     def action_older(self) -> None:
-        """Show the next page of older rows, if there is one."""
+        """Show the next page, with older rows, if there is one."""
         if len(self._audit_rows) == PAGE_SIZE:
             self._page_starts.append(self._audit_rows[-1].seq)
             self._request_page()
 
     def action_newer(self) -> None:
-        """Go back to the page of newer rows, unless this is the first page."""
+        """Go back to the previous page, with newer rows, if there is one."""
         if len(self._page_starts) > 1:
             self._page_starts.pop()
             self._request_page()
 
     # -- row details
     def show_details(self, row: ListRow) -> None:
-        """Show the fields and the recorded details of a row."""
+        """Show the columns of a row, and its recorded details as JSON."""
         self._revoke_candidate = ""
         self.show_about(clean_pairs(_detail_pairs(row.value)))
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Revoke the grant that the selected row created or used, on the second key press."""
+        """Revoke the grant that the selected row refers to if the key is pressed twice."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
@@ -141,7 +141,7 @@ class AuditScreen(ListScreen):
 
     # -- verification
     def action_verify(self) -> None:
-        """Verify that no row of the audit log was changed; show the progress, then the result."""
+        """Verify that no row of the audit log has been changed; show the progress, then the result."""
         self.run_worker(self._verify, group="verify", exclusive=True)
 
     async def _verify(self) -> None:
@@ -149,7 +149,7 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            """Show the progress, from another thread; return False to cancel if the screen is closing."""
+            """Show the progress, called in another thread; return False to cancel if the screen is closing."""
             if not self._is_closing and done < total:
                 app.call_from_thread(self._show_verify_progress, done, total)
             return not self._is_closing
@@ -183,7 +183,7 @@ def _list_row(row: Written) -> ListRow:
 
 
 def _detail_pairs(row: Written) -> list[tuple[str, str]]:
-    """Return the fields of a row as name-value pairs, most important first: small screens cut the end."""
+    """Return a row's columns as name-value pairs, most important first because small screens cut off the end."""
     took = f"{row.duration:,} ms" if row.duration else ""
     result = f"{row.size:,} bytes" if row.size else ""
     return [

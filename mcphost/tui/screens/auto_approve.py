@@ -1,4 +1,4 @@
-"""Form that starts auto-approve (F9): select read-only tools and set limits for their use."""
+"""Form that starts auto-approve (F9): select read-only tools to run without asking, and set limits for them."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,9 +28,9 @@ _MAX_TOOLS = 500
 
 
 class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
-    """Form whose result is the status of the started auto-approval, or None if the user leaves.
+    """Form that starts auto-approve; its result is the status of auto-approve, or None if the user leaves.
 
-    No tool is selected at first.
+    Initially, no tool is selected.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "start", show=False)]
@@ -57,11 +57,11 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
             self.tools[title if title not in self.tools else f"{title}  ({len(self.tools)})"] = server, tool
 
     def headline(self) -> str:
-        """Return the title of the form."""
+        """Return the title."""
         return "Auto-approve"
 
     def body(self) -> ComposeResult:
-        """Yield the list of tools, and inputs for the limits: calls, minutes and tokens."""
+        """Yield the list of tools, and inputs for the limits on tool calls, minutes and tokens."""
         default = AutoApprovalBudget()
         yield Static(Content.styled(_ABOUT if self.tools else _NO_TOOLS, "$text"), markup=False)
         if self.tools:
@@ -79,7 +79,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
                     yield OrderedInput(value, id=input_id, compact=True, type="number")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; "Start" is missing if there is no tool."""
+        """Return the action and the label of each button; "Start" is left out if there is no tool."""
         return (("leave", "Back"), ("start", "Start"))[: 2 if self.tools else 1]
 
     def key_hints(self) -> str:
@@ -91,12 +91,12 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         (self.tool_choice if self.tools else self.query_one("#leave")).focus()
 
     def on_focus_move_requested(self, message: FocusMoveRequested) -> None:
-        """Move the focus to the next widget, or to the previous one if the requested direction is negative."""
+        """Focus the next widget, or the previous one if the requested direction is negative."""
         message.stop()
         self.focus_next() if message.direction > 0 else self.focus_previous()
 
     def action_start(self) -> None:
-        """Start auto-approval of the selected tools and close the form; if the input is invalid, show why."""
+        """Start auto-approve for the selected tools and close the form; if the input is invalid, show why."""
         if not self.tools:
             return
         try:

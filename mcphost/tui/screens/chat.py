@@ -1,4 +1,4 @@
-"""Main screen: the top bar, the transcript with the server list, the composer and the key bar."""
+"""Main screen: the top bar, the transcript beside the server list, the composer and the key bar."""
 
 import asyncio
 from collections.abc import Sequence
@@ -69,16 +69,16 @@ TRANSCRIPT_KEYS = (
 
 
 class ChatBody(Horizontal):
-    """Container that puts the transcript and the server list side by side."""
+    """Container that places the transcript and the server list side by side."""
 
     BLANK = True
 
 
 class ChatScreen(Screen[None]):
-    """Main screen: shows the conversation and handles the messages, commands and calls the user enters."""
+    """Main screen, which shows the conversation and handles the messages, commands and tool calls the user enters."""
 
     AUTO_FOCUS = "#prompt"
-    BLANK = True  # Its widgets cover it, so it needs no strips of its own.
+    BLANK = True  # Its widgets cover it, so it need not render anything itself.
     DEFAULT_CSS = """
     ChatScreen { background: $background; color: $text; layout: vertical; }
     ChatScreen #middle { height: 1fr; }
@@ -89,7 +89,7 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[Any]] = []
 
     presenter: "TranscriptPresenter"
-    """The presenter of the conversation; set once the host is attached."""
+    """Shows the conversation in the transcript; set when the host is attached."""
     status_model: "StatusModel"
 
     def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
@@ -109,7 +109,7 @@ class ChatScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Create the widgets."""
-        # Set before the first layout, so that the first frame is drawn once.
+        # Set before the first layout, so that the first frame need not be drawn twice.
         self._update_sidebar(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
         yield AutoApprovalBar()
@@ -121,7 +121,7 @@ class ChatScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Connect the composer to this screen and fill the top bar; no host is needed yet."""
+        """Connect the composer to this screen and fill in the top bar; this needs no host."""
         composer = self.query_one(Composer)
         composer.completion_source, composer.submit_handler = self.list_completions, self.submit
         self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
@@ -141,7 +141,7 @@ class ChatScreen(Screen[None]):
     def attach_host(self, host: "Host") -> None:
         """Connect the screen to the running host.
 
-        Shows the conversation or a greeting, then submits the drafts that the user entered during the start.
+        Shows the conversation or a greeting, then submits drafts that the user entered while mcphost was starting.
         """
         from mcphost.tui.screens.status_model import StatusModel
         from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -163,13 +163,13 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("info", self.greeting)
             setup = self.host.setup
             if self.host.model_selection.model is None:
-                if setup is None or not setup.is_first_run:  # else the start card opens
+                if setup is None or not setup.is_first_run:  # otherwise the setup screen opens
                     self.explain_missing_model()
             elif not self.greeting:
                 self.presenter.add_notice("info", WELCOME)
 
     def _submit_early_drafts(self) -> None:
-        """Submit the first draft that was entered during the start; put the others back into the composer."""
+        """Submit the first draft that was entered during startup, and put the others back into the composer."""
         early, self._early_drafts = self._early_drafts, []
         pending, self._pending_messages = self._pending_messages, []
         transcript = self.query_one(Transcript)
@@ -181,18 +181,18 @@ class ChatScreen(Screen[None]):
             composer.set_draft(early[0])
             self.submit(early[0])
             composer.set_draft(join_drafts(composer.draft, *early[1:], written))
-            if self.is_sending:  # shown until the turn begins with it
+            if self.is_sending:  # shown as a placeholder until the turn starts
                 self._pending_messages = pending[:1]
                 transcript.add(pending[0])
 
     def _remove_pending_messages(self) -> None:
-        """Remove the placeholders of messages that were sent or went back to the composer."""
+        """Remove from the transcript the placeholders of messages entered during startup, once they are not needed."""
         for words in self._pending_messages:
             self.query_one(Transcript).remove_block(words)
         self._pending_messages.clear()
 
     def load_conversation(self) -> None:
-        """Show the current conversation: reload the transcript, the token usage and the composer's history."""
+        """Show the current conversation in the transcript; load its token usage and the composer's history."""
         messages = self.host.conversation.messages
         self.presenter.load(messages)
         self.status_model.load_messages(messages)
@@ -202,7 +202,7 @@ class ChatScreen(Screen[None]):
     # -- host events
 
     def add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
-        """Register handlers for the host events that change the chat; call `attach_host` first."""
+        """Register handlers for host events that change the chat. Call `attach_host` first."""
         from mcphost.host import events
 
         dispatcher.add(self._handle_turn_started, events.TurnStarted)
@@ -236,9 +236,9 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def _report_server_state(self, event: "ServerState") -> None:
-        """Add a notice when a server fails or needs a sign-in.
+        """Add a notice to the transcript when a server fails or requires a sign-in.
 
-        The same problem is not reported again until the server is ready or waiting.
+        The same problem is reported again only after the server's state was "ready" or "waiting".
         """
         if event.state in ("ready", "waiting"):
             self._reported_failures.pop(event.server, None)
@@ -251,7 +251,7 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("error", named, " ".join(filter(None, (key, event.hint))))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
-        """Mark the tool calls in the transcript that wait for the user's answer, and update the status."""
+        """Mark tool calls in the transcript that are waiting for the user's answer, and update the top bar."""
         from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)
@@ -261,7 +261,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def refresh_status(self) -> None:
-        """Schedule one update of the top bar and the server list in 30 ms; calls until then are merged."""
+        """Schedule an update of the top bar and the server list in 30 ms, unless one is already scheduled."""
         if not self._is_status_stale:
             self._is_status_stale = True
             self.set_timer(0.03, self._show_status)
@@ -285,10 +285,10 @@ class ChatScreen(Screen[None]):
     # -- user input
 
     def submit(self, draft: Draft) -> None:
-        """Send the draft as a message, or run it as a command or tool call; on failure, keep its text.
+        """Send the draft as a message, or run it as a command or tool call; on failure, keep its text in the composer.
 
         Only typed text can be a command or a tool call; other text, such as pasted text or a server's prompt, is sent
-        as a message. Before the host is attached, drafts are queued.
+        as a message. Drafts are queued until the host is attached.
         """
         if self._host is None:
             self._early_drafts.append(draft)
@@ -340,12 +340,12 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def explain_missing_model(self) -> None:
-        """Tell the user how to choose a model, unless there is one."""
+        """If no model is selected, tell the user how to choose one."""
         if self.host.model_selection.model is None:
             self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
 
     async def apply_setup(self, choice: "SetupChoice") -> None:
-        """Save and select the chosen model, add the chosen servers, and report the result in the transcript."""
+        """Save and use the chosen model, add the chosen servers, and report the result in the transcript."""
         setup = self.host.setup
         if setup is None:
             return
@@ -359,7 +359,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Use the chosen model in this run, or save it as the default too; refuse during an answer."""
+        """Use the chosen model in this run, and save it if it is the new default; refuse during an answer."""
         setup = self.host.setup
         if setup is None:
             return
@@ -401,7 +401,7 @@ class ChatScreen(Screen[None]):
         self.call_tool(call)
 
     def call_tool(self, call: ManualCall) -> None:
-        """Call a tool for the user and show its card; the result can then be attached to the next message."""
+        """Call a tool on behalf of the user and show it in the transcript; /attach can then attach its result."""
         from mcphost.tui.transcript.tool_card import ToolCard
 
         card = ToolCard("", call.server, call.tool, call.arguments)
@@ -410,7 +410,7 @@ class ChatScreen(Screen[None]):
         self.run_worker(partial(self._run_manual_call, card), group="hand")
 
     def stop_manual_calls(self) -> bool:
-        """Cancel all running tool calls that the user started with "!"; return False if there are none."""
+        """Cancel all running tool calls that the user made; return False if there are none."""
         running = self._manual_call_count > 0
         self.workers.cancel_group(self, "hand")  # pyright: ignore[reportUnknownMemberType]
         return running
@@ -432,18 +432,18 @@ class ChatScreen(Screen[None]):
             self._manual_call_count -= 1
 
     def on_scroll_requested(self, message: ScrollRequested) -> None:
-        """Scroll the transcript by the requested number of pages; the focus stays in the composer."""
+        """Scroll the transcript by the requested number of screenfuls, with the focus still in the composer."""
         message.stop()
         transcript = self.query_one(Transcript)
         transcript.scroll_relative(y=message.pages * max(1, transcript.size.height - 1), animate=False)
 
     def on_attach_requested(self, message: AttachRequested) -> None:
-        """Attach the resource that the user chose with @ in the composer."""
+        """Attach the resource that the user selected from the "@" completions."""
         message.stop()
         self.attach_resource(message.server, message.uri)
 
     def attach_resource(self, server: str, uri: str) -> None:
-        """Read a resource from a server in the background and attach its contents to the next message."""
+        """In the background, read a resource from a server, and attach its contents to the next message."""
         self.run_worker(partial(self._read_attachment, server, uri), group="attach")
 
     async def _read_attachment(self, server: str, uri: str) -> None:
@@ -460,7 +460,7 @@ class ChatScreen(Screen[None]):
         self._show_attachments()
 
     def attach_result(self) -> None:
-        """Attach the result of the latest call that the user made by hand."""
+        """Attach the result of the user's latest manual tool call to the next message."""
         part, self._manual_result = self._manual_result, None
         if part is None:
             self.notify("There is no result to attach. Call a tool first: F3, then t.", markup=False, timeout=6)
@@ -468,12 +468,12 @@ class ChatScreen(Screen[None]):
         self.attach(part)
 
     def attach(self, part: "ResourcePart") -> None:
-        """Attach a text to the next message."""
+        """Attach *part* to the next message."""
         self.attachments.append(part)
         self._show_attachments()
 
     def on_detach_requested(self, message: DetachRequested) -> None:
-        """Remove the attachment that was added last."""
+        """Remove the most recently added attachment."""
         message.stop()
         if self.attachments:
             self.attachments.pop()
@@ -485,7 +485,7 @@ class ChatScreen(Screen[None]):
         )
 
     def on_prompt_requested(self, message: PromptRequested) -> None:
-        """Open the arguments form for the MCP prompt that the user chose with / in the composer."""
+        """Open the arguments form of the MCP prompt that the user selected from the "/" completions."""
         message.stop()
         for view in self.host.servers.views():
             for prompt in view.catalog.prompts:
@@ -494,43 +494,44 @@ class ChatScreen(Screen[None]):
                     return
 
     def fill_prompt(self, server: str, prompt: Any) -> None:
-        """Open a form for the arguments of an MCP prompt, then insert the resulting text into the composer."""
+        """Open a form for the arguments of an MCP prompt, and insert the resulting text into the composer."""
         from mcphost.tui.screens.prompts import PromptArgumentsForm
 
         form = PromptArgumentsForm(self.host, server, prompt)
 
         def filled(text: str | None) -> None:
-            """Insert the text of the prompt, unless it is None because the user left the form."""
+            """Insert the prompt's text, or nothing if it is None because the user left the form."""
             self.insert_prompt_text(server, text)
 
         self.app.push_screen(form, filled)  # pyright: ignore[reportUnknownMemberType]
 
     def insert_prompt_text(self, server: str, text: str | None) -> None:
-        """Insert the text of a server's prompt into the composer and focus it; None or "" inserts nothing."""
+        """Insert the text of a server's prompt into the composer, if there is any, and focus the composer."""
         composer = self.query_one(Composer)
         if text:
             composer.insert_prompt_text(server, text)
         composer.composer_input.focus()
 
     def on_link_clicked(self, message: LinkClicked) -> None:
-        """Copy the URL of the clicked link and show it in a notification; links are never opened."""
+        """Copy the URL of the clicked link and show it in a notification. Links are never opened."""
         message.stop()
         self.post_message(CopyRequested(message.url))
         self.notify(clean_line(message.url, 600), title="Link, not opened", markup=False, timeout=8)
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
-        """Return the completions for *kind*, the character the user typed: "/", "@" or "!".
+        """Return the completions for *kind*, the character that the user typed: "/", "@" or "!".
 
-        "/" completes commands and prompts, "@" resources, "!" tools. Before the host is attached, only commands exist.
+        "/" completes commands and prompts, "@" completes resources, and "!" completes tools. Until the host is
+        attached, there are only commands.
         """
         return build_completions(kind, self._host.servers.views() if self._host is not None else ())
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
-        """Update the key bar: keys of the transcript while it has the focus, otherwise the usual keys."""
+        """Show the transcript's keys in the key bar while the transcript has the focus, otherwise the usual keys."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else FOOTER_KEYS)
 
     def on_key(self, event: ui.Key) -> None:
-        """If the user types in the transcript, focus the composer and insert the character there."""
+        """If the user types while the transcript has the focus, focus the composer and insert the character there."""
         known = event.key in self.active_bindings
         if self.query_one("#transcript").has_focus and event.is_printable and event.character and not known:
             event.stop()
@@ -541,7 +542,7 @@ class ChatScreen(Screen[None]):
     # -- layout
 
     def on_resize(self, event: ui.Resize) -> None:
-        """Show the server list if the screen has at least 100 columns, unless the user has toggled it."""
+        """Show the server list if the screen is at least 100 columns wide, unless the user has toggled it."""
         self._update_sidebar(event.size.width)
 
     def _update_sidebar(self, width: int) -> None:
@@ -550,13 +551,13 @@ class ChatScreen(Screen[None]):
         )
 
     def toggle_sidebar(self) -> None:
-        """Show or hide the server list; from then on, the width of the screen does not matter."""
+        """Show or hide the server list; from then on, its visibility no longer depends on the screen's width."""
         self.sidebar_preference = not self.has_class("sidebar")
         self.set_class(self.sidebar_preference, "sidebar")
 
 
 def _preload_markdown() -> None:
-    """Import the Markdown modules in a thread, so that the first answer does not delay key presses."""
+    """Import the Markdown modules, in a thread and ahead of the first answer, to avoid delaying key presses."""
     from mcphost.tui.transcript.markdown import warm_up
 
     warm_up()

@@ -1,4 +1,4 @@
-"""Page of changes in the configuration files, which the user applies all together."""
+"""Screen that lists changes in the configuration files, so that the user can review and apply them together."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from mcphost.host.live_config import ConfigChanges
 
 _SECRET_FIELDS = ("env", "headers")
-"""Fields whose values may be secrets: only the names of their members are shown."""
+"""Fields that may contain secrets, so that only the names of their members are shown."""
 
 
 class ConfigChangesScreen(ListScreen):
-    """List of changes; its result is the ConfigChanges to apply, or None."""
+    """List of changes; its result is the ConfigChanges to apply, or None if the user leaves."""
 
     TITLE_TEXT: ClassVar[str] = "Changes in the configuration files"
     EMPTY_TEXT: ClassVar[str] = "Nothing changed."
@@ -51,11 +51,11 @@ class ConfigChangesScreen(ListScreen):
         return rows
 
     def show_details(self, row: ListRow) -> None:
-        """Show what is different."""
+        """Show the details of a change, such as the old and new value of each field."""
         self.show_about(clean_pairs(row.value))
 
     def action_apply(self) -> None:
-        """Close the page, and apply all changes."""
+        """Close the screen with all changes, so that they are applied."""
         self.dismiss(self._changes)
 
 
@@ -71,7 +71,7 @@ def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
 
 
 def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str, str]]:
-    """Return a pair for each field that differs, with secrets left out."""
+    """Return a name-value pair for each field that differs, without the values of secrets."""
     pairs = [("file", new.file)]
     for name in new.__struct_fields__:
         before, after = getattr(old, name), getattr(new, name)

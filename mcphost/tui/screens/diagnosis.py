@@ -1,4 +1,4 @@
-"""Page that diagnoses one server step by step, and then measures how fast it answers."""
+"""Screen that diagnoses the connection to one server step by step, and then measures its response time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -20,7 +20,7 @@ _MAX_MEASUREMENTS = 30
 
 
 class DiagnosisScreen(ListScreen):
-    """List of the steps of a diagnosis, each shown when it is done."""
+    """List of the steps of a diagnosis; each step is added when it is done."""
 
     EMPTY_TEXT: ClassVar[str] = "Checking…"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", "again", "screen.again"),)
@@ -36,12 +36,12 @@ class DiagnosisScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Begin the diagnosis."""
+        """Start the diagnosis."""
         super().on_mount()
         self.action_again()
 
     def action_again(self) -> None:
-        """Diagnose the server again, from the first step."""
+        """Discard the results and diagnose the server again."""
         self._rows = []
         self.reload()
         self.run_worker(self._diagnose, group="diagnosis", exclusive=True)
@@ -62,7 +62,7 @@ class DiagnosisScreen(ListScreen):
         self._show_last()
 
     async def _measure(self) -> None:
-        """Measure the round trip once a second while the page is open, at most 30 times."""
+        """Measure the round-trip time to the server once a second while the screen is open, at most 30 times."""
         from mcphost.diagnosis.steps import make_step
 
         seconds: list[float] = []
@@ -81,7 +81,7 @@ class DiagnosisScreen(ListScreen):
             await anyio.sleep(_MEASURE_SECONDS)
 
     def _show_last(self) -> None:
-        """Show the rows, and follow the newest unless the user looks at another one."""
+        """Refresh the list, and move the cursor to the newest step unless the user selected an earlier one."""
         before = len(self.visible_rows)
         row = self.current_row()
         follows = row is None or not before or row is self.visible_rows[-1]
@@ -90,17 +90,17 @@ class DiagnosisScreen(ListScreen):
             self.select_last()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each step that is done."""
+        """Return a row for each finished step."""
         return self._rows
 
     def show_details(self, row: ListRow) -> None:
-        """Show the whole text of a step."""
+        """Show the full result of a step."""
         step: DiagnosisStep = row.value
         self.show_about(clean_pairs([("step", step.name), ("result", step.detail), ("what to do", step.hint)]))
 
 
 def draw_sparkline(values: Sequence[float]) -> str:
-    """Return a bar for each value, from the lowest to the highest of eight heights; the highest is the maximum."""
+    """Return a bar character for each value; of eight heights, the maximum value gets the highest."""
     top = max(values, default=0.0)
     last = len(_BARS) - 1
     return "".join(_BARS[round(value / top * last)] for value in values) if top else ""

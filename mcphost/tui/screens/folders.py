@@ -1,4 +1,4 @@
-"""Shared folders screen (Ctrl+O): add, name and remove folders; show which servers know them."""
+"""Shared folders screen (Ctrl+O): add, name and remove folders, and see which servers were sent them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -45,7 +45,7 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Describe where the folder was configured, and whether the user added or removed it."""
+    """Describe where the folder comes from, and for how long the user added or removed it."""
     holds = _SCOPE_PHRASES[folder.scope]
     if folder.state == "out":
         return f"removed {holds} · {folder.origin}"
@@ -53,7 +53,7 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders a server was sent, and whether the user refused to send more."""
+    """Describe how many folders the server was sent, or that it has not asked or the user refused."""
     if known.roots is None:
         return "you refused" if known.is_refused else "has not asked"
     told = f"received {pluralize(len(known.roots), 'folder')}" if known.roots else "received none"
@@ -63,7 +63,7 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Describe whether the server was sent this folder, or how many other folders it was sent."""
+    """Describe whether the server was sent this folder, or else how many others it was sent."""
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
@@ -75,7 +75,7 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
 
 
 class FoldersScreen(ListScreen):
-    """List of the folders to share with servers, including those that are missing or were removed."""
+    """List of the folders to share with servers, including those that are missing or were removed by the user."""
 
     TITLE_TEXT: ClassVar[str] = "Shared folders"
     EMPTY_TEXT: ClassVar[str] = "No folders are shared.\n\nPress a to add one, or see docs/consent.md."
@@ -103,7 +103,7 @@ class FoldersScreen(ListScreen):
         self.handle_server_change()
 
     def handle_server_change(self) -> None:
-        """Reload after a folder changed, or after a server was sent other folders."""
+        """Reload the folders, because one may have changed or a server may have been sent others."""
         self.run_worker(self._load_folders, group="folders", exclusive=True)
 
     async def _load_folders(self) -> None:
@@ -131,7 +131,7 @@ class FoldersScreen(ListScreen):
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show where the folder was configured, any warning, and which servers know it."""
+        """Show where a folder comes from, a warning if there is one, and which servers were sent the folder."""
         one: RootFolder = row.value
         told = {"there": "with servers that ask, if you agree", "gone": f"no: {one.why}", "out": "no: removed by you"}
         self.show_about(
@@ -155,9 +155,9 @@ class FoldersScreen(ListScreen):
         self.query_one(LongText).show("\n".join(lines))
 
     def action_change(self, what: str) -> None:
-        """Open a form for *what*: "add" a folder, or "name" or "out" (remove) for the selected one.
+        """Open a form for the change *what*: "add" a folder, or "name" or "out" (remove) for the selected one.
 
-        "out" restores the folder if it was removed before.
+        If the selected folder was removed before, "out" restores it.
         """
         row = self.current_row()
         if what == "add":
@@ -172,7 +172,7 @@ class FoldersScreen(ListScreen):
 
     def _open_form(self, form: "FolderForm") -> None:
         def done(changed: tuple[str, str] | None) -> None:
-            """Notify the user of the change, if there was one, and reload the list."""
+            """Report the change, if there was one, and reload the list."""
             if changed is not None:
                 self._selected_path, said = changed
                 self.notify(said, markup=False, timeout=6)
@@ -185,7 +185,7 @@ _SCOPE_LABELS: dict[RootScope, str] = {"run": "this run", "project": "this proje
 
 
 def describe_root_scope(scope: RootScope, project: str) -> str:
-    """Describe how long a change with this scope applies, and where it is stored."""
+    """Describe how long a change with this scope lasts, and where it is stored."""
     match scope:
         case "run":
             return "Until mcphost ends. Nothing is stored."
@@ -197,7 +197,10 @@ def describe_root_scope(scope: RootScope, project: str) -> str:
 
 
 class ScopeChoice(Static, can_focus=True):
-    """Selector for the scope of a change; the left and right arrow keys, Space or a click change it."""
+    """Selector for the scope of a change: this run, this project or always.
+
+    The left and right arrow keys, Space and clicks select a scope.
+    """
 
     DEFAULT_CSS = "ScopeChoice { height: 1; background: $surface; padding: 0 1; }"
 
@@ -207,7 +210,7 @@ class ScopeChoice(Static, can_focus=True):
         self.choices = choices
 
     def render(self) -> Content:
-        """Render the scopes side by side, with a filled circle before the selected one."""
+        """Render the scopes side by side, with a filled circle in front of the selected one."""
         return Content("   ").join(
             Content.styled(f"● {_SCOPE_LABELS[one]}", "bold $accent" if self.has_focus else "$text")
             if one == self.scope
@@ -216,14 +219,14 @@ class ScopeChoice(Static, can_focus=True):
         )
 
     def on_key(self, event: events.Key) -> None:
-        """Select the previous scope with the left arrow key, the next with the right arrow key or Space."""
+        """Select the previous scope (left arrow key) or the next one (right arrow key or Space)."""
         by = {"left": -1, "right": 1, "space": 1}.get(event.key)
         if by is not None:
             event.stop()
             self._select(self.choices[(self.choices.index(self.scope) + by) % len(self.choices)])
 
     def on_click(self, event: events.Click) -> None:
-        """Select the scope that was clicked."""
+        """Select the clicked scope."""
         at = 1
         for one in self.choices:
             at += len(_SCOPE_LABELS[one]) + 5
@@ -239,9 +242,9 @@ class ScopeChoice(Static, can_focus=True):
 
 
 class FolderForm(FormScreen[tuple[str, str]]):
-    """Form that adds, names, removes or restores a folder; only Ctrl+S or the button applies the change.
+    """Form that adds, names, removes or restores a folder. Only Ctrl+S or the button applies the change.
 
-    Its result is the path of the folder and a sentence that describes the change, or None if the user leaves.
+    Its result is the folder's path and a sentence that describes the change, or None if the user leaves.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "apply", show=False)]
@@ -258,7 +261,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
     """
 
     def __init__(self, roots: "Roots", change: FolderChange, folder: RootFolder | None = None) -> None:
-        """Create a form that changes *folder*; if it is None, the user enters a path."""
+        """Create a form for *change* to *folder*. If *folder* is None, the user enters the path of a new one."""
         super().__init__()
         self.roots, self.change, self.folder = roots, change, folder
         self._lookup_timer: Timer | None = None
@@ -270,11 +273,11 @@ class FolderForm(FormScreen[tuple[str, str]]):
         return self.folder is None
 
     def headline(self) -> str:
-        """Return the title, which names the change."""
+        """Return the title, which describes the change."""
         return _TITLES[self.change]
 
     def body(self) -> ComposeResult:
-        """Yield the inputs that the change needs: for the path, the name and the scope."""
+        """Yield the inputs that the change needs: path, name and scope, or some of these."""
         choices: tuple[RootScope, ...] = ROOT_SCOPES if self.roots.project else ("run", "user")
         wanted = self.folder.scope if self.folder else ""
         keep: RootScope = wanted if wanted in choices and wanted else "run"
@@ -307,14 +310,14 @@ class FolderForm(FormScreen[tuple[str, str]]):
         self.query_one(first).focus()
 
     def show_scope(self) -> None:
-        """Describe how long the change applies with the selected scope, and where it is stored."""
+        """Describe how long the change lasts with the selected scope, and where it is stored."""
         self.query_one("#holds", Static).update(
             describe_root_scope(self.query_one(ScopeChoice).scope, self.roots.project)
         )
 
     # -- path
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Check the path when the user has not typed for 0.15 seconds."""
+        """Check the path once the user has stopped typing for 0.15 seconds."""
         if event.input.id == "path":
             self.show_fault("")
             if self._lookup_timer is not None:
@@ -343,12 +346,12 @@ class FolderForm(FormScreen[tuple[str, str]]):
 
     # -- applying
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Focus the next widget when the user presses Enter in an input."""
+        """Focus the next widget after the user pressed Enter in an input."""
         event.stop()
         self.focus_next()
 
     def action_apply(self) -> None:
-        """Apply the change and close the form; on an error, show it and keep the form open."""
+        """Apply the change and close the form; if that fails, show the error and keep the form open."""
         if not self._is_busy:
             self._is_busy = True
             self.run_worker(self._apply, group="do")

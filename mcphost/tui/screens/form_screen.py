@@ -1,4 +1,4 @@
-"""Base class of the small forms over the chat: title, fields, error line, buttons and key hints."""
+"""Base class of the small forms that open over the chat: title, fields, error line, buttons and key hints."""
 
 from time import monotonic
 from typing import ClassVar, Generic, TypeVar
@@ -18,9 +18,9 @@ _MAX_FAULT_LENGTH = 4_096
 
 
 class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
-    """Modal form whose result is a value, or None if the user leaves.
+    """Modal form that is dismissed with a result, or with None if the user leaves.
 
-    Each button runs the action that its id names.
+    A button's id is the name of the action that the button runs.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
@@ -40,7 +40,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     _shown_at: float | None = None
 
     def on_mount(self) -> None:
-        """Record the time at which the form is first visible."""
+        """Record when the form first becomes visible."""
         self.call_after_refresh(self._mark_shown)
 
     def _mark_shown(self) -> None:
@@ -49,12 +49,12 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return whether the form was not yet visible *seconds_ago* seconds ago.
 
-        A key that was pressed before the form was visible must not confirm it.
+        A key that was pressed before the form became visible must not confirm it.
         """
         return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
     def headline(self) -> str:
-        """Return the title of the form; `compose` sanitizes it, so it may contain text from a server."""
+        """Return the title of the form. It may contain text from a server, because `compose` sanitizes it."""
         raise NotImplementedError
 
     def body(self) -> ComposeResult:
@@ -82,11 +82,11 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
             yield Static(self.key_hints(), id="keys", markup=False)
 
     def show_fault(self, text: str) -> None:
-        """Show an error below the body; an empty string removes the last one."""
+        """Show an error message below the body, replacing the previous one; "" clears it."""
         self.query_one("#fault", Static).update(Content(clean_line(text, _MAX_FAULT_LENGTH)))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Run the action that the id of the button names."""
+        """Run the action named by the button's id."""
         event.stop()
         self.call_later(self.run_action, str(event.button.id))
 

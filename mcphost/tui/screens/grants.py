@@ -20,13 +20,13 @@ _MAX_TOOLS = 20
 
 
 def describe_usage(one: GrantStatus) -> str:
-    """Return how many times the grant was used, for example "used once"."""
+    """Describe how many times the grant was used, for example "used once"."""
     uses = one.grant.uses
     return "not used yet" if not uses else "used once" if uses == 1 else f"used {uses:,} times"
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
-    """Describe where and how long the grant applies, for example "everywhere, until mcphost ends"."""
+    """Describe where and for how long the grant applies, for example "everywhere" or "until mcphost ends"."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
         return "until mcphost ends"
@@ -35,9 +35,9 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of grants: those for this session, stored ones, then stored answers about sharing folders.
+    """List of grants (first those for this session, then stored ones) and of stored answers about sharing folders.
 
-    If *server* is given, the list is limited to that server.
+    If *server* is given, only its grants and answers are listed.
     """
 
     TITLE_TEXT: ClassVar[str] = "Permissions"
@@ -73,7 +73,7 @@ class GrantsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each grant, then for each stored answer about a folder."""
+        """Return a row for each grant, then a row for each stored answer about sharing folders."""
         return [
             ListRow(
                 one,
@@ -88,7 +88,7 @@ class GrantsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show the rule, scope, status and usage of a grant, or a stored answer about a folder."""
+        """Show the rule, scope, status and usage of a grant, or a stored answer about sharing folders."""
         self._revoke_candidate = ""
         if isinstance(row.value, FolderAnswerStatus):
             self._show_folder_details(row.value)
@@ -132,7 +132,7 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Revoke the selected grant or folder answer on the second key press; the first asks to confirm."""
+        """Revoke the selected grant or folder answer if the key is pressed twice; the first press asks to confirm."""
         row = self.current_row()
         if row is None:
             return

@@ -16,7 +16,7 @@ from mcphost.tui.widgets.status_bars import KeyBar
 
 
 def render_help(width: int = 100) -> Content:
-    """Return the whole help text, wrapped to *width* columns."""
+    """Return the full help text, wrapped to *width* columns."""
     lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""

@@ -23,7 +23,7 @@ def _describe(info: ConversationInfo) -> str:
 
 
 class HistoryScreen(ListScreen):
-    """List of stored conversations, newest first; its result is the id of the one to open, or None."""
+    """List of stored conversations, newest first; its result is the id of the conversation to open, or None."""
 
     TITLE_TEXT: ClassVar[str] = "History"
     EMPTY_TEXT: ClassVar[str] = "No conversations yet. They are saved here as you go."

@@ -1,4 +1,4 @@
-"""Form that installs or updates a server of a registry: its inputs, and the plan that follows from them."""
+"""Form that installs or updates a server from a registry: inputs, and the resulting installation plan."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from mcphost.registry.plan_inputs import PlanInput
 
 _REVIEW_DELAY = 0.2
-"""Seconds without a change before the plan is made again."""
+"""Seconds without a change to an input before the plan is updated."""
 _MAX_LABEL = 15
 
 
 class InstallForm(FormScreen[str]):
-    """Form whose result is a sentence about what was installed, or None.
+    """Form that installs or updates a server; its result is a sentence about what was installed, or None.
 
-    It installs what it shows: after a change of an input, the plan is shown again first.
+    It installs only the plan that it shows: when an input has changed, the new plan is shown before it can be
+    installed.
     """
 
     DEFAULT_CSS = """
@@ -51,18 +52,18 @@ class InstallForm(FormScreen[str]):
         self._timer: Timer | None = None
         self._is_busy = False
         self._is_read = False
-        """Whether the end of the shown plan was visible."""
+        """Whether the end of the current plan has been visible."""
 
         self._changed_at = input_guard.clock()
-        """When what the button does last changed, or the button was last pressed."""
+        """When the button was last pressed, or its action last changed."""
 
     def headline(self) -> str:
-        """Return the title."""
+        """Return the title, which names the server and its version."""
         verb = "Update" if self.draft.installed else "Install"
         return f"{verb} {self.draft.entry.name} {self.draft.entry.version}"
 
     def body(self) -> ComposeResult:
-        """Yield the publisher, a line for each input, and the plan."""
+        """Yield the publisher, the inputs and the plan."""
         entry = self.draft.entry
         source = entry.repository.url or "no repository is given"
         with VerticalScroll(id="content", can_focus=False):
@@ -79,7 +80,7 @@ class InstallForm(FormScreen[str]):
         ]
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the buttons."""
+        """Return the action and the label of each button."""
         verb = "Update" if self.draft.installed else "Install"
         return ("install", "Download" if self.draft.download else verb), ("leave", "Cancel")
 
@@ -88,18 +89,18 @@ class InstallForm(FormScreen[str]):
         return "^S goes on · tab next field · page down scrolls · esc back"
 
     def on_mount(self) -> None:
-        """Show the plan, and focus the first input."""
+        """Request the plan and focus the first input."""
         super().on_mount()
         self.watch(self.query_one("#content"), "scroll_y", self._mark_read)  # pyright: ignore[reportUnknownMemberType]
         self._focus_first()
         self._request_review()
 
     def on_resize(self) -> None:
-        """Leave room for the error, the buttons and the keys below the plan."""
+        """Limit the height of the scrollable content, so that the error, buttons and key hints fit below it."""
         self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll the plan."""
+        """Scroll the plan by this number of screenfuls."""
         content = self.query_one("#content")
         content.scroll_relative(y=pages * max(1, content.size.height - 1), animate=False)
 
@@ -114,7 +115,7 @@ class InstallForm(FormScreen[str]):
     # -- the plan
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Make the plan again once the user pauses typing."""
+        """Update the plan once the user pauses typing."""
         event.stop()
         self._review = None
         if self._timer is not None:
@@ -122,7 +123,7 @@ class InstallForm(FormScreen[str]):
         self._timer = self.set_timer(_REVIEW_DELAY, self._request_review)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Show the plan now; Enter never installs."""
+        """Update the plan now. Enter never installs anything."""
         event.stop()
         self._request_review()
 
@@ -157,10 +158,10 @@ class InstallForm(FormScreen[str]):
                 values[one.name] = [text]
         return values
 
-    # -- what the buttons do
+    # -- actions
 
     def action_install(self) -> None:
-        """Download the bundle, or install what is shown."""
+        """Download the server's bundle if it must be downloaded first; otherwise install what the plan shows."""
         now, before = input_guard.clock(), self._changed_at
         self._changed_at = now
         # A key that is held down repeats; each repetition starts the delay again.

@@ -1,4 +1,4 @@
-"""Base class of the list screens: search line, list, details pane and key bar."""
+"""Base class of the list screens, which have a search line, a list, a details pane and a key bar."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -27,7 +27,7 @@ ICON_ROWS = 4
 
 
 class ListRow(NamedTuple):
-    """Entry of a list screen: the value it stands for, and its title, detail line and colored symbol."""
+    """An entry of a list screen: the object that it represents, a title, a detail line and a colored symbol."""
 
     value: Any
     title: str
@@ -37,18 +37,18 @@ class ListRow(NamedTuple):
 
 
 class ListScreen(ScreenLifecycle, Screen[Any]):
-    """Searchable list with the details of the selected entry beside it, or below it on a narrow screen."""
+    """Searchable list with the selected entry's details beside it, or below it on a narrow screen."""
 
     TITLE_TEXT: ClassVar[str] = ""
     EMPTY_TEXT: ClassVar[str] = "Nothing here yet."
     AUTO_FOCUS = "#entries"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
-    # Actions of KEY_ROWS that work without an entry.
+    # Actions of KEY_ROWS that also work if the list is empty.
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset()
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
         Binding("ctrl+f", "search", show=False),
-        # From the search line; the list has its own.
+        # These work in the search line; the list has its own bindings.
         Binding("down", "move_cursor('down')", show=False),
         Binding("up", "move_cursor('up')", show=False),
     ]
@@ -89,11 +89,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     # -- for subclasses
 
     def load(self) -> Sequence[ListRow]:
-        """Return all entries, before the search is applied."""
+        """Return all entries, regardless of the search."""
         return ()
 
     def open_row(self, row: ListRow) -> None:
-        """Open the entry on which the user pressed Enter or clicked. Does nothing by default."""
+        """Open the entry that the user clicked or pressed Enter on. Does nothing by default."""
 
     def show_details(self, row: ListRow) -> None:
         """Show the details of the entry under the cursor. Does nothing by default."""
@@ -114,7 +114,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         yield KeyBar(self._key_bar_items(), rows=2)
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return (key, label, action) for each key that works in the present state of the list."""
+        """Return a (key, label, action) tuple for each key that works in the current state of the list."""
         back = ("esc", "back", "screen.leave")
         searched = any(line.value for line in self.query("#search").results(Input))
         if not self.entries and not searched:
@@ -127,10 +127,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one("#entries").focus()
 
     def on_resize(self) -> None:
-        """Put the details beside the list if the screen has at least 100 columns, otherwise below it."""
+        """Put the details beside the list if the screen is at least 100 columns wide, otherwise below it."""
         narrow = self.size.width < 100
         self.set_class(narrow, "narrow")
-        # An entry has two rows; never show half of one.
+        # An entry has two rows; avoid showing only one of them.
         self.query_one("#entries").styles.max_height = max(6, self.size.height // 3 // 2 * 2 - 2) if narrow else None
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
@@ -140,11 +140,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.filter(self.query_one("#search", Input).value)
 
     def handle_server_change(self) -> None:
-        """Reload after a server was connected, was disconnected or changed its tools, prompts or resources."""
+        """Reload after the state of a server, or its tools, prompts or resources, changed."""
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Update the screen after a subscribed resource changed. Does nothing by default."""
+        """Update the screen after *server* reported a change of the resource at *uri*. Does nothing by default."""
 
     def filter(self, text: str) -> None:
         """Show the first 500 entries that contain every word of *text*, ignoring case."""
@@ -170,17 +170,17 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.highlighted = min(keep, len(self.visible_rows) - 1)
 
     def render_row(self, row: ListRow) -> Content:
-        """Render an entry as one or two lines of the list: symbol and title, then the detail."""
+        """Render an entry as one or two lines: its symbol and title, then its detail line if it has one."""
         first = Content.assemble((f" {row.mark or ' '} ", row.mark_style), clean_line(row.title, 120))
         return Content.assemble(first, ("\n   " + clean_line(row.detail, 160), "$muted")) if row.detail else first
 
     def show_icon(self, icons: tuple[Icon, ...]) -> None:
-        """Show the icon that suits the theme best and is embedded as an image we can show, or none."""
+        """Show the embedded icon that best suits the theme, or none if no icon can be displayed."""
         theme = self.app.current_theme  # pyright: ignore[reportUnknownMemberType]
         self.query_one("#icon", ImageView).show_image(find_drawable(icons, dark=theme.dark))
 
     def show_about(self, content: Content | list[tuple[str, str]]) -> None:
-        """Show facts about the selected entry: styled text, or name-value pairs laid out in two columns."""
+        """Show facts about the selected entry, either as styled text or as name-value pairs in two columns."""
         self._about_content = content
         pane = self.query_one("#about", Static)
         wide = pane.content_size.width or self.size.width
@@ -189,12 +189,12 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Make the facts pane focusable only while its content does not fit and can be scrolled."""
+        """Let the facts pane take the focus only while its content is too long and can be scrolled."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 
     def current_row(self) -> ListRow | None:
-        """Return the entry under the cursor, or None if the list shows no entry."""
+        """Return the entry under the cursor, or None if no entry is shown."""
         number = self.query_one("#entries", OptionList).highlighted
         return self.visible_rows[number] if number is not None and 0 <= number < len(self.visible_rows) else None
 
@@ -204,7 +204,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             self.filter(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Move the focus from the search line to the list when the user presses Enter."""
+        """Move the focus from the search line to the list after the user pressed Enter."""
         if event.input.id == "search":
             self.query_one("#entries").focus()
 
@@ -231,23 +231,23 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one("#search").focus()
 
     def action_move_cursor(self, direction: str) -> None:
-        """Move the cursor of the list "up" or "down" while the search line has the focus."""
+        """Move the list's cursor "up" or "down" while the search line has the focus."""
         entries = self.query_one("#entries", OptionList)
         (entries.action_cursor_down if direction == "down" else entries.action_cursor_up)()
 
     def action_leave(self) -> None:
-        """Return to the chat."""
+        """Close the screen without a result."""
         self.dismiss(None)
 
 
 def describe_error(error: McpHostError) -> str:
-    """Return the message and the hint of an error; if a sign-in is required, also the key for it."""
+    """Return the message and the hint of an error, and, if a sign-in is required, which key starts it."""
     key = "Press s to sign in." if isinstance(error, SignInRequired) else ""
     return " ".join(filter(None, (error.message, key, error.hint)))
 
 
 def clean_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Sanitize and truncate name-value pairs for the details pane, and drop pairs without a value.
+    """Sanitize and truncate name-value pairs for the details pane, and drop those without a value.
 
     Names and values may come from a server.
     """

@@ -1,4 +1,4 @@
-"""Form for a model: name, address, key variable, parameters and headers."""
+"""Form for the settings of a model: name, address, environment variable of the API key, parameters and headers."""
 
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class ModelChoice(Struct, frozen=True):
-    """The chosen model, and whether it is to be saved as the default."""
+    """A model that the user chose, and whether to save it as the default."""
 
     config: ModelConfig
     is_default: bool
 
 
 class ModelForm(FormScreen[ModelChoice]):
-    """Form for a model's settings; it ends with the model to use, or None.
+    """Form for the settings of a model; its result is the model to use, or None if the user leaves.
 
-    Secrets in headers are stored in the keyring, and the settings refer to them.
+    Secrets in headers are stored in the keyring, and the saved settings only refer to them.
     """
 
     DEFAULT_CSS = """
@@ -39,13 +39,16 @@ class ModelForm(FormScreen[ModelChoice]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
 
     def __init__(self, setup: "Setup", config: ModelConfig) -> None:
-        """Create the form; *config* without a name is for a model that is not in the list."""
+        """Create a form with the settings in *config*; without a name, it is for a model that is not in the list."""
         super().__init__()
         self._setup = setup
         self._config = config
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Accept every key: Enter only moves to the next line here, and saving repeats what the list does."""
+        """Return False, so that no key is ignored.
+
+        Enter only moves to the next line here, and Ctrl+S saves the model, just as it does in the models list.
+        """
         return False
 
     def headline(self) -> str:
@@ -53,13 +56,13 @@ class ModelForm(FormScreen[ModelChoice]):
         return f"Settings of {self._config.name}" if self._config.name else "Another model"
 
     def body(self) -> ComposeResult:
-        """Yield a line for each setting, and a field for headers."""
+        """Yield an input for each setting and a text area for the headers."""
         yield LabeledInputGroup(*(LabeledInput(label, key, placeholder=hint) for key, label, hint in MODEL_FIELDS))
         yield Static("headers, one a line, such as X-Team: ${env:TEAM}", id="headers-label", markup=False)
         yield OrderedTextArea(id="headers", tab_behavior="focus", compact=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the buttons."""
+        """Return the action and the label of each button."""
         return ("use", "Use now"), ("save", "Use and save"), ("leave", "Cancel")
 
     def key_hints(self) -> str:
@@ -67,7 +70,7 @@ class ModelForm(FormScreen[ModelChoice]):
         return "enter next line · tab next field · ^S use and save · esc back"
 
     def on_mount(self) -> None:
-        """Fill in the present settings."""
+        """Fill in the current settings and focus the first input."""
         for key, text in format_fields(self._config).items():
             if key == "headers":
                 self.query_one("#headers", OrderedTextArea).text = text
@@ -76,17 +79,17 @@ class ModelForm(FormScreen[ModelChoice]):
         self.query_one(LabeledInputGroup).focus_input()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Use the model after the last line."""
+        """Use the model if Enter was pressed in the last input."""
         event.stop()
         if event.index == len(MODEL_FIELDS) - 1:
             self.action_use()
 
     def action_use(self) -> None:
-        """Use the model in this run."""
+        """Use the model in this run, without saving it as the default."""
         self._submit(is_default=False)
 
     def action_save(self) -> None:
-        """Use the model, and save it as the default."""
+        """Use the model and save it as the default."""
         self._submit(is_default=True)
 
     def _submit(self, *, is_default: bool) -> None:

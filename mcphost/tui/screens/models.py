@@ -1,4 +1,4 @@
-"""Models screen: search all models, usable ones first, choose one and enter its provider's API key."""
+"""Models screen: search all models, choose one, and enter the API key of its provider."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ProviderKeyForm(FormScreen[ModelConfig]):
     """Form that asks for a provider's API key and stores it in the keyring.
 
-    Its result is the configuration of the model to use, or None if the user leaves.
+    Its result is the configuration of the model that needs the key, or None if the user leaves.
     """
 
     DEFAULT_CSS = """
@@ -42,7 +42,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
         return f"Key for {self._entry.provider_title}"
 
     def body(self) -> ComposeResult:
-        """Yield the explanation and the input for the key."""
+        """Yield an explanation and the input for the key."""
         yield Static(f"{self._entry.config.name} needs a key. It is stored in the keyring.", markup=False)
         yield OrderedInput(password=True, id="key", compact=True, placeholder=self._entry.key_variable)
 
@@ -51,7 +51,7 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
         return "enter store and use · esc back"
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Store the key and close the form with the model; on an error, show it and keep the form open."""
+        """Store the key and close the form; if that fails, show the error and keep the form open."""
         event.stop()
         key = event.value.strip()
         if not key:
@@ -78,7 +78,7 @@ class ModelsScreen(ListScreen):
         ("^T", "favourite", "screen.toggle_favorite"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
-    # Before the search line, which has its own meaning for some of them.
+    # With priority, because the search line has its own bindings for some of these keys.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "choose_default", show=False, priority=True),
         Binding("ctrl+e", "edit", show=False, priority=True),
@@ -106,7 +106,7 @@ class ModelsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each model: favourites, recently used ones, usable ones, then the rest."""
+        """Return a row for each model: favorites first, then recently used and other usable ones, then the rest."""
         return [
             ListRow(
                 model,
@@ -119,7 +119,7 @@ class ModelsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show the provider, context size, abilities and price of a model."""
+        """Show the provider, context size, capabilities and price of a model."""
         model: AvailableModel = row.value
         self.show_about(
             clean_pairs(
@@ -148,23 +148,23 @@ class ModelsScreen(ListScreen):
             self.open_row(row)
 
     def action_choose_default(self) -> None:
-        """Use the selected model, and save it as the default."""
+        """Use the selected model and save it as the default."""
         if row := self.current_row():
             self._use(row.value, is_default=True)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Use the selected model when the user presses Enter in the search line."""
+        """Use the selected model after the user pressed Enter in the search line."""
         event.stop()
         self.action_choose()
 
     def action_edit(self) -> None:
-        """Open the settings of the selected model."""
+        """Open a form with the settings of the selected model."""
         if row := self.current_row():
             model: AvailableModel = row.value
             self._open_form(model.config)
 
     def action_create(self) -> None:
-        """Open the form for a model that is not in the list."""
+        """Open a form for a model that is not in the list."""
         self._open_form(ModelConfig())
 
     def _open_form(self, config: ModelConfig) -> None:
@@ -175,7 +175,7 @@ class ModelsScreen(ListScreen):
         self.app.push_screen(ModelForm(self._setup, config), use)  # pyright: ignore[reportUnknownMemberType]
 
     def action_toggle_favorite(self) -> None:
-        """Add the selected model to the favourites, or remove it."""
+        """Add the selected model to the favorites, or remove it from them."""
         if row := self.current_row():
             self.run_worker(partial(self._toggle_favorite, row.value), group="favorite", exclusive=True)
 
@@ -202,7 +202,7 @@ class ModelsScreen(ListScreen):
 
 
 def describe_model(model: "AvailableModel") -> str:
-    """Return one line with the origin, context size, abilities and prices of a model."""
+    """Return a line with the origin, context size, capabilities and prices of a model."""
     abilities = [
         name
         for name, is_supported in (
@@ -220,7 +220,7 @@ def describe_model(model: "AvailableModel") -> str:
 
 
 def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
-    """Return the names and values of the settings that differ from the defaults; headers by name only."""
+    """Return the names and values of the model's settings except its name and address; for headers, only names."""
     texts = format_fields(config)
     pairs = [(label, texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
     return [*pairs, ("headers", ", ".join(config.headers))]

@@ -1,4 +1,4 @@
-"""Page of profiles: choose one of config.toml for this run."""
+"""Profiles screen: choose a profile from config.toml for this run."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -12,7 +12,7 @@ _ALL = "all that are enabled"
 
 
 class ProfilesScreen(ListScreen):
-    """List of profiles; its result is the name of the one to use, "" for none, or None to change nothing."""
+    """List of profiles; its result is the name of the profile to use, "" for none, or None to change nothing."""
 
     TITLE_TEXT: ClassVar[str] = "Profiles"
     EMPTY_TEXT: ClassVar[str] = (
@@ -27,7 +27,7 @@ class ProfilesScreen(ListScreen):
         self.add_class("bare")
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each profile, and one for none if there is any."""
+        """Return a row for each profile and, if there are any, a row for using none."""
         rows = [
             ListRow(profile, profile.name, _summarize(profile), "●" if profile.name == self._config.profile else "")
             for profile in self._config.profiles
@@ -37,7 +37,7 @@ class ProfilesScreen(ListScreen):
         return rows
 
     def show_details(self, row: ListRow) -> None:
-        """Show what the profile sets."""
+        """Show the settings of the profile."""
         profile: Profile | None = row.value
         if profile is None:
             self.show_about(clean_pairs([("model", self._config.model.name), ("servers", _ALL)]))
@@ -65,7 +65,7 @@ class ProfilesScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the page with the name of the chosen profile."""
+        """Close the screen with the name of the chosen profile."""
         self.dismiss(row.value.name if row.value is not None else "")
 
 

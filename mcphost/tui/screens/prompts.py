@@ -1,4 +1,4 @@
-"""Prompts screen (F5): browse the prompts of all servers, enter arguments and insert the text."""
+"""Prompts screen (F5): browse the prompts of all servers, enter arguments, and insert the resulting text."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def render_prompt_result(result: GetPromptResult) -> str:
-    """Return the messages of a prompt as one sanitized text, for the user to review in the composer.
+    """Return the messages of a prompt as one sanitized text, which the user can review in the composer.
 
-    If there are several messages, each begins with its role; embedded resources begin with their URI.
+    If there are several messages, each begins with its role. An embedded resource begins with its URI.
     """
     out: list[str] = []
     for message in result.messages:
@@ -51,11 +51,11 @@ class PromptArgumentsForm(FormScreen[str]):
         self.host, self.server, self.prompt = host, server, prompt
 
     def headline(self) -> str:
-        """Return the title: the server and the name of the prompt."""
+        """Return the title, which names the server and the prompt."""
         return f"{self.server} · {self.prompt.name}"
 
     def body(self) -> ComposeResult:
-        """Yield the description of the prompt and a labeled input for each argument."""
+        """Yield the prompt's description and a labeled input for each argument."""
         if self.prompt.description:
             yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
         with VerticalScroll(id="fields", can_focus=False):
@@ -78,7 +78,7 @@ class PromptArgumentsForm(FormScreen[str]):
         return (("insert", "Insert"),)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys; it mentions suggestions if the server supports completion."""
+        """Return the line that explains the keys, including those for suggestions if the server supports completion."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return f"{SuggestionInput.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
 
@@ -91,11 +91,11 @@ class PromptArgumentsForm(FormScreen[str]):
         self.focus_next("SuggestionLine, Button")
 
     def action_insert(self) -> None:
-        """Request the text of the prompt from the server; show an error if a required argument is missing."""
+        """Request the prompt's text from the server, or show an error if a required argument is missing."""
         self.run_worker(self._get_prompt, exclusive=True)
 
     def values(self) -> dict[str, str]:
-        """Return the entered values by argument name; empty ones are left out."""
+        """Return the values that the user entered, keyed by argument name, without empty ones."""
         given = {
             argument.name: self.query_one(f"#argument-{number}", Input).value
             for number, argument in enumerate(self.prompt.arguments)
@@ -123,7 +123,7 @@ class PromptArgumentsForm(FormScreen[str]):
 
 
 class PromptsScreen(ListScreen):
-    """List of the prompts of all servers; its result is (server name, Prompt), or None."""
+    """List of the prompts of all servers; its result is a (server name, Prompt) pair, or None."""
 
     TITLE_TEXT: ClassVar[str] = "Prompts"
     EMPTY_TEXT: ClassVar[str] = "No server offers prompts. They appear here as soon as one does (F3 shows the servers)."
@@ -160,5 +160,5 @@ class PromptsScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the prompt of the row."""
+        """Close the screen with this row's prompt."""
         self.dismiss(row.value)

@@ -1,8 +1,8 @@
-"""Screen that shows a URL as a QR code for another device, black on white in every theme.
+"""Screen that shows a URL as a QR code for another device, in black on white with every theme.
 
-The modules (squares) of the code are rendered with background colors, because fonts leave gaps between block
-characters, which confuse scanners. A half-block character is used only where the two halves of a cell differ, on the
-side where a gap matters less.
+The modules (squares) of the code are drawn with background colors, because fonts leave gaps between block characters,
+which confuse scanners. A half-block character is used only in a cell whose two halves differ, and is drawn in the half
+where a gap does the least harm.
 """
 
 from itertools import groupby
@@ -19,7 +19,7 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 QUIET_ZONE = 4
-"""Width of the white margin around the code in modules (ISO/IEC 18004); scanners need it."""
+"""Width in modules of the white margin around the code, which scanners need (ISO/IEC 18004)."""
 _COLOURS = ("#ffffff", "#000000")
 _STYLES = {
     (front, behind): Style.parse(f"{_COLOURS[front]} on {_COLOURS[behind]}") for front in (0, 1) for behind in (0, 1)
@@ -28,9 +28,9 @@ _MAX_LENGTH = 2_000
 
 
 def build_matrix(text: str) -> list[list[int]]:
-    """Return the modules of a QR code by row, including its white margin; 1 is dark, 0 is light.
+    """Return the modules (squares) of a QR code as rows, including its white margin; 1 is dark and 0 is light.
 
-    Return [] if the text is empty or has more than 2,000 characters.
+    Return [] if the text is empty or longer than 2,000 characters.
     """
     import segno
 
@@ -45,12 +45,12 @@ QrCell = tuple[str, int, int]
 
 
 def render_large(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Return rows of cells, with two blank cells for each module."""
+    """Return rows of cells in which each module takes up two blank cells."""
     return [[(" ", 1 - module, module) for module in row for _ in range(2)] for row in modules]
 
 
 def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
-    """Return rows of cells; each cell shows two modules, one above the other."""
+    """Return rows of cells in which each cell shows two modules, one above the other."""
     light = [0] * len(modules[0])
     padded = [light, *modules, *([light] * (1 + len(modules) % 2))]
     return [
@@ -82,7 +82,7 @@ def render_cells(rows: list[list[QrCell]]) -> Content:
 
 
 class QrCode(Static):
-    """Widget that shows *text* as a QR code, or a message if it is too small or the text too long."""
+    """Widget that shows text as a QR code, or a message if the widget is too small or the text is too long."""
 
     DEFAULT_CSS = "QrCode { width: 1fr; height: 1fr; content-align: center middle; text-align: center; }"
 
@@ -91,7 +91,7 @@ class QrCode(Static):
         self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
-        """Render the QR code in the largest of two sizes that fits, or a message if none does."""
+        """Render the QR code in the larger of two sizes that fits, or a message if neither does."""
         if not self.modules:
             self.update(Content.styled("This is too long for a QR code.", "$warning"))
             return
@@ -107,7 +107,7 @@ class QrCode(Static):
 
 
 class QrScreen(ScreenLifecycle, Screen[Any]):
-    """Screen with a title and the QR code of a text."""
+    """Screen with a title and a QR code."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", show=False)]
     DEFAULT_CSS = """

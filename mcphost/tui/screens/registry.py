@@ -1,4 +1,4 @@
-"""Registry screen (F3, then b): search servers of a registry, read about them, install or update one."""
+"""Registry screen (F3, then b): search a registry for servers, read about them, and install or update one."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -33,9 +33,9 @@ ASKING = "Asking the registry…"
 
 
 class RegistryScreen(ListScreen):
-    """List of servers in the configured registry; typing filters what was found, Enter asks the registry.
+    """List of servers in the configured registry. Typing filters the list; Enter sends the search to the registry.
 
-    Its result is a sentence about what was installed, the guide as an attachment for the model, or None.
+    Its result is a sentence about what was installed, an installation guide to attach for the model, or None.
     """
 
     TITLE_TEXT: ClassVar[str] = "Registry"
@@ -61,7 +61,7 @@ class RegistryScreen(ListScreen):
         self._versions: dict[str, str] = {}
 
     def on_mount(self) -> None:
-        """Ask the registry for the first servers."""
+        """Request the first servers from the registry."""
         super().on_mount()
         self._ask(self._text)
 
@@ -98,7 +98,7 @@ class RegistryScreen(ListScreen):
         return ListRow(entry, entry.name, f"{entry.version} · {kinds} · {status}{entry.description}", mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show who publishes a server, where it comes from and how it can be used."""
+        """Show who publishes a server, where it comes from, and how it can be installed."""
         entry: RegistryEntry = row.value
         known = self._installed.get(entry.name)
         published = f", published {entry.published_at[:10]}" if entry.published_at else ""
@@ -120,19 +120,19 @@ class RegistryScreen(ListScreen):
         self.query_one(LongText).show(_describe_options(entry, known))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Ask the registry for the text of the search line."""
+        """Search the registry for the text of the search line."""
         if event.input.id == "search":
             self._ask(event.value.strip())
             self.query_one("#entries").focus()
 
-    # -- what can be done with a server
+    # -- actions on a server
 
     def open_row(self, row: ListRow) -> None:
-        """Open the form that installs the server, or updates it."""
+        """Open the form that installs or updates this server."""
         self.run_worker(partial(self._prepare, row.value.name), group="prepare", exclusive=True)
 
     def action_install(self) -> None:
-        """Open the form for the selected server."""
+        """Open the form that installs or updates the selected server."""
         if row := self.current_row():
             self.open_row(row)
 
@@ -154,7 +154,7 @@ class RegistryScreen(ListScreen):
         self.app.push_screen(InstallForm(self._registry, draft), leave)  # pyright: ignore[reportUnknownMemberType]
 
     def action_versions(self) -> None:
-        """Show all versions of the selected server."""
+        """List the versions of the selected server in its details."""
         if row := self.current_row():
             self.run_worker(partial(self._load_versions, row.value.name), group="versions", exclusive=True)
 
@@ -172,7 +172,7 @@ class RegistryScreen(ListScreen):
             self.show_details(row)
 
     def action_guide(self) -> None:
-        """Show the guide for models that the server's repository may have."""
+        """Show the guide for installation by a model, if the server's repository has one."""
         if row := self.current_row():
             self.run_worker(partial(self._show_guide, row.value), group="guide", exclusive=True)
 
@@ -181,7 +181,7 @@ class RegistryScreen(ListScreen):
             self.post_message(TextViewRequested(guide.url, guide.text))
 
     def action_give_guide(self) -> None:
-        """Leave with the guide, so that it is attached to the next message."""
+        """Close the screen with the guide, so that it is attached to the next message to the model."""
         if row := self.current_row():
             self.run_worker(partial(self._give_guide, row.value), group="guide", exclusive=True)
 
@@ -197,7 +197,7 @@ class RegistryScreen(ListScreen):
             return None
 
     def dismiss(self, result: Any = None) -> Any:
-        """Close the screen, unless it was closed already."""
+        """Close the screen if it is the top screen; otherwise do nothing."""
         return super().dismiss(result) if self.is_current else None
 
 
@@ -208,7 +208,7 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> str:
-    """Return the description, a line for each way to use the server, and the warnings about it."""
+    """Return the description of a server, a line for each way to install or reach it, and the warnings about each."""
     lines = [entry.description, ""] if entry.description else []
     own = [known.name] if known else []
     for option in list_options(entry):

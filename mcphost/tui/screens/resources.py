@@ -1,4 +1,4 @@
-"""Resources screen (F4): browse the resources of all servers, preview them, attach one to the message."""
+"""Resources screen (F4): browse and preview the resources of all servers, and attach one to the message."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 
 MAX_AUTO_PREVIEW_BYTES = 1_000_000
-"""Resources larger than this are read only when the user asks for a preview."""
+"""Size in bytes above which a resource is read only when the user asks for a preview."""
 
 
 def render_read_result(result: ReadResourceResult) -> str:
-    """Render the contents of a resource as text; binary contents are replaced by their type and size."""
+    """Return the contents of a resource as text, with binary contents replaced by their type and size."""
     parts: list[str] = []
     for entry in result.contents:
         head = f"── {entry.uri}\n" if len(result.contents) > 1 else ""
@@ -48,7 +48,7 @@ def render_read_result(result: ReadResourceResult) -> str:
 
 
 def format_text(text: str, mime_type: str) -> str:
-    """Indent the text if it is valid JSON of less than 200,000 characters; otherwise return it unchanged."""
+    """Indent text that is valid JSON and shorter than 200,000 characters; return other text unchanged."""
     if "json" in mime_type and len(text) < 200_000:
         from mcphost.serialization import dumps, loads
 
@@ -60,17 +60,17 @@ def format_text(text: str, mime_type: str) -> str:
 
 
 def is_large(item: Resource) -> bool:
-    """Return whether the declared size exceeds 1 MB; larger resources are read only on request."""
+    """Return whether the size that the server declares is over 1 MB; such a resource is read only on request."""
     return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 
 def describe_type(item: Resource) -> str:
-    """Return the media type of a resource; "" if unknown, "directory (inode/directory)" for a directory."""
+    """Return a resource's media type, or "" if it is unknown; directories are named as such."""
     return "directory (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """Return the audience, priority, date and number of unfetched icons as name-value pairs.
+    """Return name-value pairs with the audience, priority, modification date, and number of icons not fetched.
 
     A value is "" if the server did not specify it.
     """
@@ -85,7 +85,7 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
 
 
 class ResourcesScreen(ListScreen):
-    """List of the resources and templates of all servers; its result is (server name, URI), or None."""
+    """List of the resources and templates of all servers; its result is a (server name, URI) pair, or None."""
 
     TITLE_TEXT: ClassVar[str] = "Resources"
     EMPTY_TEXT: ClassVar[str] = (
@@ -109,12 +109,12 @@ class ResourcesScreen(ListScreen):
         self._image_view = ImageView(rows=30, id="picture")
 
     def on_mount(self) -> None:
-        """Add the image preview above the text preview, then load the list."""
+        """Add an image preview above the text preview, then load the list."""
         self.query_one("#side").mount(self._image_view, before="LongText")
         super().on_mount()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each resource and each template of each server; subscribed resources are marked."""
+        """Return a row for each resource and each template of every server; subscribed resources are marked."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
             watched = set(self.host.features.subscribed_uris(view.name))
@@ -139,7 +139,7 @@ class ResourcesScreen(ListScreen):
         return out
 
     def show_details(self, row: ListRow) -> None:
-        """Show the details of a resource or template, and load the preview of a resource unless it is large."""
+        """Show the details of a resource or template, and load a preview unless the resource is large."""
         server, item = row.value
         # A preview requested for another entry must not appear here.
         self.workers.cancel_group(self, "preview")  # pyright: ignore[reportUnknownMemberType]
@@ -189,7 +189,7 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Focus the preview, to scroll and select text; if the resource is large, load it now."""
+        """Focus the preview, so that it can be scrolled and selected; load it first if the resource is large."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
             self._start_preview(*row.value)
@@ -199,7 +199,7 @@ class ResourcesScreen(ListScreen):
         return item.uri in self.host.features.subscribed_uris(server)
 
     def action_watch(self) -> None:
-        """Subscribe to changes of the selected resource, or unsubscribe."""
+        """Subscribe to changes of the selected resource, or unsubscribe if already subscribed."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
             self.run_worker(partial(self._toggle_subscription, *row.value), exclusive=True, group="watch")
@@ -216,7 +216,7 @@ class ResourcesScreen(ListScreen):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Reload the preview if the changed URI is the selected resource or begins with its URI."""
+        """Reload the preview if the changed URI is, or begins with, the URI of the selected resource."""
         row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]
@@ -224,12 +224,12 @@ class ResourcesScreen(ListScreen):
                 self._start_preview(server, item)
 
     def action_attach(self) -> None:
-        """Attach the selected resource, or fill in the selected template first."""
+        """Attach the selected resource; if it is a template, ask for its variables first."""
         if row := self.current_row():
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the resource to attach; for a template, ask for its variables first."""
+        """Close the screen with the resource to attach; if it is a template, ask for its variables first."""
         server, item = row.value
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
@@ -246,7 +246,7 @@ class ResourcesScreen(ListScreen):
 class ResourceTemplateForm(FormScreen[str]):
     """Form for the variables of a resource template; its result is the expanded URI, or None.
 
-    A template without variables, or with invalid syntax, is edited as one line of text instead.
+    If a template has no variables or invalid syntax, the user edits it as a line of text instead.
     """
 
     DEFAULT_CSS = """
@@ -271,11 +271,11 @@ class ResourceTemplateForm(FormScreen[str]):
         return bool(self.variables) and self.host.features.can_complete(self.server)
 
     def headline(self) -> str:
-        """Return the title: the server and the name of the template."""
+        """Return the title, which names the server and the template."""
         return f"{self.server} · {self.template.title or self.template.name or self.template.uri_template}"
 
     def body(self) -> ComposeResult:
-        """Yield the description, an input for each variable, and the expanded URI."""
+        """Yield the template's description, an input for each variable, and the expanded URI."""
         about = clean(self.template.description or "")
         if about:
             yield Static(Content.styled(about[:2000], "$muted"), id="about", markup=False)
@@ -292,7 +292,7 @@ class ResourceTemplateForm(FormScreen[str]):
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys; it mentions suggestions if the server supports completion."""
+        """Return the line that explains the keys, including those for suggestions if the server supports completion."""
         keys = "enter next, and attaches at the end · esc back" if self.variables else "enter attaches · esc back"
         return SuggestionInput.HINT + keys if self._has_completion else keys
 
@@ -307,7 +307,7 @@ class ResourceTemplateForm(FormScreen[str]):
         return await self.host.features.complete(self.server, ref, name, value, others)
 
     def values(self) -> dict[str, str]:
-        """Return the entered values by variable name; a variable with an empty input is undefined."""
+        """Return the entered values, keyed by variable name; an empty input leaves its variable undefined."""
         given = {name: self.query_one(f"#value-{number}", Input).value for number, name in enumerate(self.variables)}
         return {name: value for name, value in given.items() if value}
 
@@ -320,7 +320,7 @@ class ResourceTemplateForm(FormScreen[str]):
         if not self.variables:
             return
         made = self._expand_template()
-        # Never truncated: what is requested is what the user saw.
+        # Never truncated, so that the user sees exactly what will be requested.
         text = Content.styled(clean(made), "$accent") if isinstance(made, str) else Content.styled(str(made), "$error")
         self.query_one("#made", Static).update(text)
 
@@ -331,7 +331,7 @@ class ResourceTemplateForm(FormScreen[str]):
             return error
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Focus the next input, or close the form with the URI after the last one.
+        """Focus the next input or, after the last one, close the form with the expanded URI.
 
         If a required variable is empty, show an error and focus its input.
         """

@@ -1,4 +1,4 @@
-"""Form for a server: its name and a command line, URL or JSON, to add it or to change its entry."""
+"""Form that adds a server, from a command line, URL or JSON, or changes the configuration entry of a server."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -14,11 +14,11 @@ from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
 
 SaveServerFn = Callable[[str, str], Awaitable[str]]
-"""Saves the server with this name and this text, and returns a sentence about it. Raises McpHostError."""
+"""Saves the server with this name and configuration text; returns a sentence about it or raises McpHostError."""
 
 
 class ServerForm(FormScreen[str]):
-    """Form for a server; it ends with a sentence about what was saved, or None."""
+    """Form that adds or changes a server; its result is a sentence about what was saved, or None."""
 
     DEFAULT_CSS = """
     ServerForm LabeledInput { margin: 0 0 1 0; }
@@ -28,14 +28,14 @@ class ServerForm(FormScreen[str]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
 
     def __init__(self, save: SaveServerFn, name: str = "", entry: dict[str, Any] | None = None) -> None:
-        """Create the form; *entry* is the present entry of the server *name*, None for a new server."""
+        """Create the form. *entry* is the current configuration of the server *name*, or None for a new server."""
         super().__init__()
         self._save = save
         self._server = name
         self._entry = entry
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Accept every key: an empty form saves nothing, and what is saved is not approved by that."""
+        """Return False, to ignore no key: an empty form saves nothing, and a saved server still needs approval."""
         return False
 
     def headline(self) -> str:
@@ -43,7 +43,7 @@ class ServerForm(FormScreen[str]):
         return "Add a server" if self._entry is None else f"Change {self._server}"
 
     def body(self) -> ComposeResult:
-        """Yield the name of a new server, and the text."""
+        """Yield an input for the name, if the server is new, and a text area for its configuration."""
         if self._entry is None:
             yield LabeledInputGroup(LabeledInput("name", "name", placeholder="optional"))
             yield Static("A command line, a URL, or JSON as a README shows it:", id="what", markup=False)
@@ -53,7 +53,7 @@ class ServerForm(FormScreen[str]):
         yield OrderedTextArea(text, id="text", tab_behavior="focus", compact=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the buttons."""
+        """Return the action and the label of each button."""
         return ("save", "Save and start"), ("leave", "Cancel")
 
     def key_hints(self) -> str:
@@ -61,16 +61,16 @@ class ServerForm(FormScreen[str]):
         return "^S save and start · tab next field · esc back"
 
     def on_mount(self) -> None:
-        """Focus the text, which is all that is required."""
+        """Focus the text area, the only required field."""
         self.query_one("#text").focus()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Move from the name to the text."""
+        """Focus the text area after the user pressed Enter in the name."""
         event.stop()
         self.query_one("#text").focus()
 
     def action_save(self) -> None:
-        """Save the server; an error is shown and keeps the text."""
+        """Save the server and close the form; if that fails, show the error and keep the form open."""
         self.run_worker(partial(self._finish), group="save", exclusive=True)
 
     async def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""Servers screen (F3): status, account, tools and log of each server; restart it, sign in or out."""
+"""Servers screen (F3): status, account, tools and log of each server, and actions such as restart and sign-in."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcphost.tui.commands import ManualCall
 
 
-# The form that other hosts use; the command in it must exist.
+# The format that other MCP hosts also use. The command in it must exist.
 NO_SERVERS = (
     "No servers are configured.\n\nPress n and paste a command, a URL or JSON from a README. /setup finds the servers "
     "of other hosts on this machine. mcp.json has this form:\n\n"
@@ -39,7 +39,7 @@ NO_SERVERS = (
 
 
 def describe_capabilities(view: ServerView) -> str:
-    """Return the names of the server's capabilities, separated by commas; "" before it has connected."""
+    """Return the server's capabilities, separated by commas, or "" if it has not connected yet."""
     if view.facts is None:
         return ""
     given = view.facts.capabilities
@@ -57,7 +57,7 @@ def describe_capabilities(view: ServerView) -> str:
 
 
 def describe_offers(view: ServerView) -> str:
-    """Return a multi-line text with the tools, instructions, ignored items, log and sign-in details."""
+    """Return a text of several lines with sign-in details, tools, instructions, ignored catalog items and the log."""
     lines: list[str] = []
     if view.account is not None and (found := describe_discovery(view.account)):
         lines += ["Sign-in details:", *(f"    {name:<15}  {value}" for name, value in found), ""]
@@ -81,7 +81,7 @@ def describe_offers(view: ServerView) -> str:
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
-    """Return name-value pairs for the account: its name, issuer, scopes and storage; [] if not signed in."""
+    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] if not signed in."""
     account = view.account
     if account is None:
         return []
@@ -96,7 +96,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server uses roots, which revision 2026-07-28 deprecates; otherwise ""."""
+    """Return a note if the server asked for roots, which revision 2026-07-28 deprecates, in that revision; else ""."""
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return "; asking for folders is deprecated in its revision" if old else ""
@@ -110,7 +110,7 @@ _CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disab
 
 
 class ServersScreen(ListScreen):
-    """List of all configured servers; *initial_server* is selected first.
+    """List of all configured servers, with *initial_server* selected at first.
 
     Its result is a tool call that the user entered, an attachment for the next message, or None.
     """
@@ -160,7 +160,7 @@ class ServersScreen(ListScreen):
         self._removal_candidate = ""
 
     def on_mount(self) -> None:
-        """Load the list, select the initial server, and update starting times every second."""
+        """Load the list, select the initial server, and update the elapsed starting times every second."""
         super().on_mount()
         names = [row.title for row in self.visible_rows]
         if self.initial_server in names:
@@ -238,7 +238,7 @@ class ServersScreen(ListScreen):
         self.query_one(LongText).show(describe_offers(view))
 
     def action_sign_in(self) -> None:
-        """Sign in to the selected server, or cancel the sign-in that is in progress."""
+        """Sign in to the selected server; if a sign-in is in progress, cancel it."""
         if (row := self.current_row()) and not (
             self.host.servers.view(row.value).sign_in_status and self.host.accounts.cancel_sign_in(row.value)
         ):
@@ -247,7 +247,7 @@ class ServersScreen(ListScreen):
             )
 
     def action_sign_out(self) -> None:
-        """Revoke and delete the stored tokens on the second key press; the first asks for confirmation."""
+        """Revoke and delete the stored tokens if the key is pressed twice; the first press asks for confirmation."""
         row = self.current_row()
         if row is None:
             return
@@ -271,26 +271,26 @@ class ServersScreen(ListScreen):
             self.notify(f"Signed out: {said}.", markup=False, timeout=4)
 
     def action_tools(self) -> None:
-        """Open the list of the server's tools, where each can be called, and turned on or off."""
+        """Open the list of the server's tools, on which a tool can be called, or turned on or off."""
         from mcphost.tui.screens.tools import ToolsScreen
 
         if row := self.current_row():
             self.app.push_screen(ToolsScreen(self.host, row.value), self._leave_with)  # pyright: ignore[reportUnknownMemberType]
 
     def _leave_with(self, call: "ManualCall | None") -> None:
-        """Close the page with the call that the user entered on the tools page."""
+        """Close the screen with the tool call that the user entered on the tools screen, if any."""
         if call is not None:
             self.dismiss(call)
 
     def action_diagnose(self) -> None:
-        """Check the selected server step by step."""
+        """Open the screen that diagnoses the selected server step by step."""
         from mcphost.tui.screens.diagnosis import DiagnosisScreen
 
         if row := self.current_row():
             self.app.push_screen(DiagnosisScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_restart(self) -> None:
-        """Restart the connection to the selected server, including the process of a local server."""
+        """Reconnect to the selected server; a local server's process is restarted."""
         if row := self.current_row():
             self.host.servers.restart(row.value)
             self.show_about(Content(f"Restarting {row.title}…"))
@@ -310,9 +310,10 @@ class ServersScreen(ListScreen):
             self.app.push_screen(AccountsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return the keys that work now.
+        """Return a (key, label, action) tuple for each key that works now.
 
-        The demo has no keys for changes, "undo" appears after a change, and "changes" if tools are in quarantine.
+        In the demo, servers cannot be changed. The key "undo" is shown after a change, and "changes" if tools are
+        quarantined.
         """
         setup = self.host.setup
         unused: set[str] = set()
@@ -324,7 +325,7 @@ class ServersScreen(ListScreen):
             unused.add("screen.changes")
         return tuple(key for key in super()._key_bar_items() if key[2] not in unused)
 
-    # -- changes of the configuration
+    # -- changes to the configuration
 
     def _editor(self) -> "LiveServerEditor | None":
         if self.host.setup is None:
@@ -338,7 +339,7 @@ class ServersScreen(ListScreen):
             self._open_form(ServerForm(partial(_add_server, editor)))
 
     def action_registry(self) -> None:
-        """Open the registry's servers; what is installed there appears in this list."""
+        """Open the registry screen; a server installed there appears in this list."""
         from mcphost.tui.screens.registry import RegistryScreen
 
         def finish(done: "str | ResourcePart | None") -> None:
@@ -353,7 +354,7 @@ class ServersScreen(ListScreen):
             self.app.push_screen(RegistryScreen(self.host.setup.registry), finish)  # pyright: ignore[reportUnknownMemberType]
 
     def action_edit(self) -> None:
-        """Open the form with the entry of the selected server."""
+        """Open a form with the configuration entry of the selected server."""
         if (row := self.current_row()) and (editor := self._editor()):
             self.run_worker(partial(self._edit, editor, row.value), group="change")
 
@@ -374,14 +375,14 @@ class ServersScreen(ListScreen):
         self.app.push_screen(form, finish)  # pyright: ignore[reportUnknownMemberType]
 
     def action_toggle_disabled(self) -> None:
-        """Disable the selected server, or enable it."""
+        """Disable the selected server, or enable it if it is disabled."""
         if (row := self.current_row()) and (editor := self._editor()):
             disabled = not self.host.servers.view(row.value).config.disabled
             done = f"{row.title} is {'disabled' if disabled else 'enabled'}. Press u to undo."
             self._change(partial(editor.set_disabled, row.value, disabled=disabled), done)
 
     def action_remove(self) -> None:
-        """Remove the selected server from its file on the second key press."""
+        """Remove the selected server from its configuration file if the key is pressed twice."""
         if (row := self.current_row()) is None or (editor := self._editor()) is None:
             return
         if self._removal_candidate != row.value:
@@ -393,7 +394,7 @@ class ServersScreen(ListScreen):
         self._change(partial(editor.remove, row.value), f"{row.title} was removed. Press u to undo.")
 
     def action_undo(self) -> None:
-        """Take back the latest change of a server."""
+        """Undo the latest change to a server's configuration."""
         if editor := self._editor():
             self._change(editor.undo, "The change was taken back.")
 
@@ -410,7 +411,7 @@ class ServersScreen(ListScreen):
         self.notify(done, markup=False)
 
     def action_changes(self) -> None:
-        """Ask the user again about the quarantined tools of the selected server."""
+        """Ask the user again about the selected server's quarantined tools, whose definitions have changed."""
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
             self.show_about(Content(f"No tool of {row.title} is quarantined."))
 

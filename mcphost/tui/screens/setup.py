@@ -1,4 +1,4 @@
-"""Setup screen: choose among the models that were found and the servers of other MCP hosts."""
+"""Setup screen: choose among the models found on this machine, and servers to import from other MCP hosts."""
 
 from functools import partial
 from shlex import join
@@ -35,26 +35,26 @@ _NOTHING = (
 _NO_MODEL = "No model for now"
 _MAX_TARGET_LENGTH = 400
 _FRAME_WIDTH = 12
-"""Cells of a line that the margins, borders and scrollbar take, at most."""
+"""Maximum width in cells of the margins, borders and scrollbar together."""
 
 _ROOMY_HEIGHT = 28
 _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
-"""Rows of the card besides the lists, at most."""
+"""Maximum number of rows besides the lists; _FIXED_ROWS is the same for larger screens."""
 
 _KEY_LABEL = "API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); it goes to the keyring"
 
 
 class SetupChoice(Struct, frozen=True):
-    """Result of the setup screen: a model, None for none, and the servers to add.
+    """Result of the setup screen: the chosen model, or None for no model, and the servers to add.
 
-    `typed` is the text that the user typed instead of choosing; then nothing else is set.
+    `typed` is what the user typed instead of choosing anything; all other fields then have their defaults.
     """
 
     model: "ModelConfig | None" = None
     servers: "tuple[ImportCandidate, ...]" = ()
     seen: frozenset[str] = frozenset()
-    """Names of the servers whose whole command line or URL was on the screen."""
+    """Names of the servers whose full command line or URL has been visible."""
 
     typed: str = ""
 
@@ -62,8 +62,8 @@ class SetupChoice(Struct, frozen=True):
 class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips it.
 
-    If mcphost opens it by itself, typing closes it and goes to the composer. The user can choose only after pressing
-    Tab, an arrow key or Ctrl+A, or after a click.
+    If mcphost opened the screen without being asked, typing closes it and the text goes to the composer. The user must
+    then press Tab, an arrow key or Ctrl+A, or click, before anything can be chosen.
     """
 
     AUTO_FOCUS = ""
@@ -95,11 +95,11 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._seen: set[int] = set()
 
     def headline(self) -> str:
-        """Return the title of the screen."""
+        """Return the title."""
         return "Set up mcphost"
 
     def body(self) -> ComposeResult:
-        """Yield the lists of models and servers; without a model, also an input for an API key."""
+        """Yield the lists of models and servers, or an input for an API key if no model was found."""
         has_anything = bool(self._models or self._servers)
         yield Static(_ABOUT if has_anything else _NOTHING, markup=False)
         yield Static("Model", classes="heading", markup=False)
@@ -118,7 +118,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return (("leave", "Skip"), ("start", "Start"))
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys; it changes when the screen accepts choices."""
+        """Return the line that explains the keys, which depends on whether the user can already choose."""
         if not self._is_entered:
             every = " · ctrl+a all servers" if self._servers else ""
             return f"tab choose{every} · esc skip, or just type your message"
@@ -127,7 +127,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return f"{lists}{every}enter start · esc skip"
 
     def on_mount(self) -> None:
-        """Focus the first list or input, unless mcphost opened the screen by itself."""
+        """Focus the first list or input, unless mcphost opened the screen without being asked."""
         if self._is_entered:
             self._focus_first()
 
@@ -147,17 +147,17 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#models" if self._models else "#servers" if self._servers else "#key").focus()
 
     def on_descendant_focus(self) -> None:
-        """Accept choices from now on, because a click moved the focus into the screen."""
+        """Let the user choose from now on, because a click has focused a widget of this screen."""
         self._enter()
 
     def _enter(self) -> None:
-        """Give the keys to this screen. Before that, a typed character closes it and goes to the message input."""
+        """Let the user choose from now on; until then, a typed character closes the screen and goes to the composer."""
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert a pasted API key into its input, if there is one and nothing has the focus yet."""
+        """Insert a pasted API key into its input if there is one and no widget has the focus yet."""
         if not self._is_entered and not self._models:
             event.stop()
             field = self.query_one("#key", Input)
@@ -189,20 +189,21 @@ class SetupScreen(FormScreen[SetupChoice]):
         return lines
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose the clicked model, or select or deselect the clicked server."""
+        """Choose the clicked model, or tick or untick the clicked server."""
         event.stop()
         self._choose(event.option_list, event.option_index)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the whole command line or URL of the server under the cursor."""
+        """Show the full command line or URL of the server under the cursor."""
         event.stop()
         if event.option_list.id == "servers":
             self._show_target(event.option_index)
 
     def on_key(self, event: events.Key) -> None:
-        """Choose the line under the cursor with Space.
+        """Choose the model or server under the cursor when Space is pressed.
 
-        If mcphost opened the screen by itself, Tab or an arrow key lets the user choose, and typing closes it.
+        If mcphost opened the screen without being asked, Tab or an arrow key lets the user choose, and typing closes
+        the screen.
         """
         if self._is_entered:
             if event.key == "space" and isinstance(self.focused, OptionList) and self.focused.highlighted is not None:
@@ -221,7 +222,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.dismiss(SetupChoice(typed=self._typed))
 
     def _choose(self, lines: OptionList, index: int) -> None:
-        """Choose the model at this index, or select or deselect the server."""
+        """Choose the model at this index, or tick or untick the server, depending on the list."""
         if lines.id == "models":
             self._model_index = index
         else:
@@ -240,7 +241,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.query_one("#target", Static).update(Content(shown))
 
     def action_tick_all(self) -> None:
-        """Select all servers, or deselect them if all are selected."""
+        """Tick all servers, or untick them if all are ticked."""
         self._enter()
         for servers in self.query("#servers").results(OptionList):
             every = set(range(len(self._servers)))
@@ -249,14 +250,14 @@ class SetupScreen(FormScreen[SetupChoice]):
             self._redraw(servers, servers.highlighted)
 
     def action_start(self) -> None:
-        """Close the screen with the choices, after storing a pasted API key.
+        """Close the screen with the user's choices, after storing a pasted API key.
 
-        If the Skip button has the focus, close the screen with None.
+        If the Skip button has the focus, the result is None.
         """
         if not self._is_entered:
             return
         if isinstance(self.focused, Input):
-            raise SkipAction  # the field submits after what was typed before
+            raise SkipAction  # the input submits itself, once it has received all keys typed before
         if self.focused is not None and self.focused.id == "leave":
             self.dismiss(None)
             return
@@ -268,7 +269,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._finish(model)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Store the entered API key and close the screen; without a key, close it without a model."""
+        """Store the entered API key, if any, and close the screen; without a key, no model is chosen."""
         event.stop()
         if event.value.strip():
             self.run_worker(partial(self._start_with_key, event.value.strip()), exclusive=True)
@@ -289,7 +290,7 @@ class SetupScreen(FormScreen[SetupChoice]):
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
-    """Return the sanitized command line or URL of a server, with the names of its variables or headers."""
+    """Return a server's sanitized command line or URL, with the names of its environment variables or headers."""
     server = candidate.server
     if server is None:
         return ""

@@ -1,4 +1,4 @@
-"""Data for the top bar and the server list, computed from events and the state of the host."""
+"""Data for the top bar and the server list, computed from events and the host's state."""
 
 from collections.abc import Callable, Iterable
 from time import monotonic
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StatusModel:
-    """Values known only from events: token usage, cost, the start of the turn and the model's state."""
+    """Status values that only events report: token usage, cost, the start of a turn and the model's state."""
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -28,10 +28,10 @@ class StatusModel:
             ModelChanged: self._handle_model_changed,
             TurnStarted: self._handle_turn_started,
         }
-        """The handler for each type of event with a figure."""
+        """Maps each type of event that changes a status value to its handler."""
 
     def load_messages(self, messages: Iterable[Message]) -> None:
-        """Replace the token usage and the cost with the totals for these messages."""
+        """Set the token usage and the cost to the totals for these messages."""
         self._usage, self._context_tokens = Usage(), 0
         for message in messages:
             if message.usage is not None:
@@ -55,7 +55,7 @@ class StatusModel:
     ) -> TopBarStatus:
         """Return the values for the top bar.
 
-        *phase* describes the current activity, *pending_questions* is the number of questions for the user.
+        *phase* describes the current activity, and *pending_questions* is the number of questions waiting for the user.
         """
         model = host.model_selection.model
         window = model.facts.context_window if model is not None else 0
@@ -80,7 +80,7 @@ class StatusModel:
 
 
 def build_server_row(view: ServerView) -> ServerRow:
-    """Convert a view of a server to its row in the server list."""
+    """Convert the view of a server to its row in the server list."""
     return ServerRow(
         view.name,
         view.state,
@@ -95,7 +95,7 @@ def build_server_row(view: ServerView) -> ServerRow:
 
 
 def has_expiring_sign_in(view: ServerView) -> bool:
-    """Return whether the sign-in expires at a known time without an event, as it cannot be renewed."""
+    """Return whether the sign-in cannot be renewed and expires at a known time, which no event will report."""
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 
 

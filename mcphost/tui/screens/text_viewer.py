@@ -1,4 +1,4 @@
-"""Full-screen viewer for a long text, such as a tool result, a log or a message."""
+"""Full-screen viewer for long text, such as a tool result, a log or a message."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -21,7 +21,7 @@ from mcphost.tui.widgets.status_bars import KeyBar
 
 
 class TextViewerScreen(ScreenLifecycle, Screen[Any]):
-    """Text viewer with scrolling, search and copy; Escape closes it."""
+    """Text viewer with scrolling, searching and copying; Escape closes it."""
 
     AUTO_FOCUS = "LongText"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -45,10 +45,10 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         load_full_text: Callable[[], Awaitable[str]] | None = None,
         sections: Sequence[Section] = (),
     ) -> None:
-        """Create the viewer for *text*, or for *sections* if given.
+        """Create a viewer for *text*, or for *sections* if there are any.
 
-        *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated, *load_full_text*
-        returns the full text, or raises StoreError.
+        The callback *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated,
+        *load_full_text* must return the full text, or raise StoreError.
         """
         super().__init__()
         self._full_text_loader = load_full_text
@@ -87,7 +87,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.query_one(LongText).show(self.text)
 
     def on_mount(self) -> None:
-        """Load the full text if needed, focus the text, and watch for its end to become visible."""
+        """Load the full text if necessary, focus the text, and watch for its end to become visible."""
         if self._sections:
             self.query_one(LongText).show("", self._sections)
         if self._full_text_loader is not None:
@@ -99,7 +99,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self.check_end_shown)
 
     def check_end_shown(self) -> None:
-        """Call the `on_end_shown` callback when the last row is visible, at most once."""
+        """Call the `on_end_shown` callback if the last row is visible and it has not been called before."""
         if not self.is_open:
             return
         text = self.query_one(LongText)
@@ -113,20 +113,20 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
             self.call_after_refresh(seen)
 
     def action_search(self) -> None:
-        """Open the search line and focus it."""
+        """Show the search line and focus it."""
         line = self.query_one(Input)
         line.add_class("shown")
         line.focus()
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close the search line and show the first match."""
+        """Hide the search line and scroll to the first match."""
         self._search_text, self._match_offset = event.value, -1
         self.query_one(Input).remove_class("shown")
         self.query_one(LongText).focus()
         await self.action_find_next()
 
     async def action_find_next(self) -> None:
-        """Scroll to the next match, starting again at the top after the last one; notify if there is none."""
+        """Scroll to the next match, or to the first one after the last; show a notification if there is none."""
         if not self._search_text:
             return
         text = self.query_one(LongText)
@@ -138,12 +138,12 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
             text.scroll_to(y=max(0, row - 2), animate=False, force=True)
 
     def action_copy(self) -> None:
-        """Copy the selected text, or the whole text up to 1,000,000 characters."""
+        """Copy the selected text or, if nothing is selected, the first 1,000,000 characters of the text."""
         chosen = self.get_selected_text()
         self.post_message(CopyRequested(chosen or self.text[:1_000_000]))
 
     def action_leave(self) -> None:
-        """Close the search line if it has the focus, otherwise the viewer."""
+        """Hide the search line if it has the focus; otherwise close the viewer."""
         if self.query_one(Input).has_focus:
             self.query_one(Input).remove_class("shown")
             self.query_one(LongText).focus()

@@ -1,4 +1,4 @@
-"""Tools screen (F3, then t): the tools of one server, what they cost and may do; call one, turn one on or off."""
+"""Tools screen (F3, then t): see the tools of one server, call them, and turn them on or off."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -24,7 +24,7 @@ _MAX_GRANTS_SHOWN = 5
 
 
 def describe_annotations(tool: Tool) -> str:
-    """Return the server's unverified claims about a tool, such as "read-only"; "" if there are none."""
+    """Return what the server claims about a tool, such as "read-only", unverified; "" if it claims nothing."""
     said = tool.annotations
     if said is None:
         return ""
@@ -37,9 +37,9 @@ def describe_annotations(tool: Tool) -> str:
 
 
 class ToolsScreen(ListScreen):
-    """List of the tools of one server, with disabled and quarantined ones marked.
+    """List of the tools of one server, with marks on disabled and quarantined tools.
 
-    Its result is a call that the user entered in a tool's form, or None.
+    Its result is a tool call that the user entered in a form, or None.
     """
 
     TITLE_TEXT: ClassVar[str] = "Tools"
@@ -62,12 +62,12 @@ class ToolsScreen(ListScreen):
         self.server = server
         self._last_calls: dict[str, int] | None = None
         self._is_complete = False
-        """Whether all records of the server's tools were read."""
+        """Whether all audit log rows about the server's tools have been read, not only the latest."""
 
         self._grants: tuple[GrantStatus, ...] = ()
 
     def on_mount(self) -> None:
-        """Load the tools, then from the database when each was last called and what is allowed."""
+        """Load the tools, then in the background their last calls from the audit log, and their permissions."""
         super().on_mount()
         self.run_worker(self._load_usage, group="usage")
 
@@ -112,7 +112,7 @@ class ToolsScreen(ListScreen):
         return "no: quarantined after a change" if tool.name in view.quarantined else "yes"
 
     def show_details(self, row: ListRow) -> None:
-        """Show the description, annotations and input schema of a tool."""
+        """Show the description, annotations, input schema, last call and permissions of a tool."""
         tool: Tool = row.value
         known = [
             ("tool", tool.name),
@@ -149,7 +149,7 @@ class ToolsScreen(ListScreen):
         self.app.push_screen(GrantsScreen(self.host, self.server))  # pyright: ignore[reportUnknownMemberType]
 
     def open_row(self, row: ListRow) -> None:
-        """Open the form for a call of the tool."""
+        """Open a form in which the user can enter arguments and call the tool."""
         from mcphost.tui.dialogs.call_tool import CallToolDialog
 
         tool: Tool = row.value
@@ -164,12 +164,12 @@ class ToolsScreen(ListScreen):
         self.app.push_screen(CallToolDialog(self.server, tool), leave)  # pyright: ignore[reportUnknownMemberType]
 
     def action_call(self) -> None:
-        """Open the form for a call of the selected tool."""
+        """Open a form in which the user can enter arguments and call the selected tool."""
         if row := self.current_row():
             self.open_row(row)
 
     def action_toggle_tool(self) -> None:
-        """Turn the selected tool on or off; the setting is stored for later runs."""
+        """Turn the selected tool on or off, also for later runs."""
         if row := self.current_row():
             self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
 

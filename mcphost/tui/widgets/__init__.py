@@ -1,1 +1,1 @@
-"""Widgets, which show the values passed to them and post messages about user input; no I/O, no Host."""
+"""Widgets that display the values passed to them and post messages about user input; they do no I/O."""

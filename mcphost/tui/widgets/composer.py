@@ -1,4 +1,4 @@
-"""Multi-line message input with history, and completion of commands, prompts, resources and tools."""
+"""Multi-line message input with a history, and completion of commands, prompts, resources and tools."""
 
 from collections.abc import Callable
 from time import monotonic
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 
 
 TextOrigin = Literal["typed", "mixed", "inserted"]
-"""`typed`: the user typed every character. `mixed`: the text begins with typed text, other text follows.
+"""How the text in the composer was entered.
 
-`inserted`: the text begins with pasted text, a server's prompt or an earlier message.
+"typed": the user typed every character. "mixed": the text begins with typed text, and other text follows. "inserted":
+the text begins with pasted text, a server's prompt or an earlier message.
 """
 
 
 class Draft(NamedTuple):
-    """Text in the composer that is not sent yet, and how it was entered.
+    """Unsent text in the composer, and how it was entered.
 
-    `source` is the server whose prompt the text contains, or "".
+    `source` is the name of the server whose prompt the text contains, or "".
     """
 
     text: str
@@ -40,19 +41,19 @@ class Draft(NamedTuple):
 
     @property
     def is_call(self) -> bool:
-        """Whether the text has the form of a tool call, with "!" as its first character."""
+        """Whether the text looks like a manual tool call, because it begins with "!"."""
         return self.text.startswith("!")
 
     @property
     def is_command(self) -> bool:
-        """Whether the text starts with "/" and names a known slash command."""
+        """Whether the text is a known slash command."""
         return self.text.startswith("/") and find_slash_command(self.text[1:].rstrip()) is not None
 
 
 def describe_origin(draft: Draft, lines: int) -> str:
-    """Return a hint about what Enter does with text that was not typed; "" if no hint is needed.
+    """Return a hint about what Enter does with text that was not typed, or "" if no hint is needed.
 
-    *lines* is the number of lines of the whole text; the draft may hold only its beginning.
+    *lines* is the number of lines in the composer, because the draft may hold only the beginning of the text.
     """
     if draft.origin == "typed":
         return ""
@@ -68,7 +69,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
 
 
 def join_drafts(*drafts: Draft) -> Draft:
-    """Join non-empty drafts with line breaks; the result counts as typed only if all of them do."""
+    """Join the non-empty drafts with line breaks; the result counts as typed only if all of them were typed."""
     kept = [draft for draft in drafts if draft.text]
     origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
     source = next((draft.source for draft in kept if draft.source), "")
@@ -77,16 +78,21 @@ def join_drafts(*drafts: Draft) -> Draft:
 
 PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool"
 SHORT_PLACEHOLDER = "Message     @ attach    / command    ! call a tool"
-ROOMY_HEIGHT = 30  # rows of the terminal from which the composer has a margin
+ROOMY_HEIGHT = 30  # minimum number of terminal rows at which the composer has blank rows around its text
 HORIZONTAL_MARGIN = 2
-"""Columns of the margins to the left and right of the composer, in total."""
+"""Total width in columns of the composer's left and right margins."""
 _WIDE_WIDTH = 92
 _MAX_HISTORY = 200
 _MAX_SHOWN = 50
 
 
 class CompletionItem(NamedTuple):
-    """Item of the completion popup: the value to insert or to open, its server, and the texts to show."""
+    """An entry of the completion popup.
+
+    `kind` says what choosing the entry does: run an action, open a prompt, attach a resource, or insert text. `value`
+    is the action name, prompt name, URI or text, and `server` is the server that it belongs to, or "". `title` and
+    `detail` are shown.
+    """
 
     kind: Literal["action", "prompt", "resource", "text"]
     value: str
@@ -101,26 +107,26 @@ PASTE_GUARD_HINT = "Text was just inserted: check it, then press Enter again."
 
 
 def no_completions(kind: str) -> list[CompletionItem]:
-    """Return an empty list: the completion source of a composer that is not connected to a chat."""
+    """Return no completions: the default source, until the composer is connected to a chat."""
     del kind
     return []
 
 
 def no_submit(draft: Draft) -> None:
-    """Do nothing: the submit handler of a composer that is not connected to a chat."""
+    """Do nothing: the default submit handler, until the composer is connected to a chat."""
     del draft
 
 
 def select_placeholder(width: int) -> str:
-    """Return the long placeholder if the composer has at least 92 columns, otherwise the short one."""
+    """Return the long placeholder if the composer is at least 92 columns wide, otherwise the short one."""
     return PLACEHOLDER if width >= _WIDE_WIDTH else SHORT_PLACEHOLDER
 
 
 class ComposerInput(OrderedTextArea):
-    """Text area of the composer; handles Enter, history, completion and scrolling keys."""
+    """Text area of the composer, which handles Enter and the keys for history, completion and scrolling."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # TextArea binds these itself; ours take precedence.
+        # TextArea has its own bindings for these keys; these take precedence.
         Binding("f6", "app.history", show=False),
         Binding("f7", "app.grants", show=False),
         Binding("ctrl+y", "app.copy_last", show=False),
@@ -146,34 +152,34 @@ class ComposerInput(OrderedTextArea):
             event.prevent_default()
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Record that text is being pasted; Textual then calls its own handler, which inserts the text."""
+        """Record that text is being pasted, before TextArea's own handler inserts it."""
         del event
         self.composer.mark_inserted(at=min(self.selection))
 
     def action_paste(self) -> None:
-        """Paste from the clipboard and record that the text was not typed."""
+        """Paste from the clipboard, and record that the text was not typed."""
         self.composer.mark_inserted(at=min(self.selection))
         super().action_paste()
 
     def edit(self, edit: "Edit") -> "EditResult":
-        """Apply an edit; if the text is empty afterwards, it counts as typed again."""
+        """Apply an edit; if it empties the text, whatever is entered next counts as typed again."""
         result = super().edit(edit)
         self.composer.reset_origin_if_empty()
         return result
 
     def undo(self) -> None:
-        """Undo the last edit; if this restores pasted text, the text does not count as typed."""
+        """Undo the last edit; if that may have restored pasted text, the text no longer counts as typed."""
         super().undo()
         self.composer.mark_restored()
 
     def redo(self) -> None:
-        """Redo the last undone edit; if this restores pasted text, the text does not count as typed."""
+        """Redo the last undone edit; if that may have restored pasted text, the text no longer counts as typed."""
         super().redo()
         self.composer.mark_restored()
 
     @property
     def is_blank(self) -> bool:
-        """Whether the text is empty; fast even if the text is long."""
+        """Whether the text is empty. This is fast even for a long text."""
         return self.document.line_count == 1 and not self.document.get_line(0)
 
     def _process_own_key(self, key: str) -> bool:
@@ -196,12 +202,12 @@ class ComposerInput(OrderedTextArea):
 
     @property
     def is_on_first_row(self) -> bool:
-        """Whether the cursor is on the first row of the wrapped text."""
+        """Whether the cursor is on the first row of the text as wrapped on the screen."""
         return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
 
 
 class Composer(Vertical):
-    """Message input with a completion popup, a list of attachments and a hint about pasted text."""
+    """Message input with a completion popup, a list of attachments, and a hint if the text was not typed."""
 
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 60%; background: $panel; padding: 0 1; margin: 0 1; }
@@ -226,9 +232,9 @@ class Composer(Vertical):
     """
 
     def __init__(self, *, roomy: bool = False, width: int = _WIDE_WIDTH) -> None:
-        """Create a composer; *width* is the expected width in columns, which selects the first placeholder.
+        """Create a composer. *width* is its expected width in columns, which determines the first placeholder.
 
-        A *roomy* composer has a blank row above and below the text.
+        If *roomy* is true, there is a blank row above and below the text.
         """
         super().__init__(id="composer", classes="roomy" if roomy else "")
         self._placeholder = select_placeholder(width)
@@ -247,7 +253,7 @@ class Composer(Vertical):
         self._is_popup_suppressed = False
 
     def compose(self) -> ComposeResult:
-        """Create the list of attachments and the text area; the other widgets are created when needed."""
+        """Create the list of attachments and the text area. The other widgets are created when they are needed."""
         yield Static("", id="attached", markup=False)
         yield ComposerInput(self, self._placeholder)
 
@@ -261,14 +267,15 @@ class Composer(Vertical):
     def submit(self) -> None:
         """Pass the draft to the submit handler, which calls `mark_sent` if it accepts the draft.
 
-        A direct call, not a message: letters that are typed right after Enter must stay in the composer.
+        The handler is called directly and not through a message, so that letters typed right after Enter stay in the
+        composer.
         """
         draft = self.draft
         if draft.text.strip():
             self.submit_handler(draft)
 
     def mark_sent(self) -> None:
-        """Add the text to the history and clear the composer."""
+        """Add the text to the history, and clear the composer."""
         draft = self.draft
         if draft.text.strip() and (not self._history or self._history[-1] != draft):
             self._history = [*self._history[-_MAX_HISTORY:], draft]
@@ -276,23 +283,23 @@ class Composer(Vertical):
         self.set_text("")
 
     def load_history(self, texts: list[str]) -> None:
-        """Replace the history with the last 200 of these messages, oldest first; the arrow keys recall them."""
+        """Replace the history, which the arrow keys recall, with the last 200 of *texts*, oldest first."""
         self._history = [Draft(text) for text in texts[-_MAX_HISTORY:]]
         self._history_index = len(self._history)
 
     @property
     def draft(self) -> Draft:
-        """The current text with its origin."""
+        """The current text with its origin and source."""
         return Draft(self.composer_input.text, self._origin, self._source)
 
     def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
-        """Replace the text. By default it counts as inserted, so it can only be sent as a message."""
+        """Replace the text. By default it counts as inserted, so that it can only be sent as a message."""
         self.set_draft(Draft(text, origin, source))
 
     def set_draft(self, draft: Draft) -> None:
-        """Replace the text, its origin and its source; move the cursor to the end and close the popup."""
+        """Replace the text, its origin and its source; move the cursor to the end and close the completion popup."""
         self._is_popup_suppressed = True
-        self.composer_input.text = draft.text  # this clears the undo history, too
+        self.composer_input.text = draft.text  # this also clears the undo history
         self._origin, self._source = (draft.origin, draft.source) if draft.text else ("typed", "")
         self._can_restore_insertion = self._origin != "typed"
         self.composer_input.move_cursor(self.composer_input.document.end)
@@ -300,7 +307,7 @@ class Composer(Vertical):
         self._show_origin()
 
     def insert_prompt_text(self, source: str, text: str) -> None:
-        """Append the text of a prompt from the server *source*; the result can only be sent as a message.
+        """Append the text of a prompt from the server *source*, after which the draft can only be sent as a message.
 
         Enter is blocked for a moment, so that the user can check the text first.
         """
@@ -310,9 +317,9 @@ class Composer(Vertical):
         self.set_text(f"{written.text}{text}", origin, source)
 
     def recall_history(self, by: int) -> bool:
-        """Show the next history entry if *by* is 1, the previous if -1; return False if there is none.
+        """Show the next history entry if *by* is 1 or the previous one if it is -1; return False if there is none.
 
-        The unsent draft is saved and comes after the newest entry.
+        The unsent draft is kept, and follows the newest entry.
         """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
@@ -326,7 +333,7 @@ class Composer(Vertical):
     # -- origin of the text
 
     def mark_inserted(self, at: tuple[int, int]) -> None:
-        """Record that text which was not typed is inserted at this (row, column).
+        """Record that text which was not typed is being inserted at position *at*, a (row, column) pair.
 
         Enter is blocked for a moment, so that the user can check the text first.
         """
@@ -338,20 +345,21 @@ class Composer(Vertical):
         self._show_origin()
 
     def mark_restored(self) -> None:
-        """Record that undo or redo may have restored inserted text, so that the text does not count as typed."""
+        """Stop counting the text as typed if undo or redo may have restored inserted text."""
         if self._can_restore_insertion and self._origin == "typed" and not self.composer_input.is_blank:
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """If the text is empty, count what follows as typed again."""
+        """If the text is empty, count whatever is entered next as typed again."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether Enter must be ignored: too soon after an insertion, or held down since then.
+        """Return whether to ignore *key*: an Enter pressed too soon after an insertion, or held down since then.
 
-        *ago* is the number of seconds since the key was pressed. Some terminals let pasted text end the paste early:
-        keys that follow without a pause count as pasted, even if they first clear the message.
+        *ago* is the number of seconds since the key was pressed. In some terminals, pasted text can end the paste early
+        and continue as key presses, so keys that follow without a pause count as pasted, even if they first clear the
+        message.
         """
         if self._insert_guard is None:
             return False
@@ -373,7 +381,7 @@ class Composer(Vertical):
 
     def _show_origin(self) -> None:
         document = self.composer_input.document
-        # The first line is enough; the text may have megabytes.
+        # The first line is enough; the text may have a size of megabytes.
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
         said = describe_origin(Draft(beginning, self._origin, self._source), document.line_count)
         line = next(iter(self.query("#origin").results(Static)), None)
@@ -385,7 +393,7 @@ class Composer(Vertical):
             line.update(said)
 
     def show_attachments(self, names: tuple[str, ...]) -> None:
-        """Show the names of the attached resources above the text area, or hide the list if there are none."""
+        """List the names of the attached resources above the text area; hide the list if there are none."""
         self.attachment_names = names
         line = self.query_one("#attached", Static)
         line.set_class(bool(names), "shown")
@@ -403,7 +411,7 @@ class Composer(Vertical):
     # -- popup
 
     def on_text_area_changed(self) -> None:
-        """Update the hint about pasted text; if the user typed the change, also the completion popup."""
+        """Update the hint about the text's origin and, if the user typed the change, the completion popup."""
         self._show_origin()
         if self._is_popup_suppressed:
             self._is_popup_suppressed = False
@@ -411,7 +419,7 @@ class Composer(Vertical):
         self._update_popup()
 
     def _update_popup(self) -> None:
-        """Show the completions for the word before the cursor, or close the popup if it has none."""
+        """Show completions for the word before the cursor; close the popup if the word cannot be completed."""
         word = self._completion_word()
         if word is None:
             self.close_popup()
@@ -468,7 +476,7 @@ class Composer(Vertical):
             popup.remove()
 
     def process_popup_key(self, key: str) -> bool:
-        """Handle a key for the open popup; return False if the popup is closed or does not use the key."""
+        """Handle a key for the open popup; return False if no popup is open or it does not use the key."""
         if self._popup_items and key in {"tab", "enter"} and self._completion_word() != self._popup_word:
             # A change notification may still be pending: update the popup before choosing from it.
             self._update_popup()
@@ -485,7 +493,7 @@ class Composer(Vertical):
             popup.action_cursor_up()
         elif key == "enter" and self._is_completed(self._popup_items[popup.highlighted or 0]):
             self.close_popup()
-            return False  # nothing is left to complete, so the key sends
+            return False  # nothing is left to complete, so Enter submits the draft
         elif key in {"tab", "enter"}:
             self._apply_completion(popup.highlighted or 0)
         elif key == "escape":

@@ -1,4 +1,4 @@
-"""Widget that shows an image as large as fits; hidden if the terminal cannot show images."""
+"""Widget that shows an image as large as it fits, and is hidden if the terminal cannot show images."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -18,11 +18,11 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.image_block import MAX_COLUMNS, MAX_ROWS, detect_image, render_half_blocks
 
 MAX_IMAGES = 4
-"""Largest number of images shown below each other in a question."""
+"""Maximum number of images that a question shows, one below the other."""
 
 
 class ImageView(Widget):
-    """Widget for one image of at most *rows* by *columns* cells; blank until the image is decoded."""
+    """Widget for one image of at most *rows* by *columns* cells. It is blank until the image has been decoded."""
 
     DEFAULT_CSS = "ImageView { width: 1fr; height: auto; }"
 
@@ -40,7 +40,7 @@ class ImageView(Widget):
         self._reset_image(part)
 
     def show_image(self, part: ImagePart | None) -> None:
-        """Show another image, or none; do nothing if this image is already shown."""
+        """Show this image, or none if *part* is None; do nothing if it is shown already."""
         if part != self.part:
             self._reset_image(part)
 
@@ -52,7 +52,7 @@ class ImageView(Widget):
         self._repaint()
 
     def on_mount(self) -> None:
-        """Hide the widget if there is no image or the terminal cannot show images."""
+        """Show or hide the widget, and request the image once the layout is known."""
         self._repaint()
 
     def _repaint(self) -> None:
@@ -64,9 +64,9 @@ class ImageView(Widget):
             self.call_after_refresh(self._request_drawing)
 
     def on_resize(self) -> None:
-        """Request the image, decoded for the new size.
+        """Request the image again, scaled for the new size.
 
-        This is not done in `render_line`, because messages posted while rendering get lost.
+        This is not done in `render_line`, because messages posted during rendering get lost.
         """
         self._request_drawing()
 
@@ -79,7 +79,7 @@ class ImageView(Widget):
         return across, -(-pixels // 2)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height of the image in rows, even before it is decoded, to keep the layout stable."""
+        """Return the image's height in rows, which is known before decoding so that the layout stays stable."""
         return self._cell_size(width, container.height or self._max_cells[1])[1]
 
     def render_line(self, y: int) -> Strip:
@@ -95,7 +95,7 @@ class ImageView(Widget):
         return row.adjust_cell_length(width, style)
 
     def notify_style_update(self) -> None:
-        """Render again, because the background color may have changed."""
+        """Discard the rendered rows, because the background color may have changed."""
         super().notify_style_update()
         self._strips = []
 
@@ -126,5 +126,5 @@ class ImageView(Widget):
 
 
 def create_image_views(pictures: Iterable[str]) -> list[ImageView]:
-    """Create widgets for the first 4 images; *pictures* holds their base64 data."""
+    """Create widgets for the first 4 images. *pictures* holds their base64 data."""
     return [ImageView(ImagePart("", data)) for data in islice(pictures, MAX_IMAGES)]

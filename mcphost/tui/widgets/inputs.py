@@ -1,4 +1,4 @@
-"""Text inputs that handle keys in the order they were pressed, single or as a labeled group."""
+"""Text inputs that handle keys in the order in which they were pressed, single or as a labeled group."""
 
 import asyncio
 from contextlib import suppress
@@ -16,10 +16,10 @@ from textual.widgets import Input, Static, TextArea
 
 
 async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
-    """Run the widget's binding for a key when the widget receives the key.
+    """Run the widget's binding for a key immediately, when the key reaches the widget.
 
-    Textual inserts letters when the widget receives them, but runs bindings such as backspace only after the key has
-    bubbled up to the app. On a busy screen, backspace would delete letters typed after it.
+    Textual inserts a letter as soon as it reaches the widget, but runs a binding such as Backspace only after the key
+    has bubbled up to the app. When the app is busy, Backspace would then delete letters that were typed after it.
     """
     for binding in () if event.is_printable else widget._bindings.key_to_bindings.get(event.key, ()):  # pyright: ignore[reportPrivateUsage]
         if not binding.priority and await widget.app.run_action(binding.action, widget):  # pyright: ignore[reportUnknownMemberType]
@@ -29,7 +29,7 @@ async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
 
 
 async def wait_for_typed_text(*fields: Widget) -> None:
-    """Wait until the fields have received all keys that were pressed before this call, at most a second each."""
+    """Wait until the fields have received all keys pressed before this call, for at most a second per field."""
     for field in fields:
         arrived = asyncio.Event()
         if field.call_later(arrived.set):
@@ -39,20 +39,20 @@ async def wait_for_typed_text(*fields: Widget) -> None:
 
 
 class OrderedInput(Input):
-    """Input that runs editing keys such as backspace in the order they were pressed."""
+    """Input that handles letters and editing keys such as Backspace in the order in which they were pressed."""
 
     async def _on_key(self, event: events.Key) -> None:
         await run_key_binding(self, event)
 
 
 class OrderedTextArea(TextArea):
-    """TextArea that runs editing keys such as backspace in the order they were pressed."""
+    """TextArea that handles letters and editing keys such as Backspace in the order in which they were pressed."""
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
-        """Scroll to the cursor unless its line was just removed by an undo.
+        """Scroll to the cursor, unless the cursor's line was just removed by an undo.
 
-        Textual 8.2.8 moves the cursor only after changing the text. If a scrollbar appears in between, it looks up a
-        line that no longer exists (ValueError). It scrolls again when the cursor has moved.
+        Textual 8.2.8 changes the text before it moves the cursor. If a scrollbar appears in between, scrolling would
+        look up a line that no longer exists and raise ValueError. Textual scrolls again once the cursor has moved.
         """
         if self.cursor_location[0] >= self.document.line_count:
             return Offset()
@@ -63,9 +63,9 @@ class OrderedTextArea(TextArea):
 
 
 class LabeledInput(Horizontal):
-    """One-line input with a label to its left.
+    """One-line input with a label on its left.
 
-    *name* is the label, *widget_id* the id of the Input inside; *hidden* masks the text, for passwords.
+    *name* is the label and *widget_id* the id of the Input inside. *hidden* masks the text, for passwords.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -86,18 +86,19 @@ class LabeledInput(Horizontal):
 
 
 class LabeledInputGroup(Vertical):
-    """Column of labeled inputs: Enter focuses the next input and posts `Submitted`.
+    """Column of labeled inputs in which Enter focuses the next input and posts `Submitted`.
 
-    The focus moves before later keys are handled; the values are read after earlier keys have arrived.
+    The focus moves before any later key is handled. The posted values include everything typed before Enter.
     """
 
     DEFAULT_CSS: ClassVar[str] = "LabeledInputGroup { height: auto; }"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "next_input", show=False, priority=True)]
 
     class Submitted(Message):
-        """Message posted when the user presses Enter.
+        """Posted when the user presses Enter.
 
-        `index` is the position of the focused input, starting at 0; `values` are the texts of all inputs.
+        `index` is the position of the input in which Enter was pressed, starting at 0; `values` are the texts of all
+        inputs.
         """
 
         def __init__(self, index: int, values: tuple[str, ...]) -> None:
@@ -114,7 +115,7 @@ class LabeledInputGroup(Vertical):
         return list(self.query(Input))
 
     def focus_input(self, index: int = 0) -> None:
-        """Focus the input at this position, starting at 0."""
+        """Focus the input at position *index*, starting at 0."""
         self.screen.set_focus(self.inputs[index])
 
     def action_next_input(self) -> None:
@@ -126,7 +127,7 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
-            """Record the value of an input whose earlier keys were handled; after the last, post `Submitted`."""
+            """Record the value of an input that has received all earlier keys; after the last one, post `Submitted`."""
             values[number] = boxes[number].value
             if len(values) == len(boxes):
                 self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))

@@ -1,4 +1,4 @@
-"""Name-value pairs and quoted text, aligned so that a value cannot imitate another pair or a heading."""
+"""Aligned name-value pairs and quoted text, laid out so that no value can imitate another pair or a heading."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -18,12 +18,12 @@ _MIN_VALUE_WIDTH = 16
 
 
 PairStyles = Mapping[int, tuple[str, str]]
-"""Styles of the name and the value of a pair, by the position of the pair."""
+"""Styles of the name and the value of a pair, keyed by the position of the pair."""
 _NO_STYLES: PairStyles = {}
 
 
 def wrap_content(content: Content, width: int) -> list[Content]:
-    """Wrap a text into rows of at most *width* cells.
+    """Wrap text into rows of at most *width* cells.
 
     Characters that some terminals draw wider than others count with their largest width.
     """
@@ -40,10 +40,10 @@ def layout_pairs(
     styles: PairStyles = _NO_STYLES,
     gap: int = 2,
 ) -> Content:
-    """Lay out name-value pairs in two columns within *width* cells, *gap* cells apart.
+    """Lay out name-value pairs within *width* cells, as two columns that are *gap* cells apart.
 
-    Names and values must be sanitized. *style* applies to values that are plain strings; *styles* sets other styles
-    for single pairs. A name that is too long for its column gets rows of its own.
+    Names and values must already be sanitized. *style* applies to values that are plain strings; *styles* overrides the
+    styles of individual pairs. A name that is too long for its column is shown in rows above its value.
     """
     names = [Content(name).cell_length for name, _ in pairs]
     column = min(_MAX_KEY_WIDTH, max(0, width - _MIN_VALUE_WIDTH), max(names, default=0))
@@ -63,7 +63,7 @@ def layout_pairs(
 
 
 class KeyValueList(Static):
-    """Widget that wraps name-value pairs to its own width."""
+    """Widget that shows name-value pairs in two columns, wrapped to its width."""
 
     DEFAULT_CSS = """
     KeyValueList { height: auto; }
@@ -84,7 +84,7 @@ class KeyValueList(Static):
 
     @property
     def plain(self) -> str:
-        """The pairs as plain text, one to a line."""
+        """The pairs as plain text, one pair per line."""
         return "\n".join(f"{name}  {value}" for name, value in self.pairs)
 
     def _layout_at_width(self, width: int) -> Content:
@@ -93,12 +93,12 @@ class KeyValueList(Static):
         return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows of the pairs at this width."""
+        """Return the number of rows that the pairs take up at this width."""
         del container, viewport
         return self._layout_at_width(width).plain.count("\n") + 1 if width and self.pairs else 0
 
     def render(self) -> Content:
-        """Return the pairs, laid out at the current width."""
+        """Return the pairs laid out for the current width."""
         return self._layout_at_width(self.content_size.width)
 
 
@@ -106,9 +106,9 @@ _DIFF_STYLES = {"+": "$success", "-": "$error"}
 
 
 def render_diff_lines(lines: Sequence[str], *, id: str | None = None) -> KeyValueList:  # noqa: A002 - Textual's own name
-    """Create a widget for the lines of a diff; each line begins with "+ ", "- " or two spaces.
+    """Create a widget for the lines of a diff, each of which begins with "+ ", "- " or two spaces.
 
-    The signs have a column of their own, into which no text wraps.
+    The signs are in a separate column, into which no text is wrapped.
     """
     pairs = [(line[:1].strip() or " ", line[2:]) for line in lines]
     looks = [_DIFF_STYLES.get(mark, "$muted") for mark, _ in pairs]
@@ -121,7 +121,7 @@ _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """Sanitized text in one style, quoted behind a bar; a heading has no bar."""
+    """Sanitized text in one style: either a quotation, which is shown behind a bar, or a heading without a bar."""
 
     text: str
     style: str = ""
@@ -129,7 +129,7 @@ class QuotedPart(NamedTuple):
 
 
 class QuotedRow(NamedTuple):
-    """Row of quoted text: its prefix (a bar, or "" for a heading), its text and its style."""
+    """One row on the screen: its prefix (a bar, or "" for a heading), its text and its style."""
 
     prefix: str
     text: str
@@ -137,7 +137,7 @@ class QuotedRow(NamedTuple):
 
 
 def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]:
-    """Wrap quoted parts into rows of at most *width* cells, including the prefix."""
+    """Wrap quotations and headings into rows of at most *width* cells, including the prefix."""
     room = max(1, width - _MARGIN)
     for text, style, is_heading in parts:
         first, more = ("", CONTINUATION_BAR) if is_heading else (BAR, BAR)
@@ -145,14 +145,14 @@ def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]
             if len(line) <= room and line.isascii() and "\t" not in line:
                 yield QuotedRow(
                     first, line, style
-                )  # there may be hundreds of thousands of short lines, which need no check of each character
+                )  # there may be hundreds of thousands of short lines, which need no check of their characters
                 continue
             for number, row in enumerate(wrap_content(Content(line), room)):
                 yield QuotedRow(more if number else first, row.plain, style)
 
 
 class QuotedText(Widget):
-    """Widget that shows headings and quoted parts, wrapped to its width."""
+    """Widget that shows headings and quotations, wrapped to its width."""
 
     DEFAULT_CSS = """
     QuotedText { height: auto; }
@@ -165,7 +165,7 @@ class QuotedText(Widget):
 
     @property
     def plain(self) -> str:
-        """The headings and parts as plain text."""
+        """The headings and quotations as plain text."""
         return "\n".join(part.text for part in self.parts)
 
     def _layout_rows(self, width: int) -> list[QuotedRow]:
@@ -174,12 +174,12 @@ class QuotedText(Widget):
         return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows of the text at this width."""
+        """Return the number of rows that the text takes up at this width."""
         del container, viewport
         return len(self._layout_rows(width)) if width else 0
 
     def render_line(self, y: int) -> Strip:
-        """Render one row with its prefix, and highlight the selection."""
+        """Render row *y* with its prefix, and highlight the selected text."""
         width = self.size.width
         rows = self._layout_rows(width)
         if not 0 <= y < len(rows):
@@ -194,10 +194,10 @@ class QuotedText(Widget):
         return strips[0].apply_offsets(0, y)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, including the bars before its rows, and the separator, a line feed."""
+        """Return the selected text, including the bars, and the string to put after it, a line feed."""
         return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Render again after the selection changed."""
+        """Render the widget again after the selection changed."""
         del selection
         self.refresh()

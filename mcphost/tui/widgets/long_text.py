@@ -1,4 +1,4 @@
-"""Read-only view of a text of any size: only the visible rows are sanitized and rendered."""
+"""Read-only view of text of any size, which sanitizes and renders only the visible rows."""
 
 import asyncio
 from array import array
@@ -29,58 +29,58 @@ _MAX_CACHED_CHUNKS = 16
 _WIDEST_MARK = 9
 _JOINERS = ("\u200c", "\u200d")
 _CONTEXT_DEPENDENT = (*_JOINERS, "\ufe0e", "\ufe0f")
-"""Invisible characters that get a mark only next to certain characters; all others always get one."""
+"""Invisible characters that a mark replaces only next to certain characters; it always replaces all others."""
 _JOINERS_AT_BOTH_ENDS = 16
 _MAX_BACKTRACK = 8
 
 
 class RowIndex:
-    """Index of the offsets at which the rows of a wrapped text begin.
+    """Index of the offsets in a text at which its rows begin when it is wrapped to *width* cells.
 
-    A row ends after a line feed, after the last space in its second half, or else after *width* cells. No character is
-    left out: the space stays at the end of its row. ASCII lines and sanitized text wrap exactly; other lines wrap
-    early, because each character counts as the widest it could be.
+    A row ends after a line feed, after the last space in its second half, or else when it is full. Every character
+    belongs to a row: the space stays at the end of its row. ASCII lines and sanitized text are measured exactly; other
+    lines wrap early, because each character counts as the widest it could be.
 
-    The text is read in chunks of about 16,000 characters, each of which begins a row. The index stores the first row
-    and offset of each chunk; the rows in a chunk are computed when they are needed, and cached for 16 chunks.
+    The text is processed in chunks of about 16,000 characters, and each chunk begins a new row. The index stores the
+    first row and the offset of each chunk; the rows within a chunk are computed when needed, and cached for 16 chunks.
     """
 
     def __init__(self, text: str, width: int, *, is_cleaned: bool) -> None:
         self._text = text
         self._width = width
         self._is_cleaned = is_cleaned
-        self._chunk_offsets = array("q", [0])  # of each chunk, and where the next one begins
+        self._chunk_offsets = array("q", [0])  # offset of each chunk, then of the end of the last one
         self._first_rows = array("q", [0])
         self._row_start_cache: OrderedDict[int, array[int]] = OrderedDict()
         self.is_complete = False
 
     @property
     def rows(self) -> int:
-        """The number of rows that are counted already."""
+        """The number of rows counted so far."""
         return self._first_rows[-1]
 
     def advance(self) -> bool:
-        """Count rows for about 8 milliseconds; return True once all rows are counted."""
+        """Count more rows for about 8 milliseconds; return True once all rows are counted."""
         until = perf_counter() + SLICE_SECONDS
         while not self.is_complete and perf_counter() < until:
             self._count_chunk()
         return self.is_complete
 
     async def advance_to(self, offset: int) -> None:
-        """Count rows until the row at this offset is counted, yielding to other tasks in between."""
+        """Count rows until the one that contains *offset* is counted, yielding to other tasks in between."""
         while not self.is_complete and self._chunk_offsets[-1] <= offset:
             self.advance()
             await asyncio.sleep(0)
 
     def span(self, row: int) -> tuple[int, int]:
-        """Return the offsets at which this row begins and ends; the row must be counted already."""
+        """Return the offsets at which *row* begins and ends. The row must already be counted."""
         piece = bisect_right(self._first_rows, row) - 1
         starts = self._get_row_starts(piece)
         at = row - self._first_rows[piece]
         return starts[at], (starts[at + 1] if at + 1 < len(starts) else self._chunk_offsets[piece + 1])
 
     def find_row(self, offset: int) -> int:
-        """Return the number of the row that contains this offset; the row must be counted already."""
+        """Return the number of the row that contains *offset*. The row must already be counted."""
         piece = min(bisect_right(self._chunk_offsets, offset), len(self._chunk_offsets) - 1) - 1
         return self._first_rows[piece] + bisect_right(self._get_row_starts(piece), offset) - 1
 
@@ -95,9 +95,9 @@ class RowIndex:
         self._first_rows.append(self._first_rows[-1] + rows)
 
     def _measure_next_chunk(self, position: int) -> tuple[int, int]:
-        """Return the end of the chunk that starts at *position*, and the number of rows in the chunk.
+        """Return the end of the chunk that starts at *position*, and the number of its rows.
 
-        A chunk ends where a line or a row ends.
+        A chunk always ends at the end of a row.
         """
         size, length = len(self._text), _CHUNK_CHARACTERS
         while position + length < size:
@@ -128,14 +128,14 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the number of characters up to which a line of the text always fits in one row."""
+    """Return the maximum number of characters at which any line of this text is certain to fit in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
 
 
 def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the number of rows in a chunk; lines too short to wrap are counted by their line feeds."""
+    """Return the number of rows in a chunk. For lines too short to wrap, only the line feeds are counted."""
     short = _max_unwrapped_length(text, width, is_cleaned=is_cleaned)
     position, size, rows = 0, len(text), 0
     while position < size:
@@ -153,7 +153,7 @@ def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
 
 
 def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) -> "array[int]":
-    """Return the offset of each row in a chunk; the chunk begins at *offset* in the whole text."""
+    """Return the offset of each row in the chunk *text*, which begins at *offset* in the full text."""
     starts = array("q")
     short = width // _WIDEST_MARK
     position, size = 0, len(text)
@@ -169,26 +169,26 @@ def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) ->
 
 
 def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int]:
-    """Yield the offset of each row of a wrapped line, except the first."""
+    """Yield the offset of each row of a line when it is wrapped, except the first row."""
     if is_cleaned and not line.isascii():
         return iter(find_row_breaks(line, width))
     return _iter_fixed_breaks(line, width if is_cleaned else _fixed_row_length(line, width))
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return how many characters of a line always fit in a row, if each row is sanitized separately."""
+    """Return how many characters of an unsanitized line are certain to fit in a row once the row is sanitized."""
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
         return max(1, width // _WIDEST_MARK)
     if any(joiner in line for joiner in _JOINERS):
-        # At both ends of a row a character lacks a neighbour, and may become a mark.
+        # A joiner at either end of a row lacks a neighbor, and may be replaced by a mark.
         return max(1, width // _WIDEST_MARK, (width - _JOINERS_AT_BOTH_ENDS) // 2)
     return max(1, width // 2)
 
 
 def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
-    """Yield the offset of each row except the first, if a row holds at most *step* characters."""
+    """Yield the offset of each row except the first, with rows of at most *step* characters."""
     at, size = 0, len(line)
     plain = line.isascii()
     while at + step < size:
@@ -199,9 +199,9 @@ def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
 
 
 def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> int:
-    """Move a row break at *at* back so that it does not separate a character from its combining marks.
+    """Return a row break at or before *at* that does not separate a character from its combining marks.
 
-    The break moves back by at most 8 characters and not before *least*; if that is not enough, it stays.
+    The break moves back by at most 8 characters, and not beyond *least*. If that is not enough, it stays at *at*.
     """
     if plain or not _are_joined(line[at - 1 : at + 1]):
         return at
@@ -213,7 +213,7 @@ def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> in
 
 @lru_cache(4096)
 def _are_joined(pair: str) -> bool:
-    """Return whether the second of two characters, such as an accent, combines with the first."""
+    """Return whether the second of two characters combines with the first, as an accent does."""
     if pair[0] in _JOINERS:
         return True
     return measure_character(pair[1])[1] and (is_sanitized(pair[1]) or pair[1] in _CONTEXT_DEPENDENT)
@@ -229,7 +229,7 @@ _MARGIN = len(_BAR)
 class LongText(ScrollView, can_focus=True):
     """Scrollable read-only text of any size, wrapped between words where possible.
 
-    Rows of a long text are counted in the background.
+    The rows of a long text are counted in the background, so its height may grow after it appears.
     """
 
     ALLOW_SELECT = True
@@ -254,12 +254,12 @@ class LongText(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> int:
-        """The number of rows at the current width; while `is_counted` is False, only rows counted already."""
+        """The number of rows at the current width, or the number counted so far while `is_counted` is False."""
         return self._row_index.rows
 
     @property
     def is_counted(self) -> bool:
-        """Whether all rows at the current width are counted."""
+        """Whether all rows have been counted for the current width."""
         return self._row_index.is_complete
 
     def _set_text(self, text: str) -> None:
@@ -269,7 +269,7 @@ class LongText(ScrollView, can_focus=True):
         )
 
     def show(self, text: str, sections: Sequence[Section] = ()) -> None:
-        """Show a text, or *sections* in its place, and scroll to the beginning.
+        """Show *text*, or *sections* instead if there are any, and scroll to the beginning.
 
         A section is shown as a heading, followed by its text with a bar before each row.
         """
@@ -302,7 +302,7 @@ class LongText(ScrollView, can_focus=True):
     def _count_rows(self) -> bool:
         """Count rows for a few milliseconds and update the height; return True once all rows are counted.
 
-        Until then, the height does not become less than it was at the previous width.
+        Until then, the height does not drop below the height at the previous width.
         """
         is_complete = self._row_index.advance()
         if is_complete:
@@ -322,7 +322,7 @@ class LongText(ScrollView, can_focus=True):
         return prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
 
     def _row_prefix(self, number: int) -> str:
-        """Return the prefix of a row: "" without sections or for a heading, otherwise a bar.
+        """Return the prefix of a row: a bar in the text of a section; "" in a heading or if there are no sections.
 
         Continuation rows of a wrapped line have a dashed bar.
         """
@@ -332,7 +332,7 @@ class LongText(ScrollView, can_focus=True):
         return _BAR if not start or self._display_text[start - 1] == "\n" else _CONTINUATION_BAR
 
     def render_line(self, y: int) -> Strip:
-        """Sanitize and render one row, and highlight the selection; no row is wider than the widget."""
+        """Sanitize and render one row, no wider than the widget, and highlight the selected text."""
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
         width = self._text_width
@@ -355,7 +355,7 @@ class LongText(ScrollView, can_focus=True):
         return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text with the line breaks of the original, without those added by wrapping."""
+        """Return the selected text without the line breaks that wrapping added, and the string to put after it."""
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
         out: list[str] = []
@@ -371,17 +371,17 @@ class LongText(ScrollView, can_focus=True):
         return "".join(out), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Render again after the selection changed."""
+        """Render the widget again after the selection changed."""
         del selection
         self.refresh()
 
     async def find_row(self, offset: int) -> int:
-        """Count rows up to an offset that `find` returned, and return the number of its row."""
+        """Return the row that contains *offset*, a result of `find`; count rows until that one if necessary."""
         await self._row_index.advance_to(offset)
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """Return the offset of the next match after *after*, starting again at the top if there is none.
+        """Return the offset of the first match after offset *after*, or of the first of all if there is none.
 
         Return -1 if there is no match. The search is case-sensitive.
         """
@@ -392,8 +392,9 @@ class LongText(ScrollView, can_focus=True):
 def prepare_text(text: str) -> tuple[str, bool]:
     """Sanitize a text unless it is too long; return the text and whether it was sanitized.
 
-    A text with too many characters, or too many to replace, is returned unchanged and must be sanitized row by row. Its
-    rows may be shorter than necessary, because the marks that replace characters depend on their neighbors.
+    A text that is too long, or has too many characters to replace, is returned unchanged and must be sanitized row by
+    row. Its rows may then be shorter than necessary, because which mark replaces a character can depend on its
+    neighbors.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)
@@ -403,7 +404,7 @@ def prepare_text(text: str) -> tuple[str, bool]:
 
 
 def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
-    """Join sections into one text; return it, whether it is sanitized, and the offsets of its headings.
+    """Join sections into one text; return the text, whether it is sanitized, and the offsets of its headings.
 
     The offsets include those of the blank lines between sections.
     """
@@ -426,7 +427,7 @@ def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[i
 
 
 def prepare_row(row: str, *, is_cleaned: bool) -> str:
-    """Return a row without its line end; sanitize it unless *is_cleaned*."""
+    """Return a row without its line ending, and sanitized unless *is_cleaned* says that it already is."""
     if is_cleaned:
         return row.removesuffix("\n")
     if row.endswith("\n"):

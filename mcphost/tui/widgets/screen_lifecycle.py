@@ -1,4 +1,4 @@
-"""Mixin that makes screens ignore callbacks and errors that arrive after the screen was closed."""
+"""Mixin with which screens ignore callbacks and errors that arrive after the screen was closed."""
 
 from collections.abc import Callable
 from inspect import isawaitable
@@ -10,28 +10,28 @@ from textual.worker import Worker
 
 
 class ScreenLifecycle:
-    """Mixin for screens that drops deferred callbacks, and errors of workers, once the screen is closed.
+    """Mixin that makes a closed screen ignore deferred callbacks, and errors of its workers about missing widgets.
 
-    List it before Screen among the base classes. It is not a DOMNode: Textual takes the default CSS from the first base
-    class that is one, and without the CSS of Screen a screen has no background.
+    List it before Screen among the base classes. It is deliberately not a DOMNode: Textual takes the default CSS from
+    the first base class that is one, and a screen without the CSS of Screen has no background.
     """
 
     @property
     def is_open(self) -> bool:
-        """Whether the screen is open: False while it is being removed and afterwards."""
+        """Whether the screen is open; False as soon as its removal has begun."""
         screen = cast("Any", self)
         return screen.is_attached and screen.display  # Textual does not display what is being removed
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
-        """Close the screen with a result if it is on top; otherwise do nothing.
+        """Close the screen with this result if it is the top screen; otherwise do nothing.
 
-        A second key press would otherwise close the screen below, or end the program.
+        Without this check, pressing a key twice could also close the screen below, or end the program.
         """
         leaves, app = cast("Any", super()).dismiss, cast("Any", self).app
         return leaves(result) if app.screen is self else AwaitComplete()
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
-        """Call *callback* after the next refresh, unless the screen is closed by then."""
+        """Call *callback* after the next refresh, unless the screen has been closed by then."""
 
         def late() -> Any:
             """Run the callback if the screen is still open."""
@@ -40,10 +40,10 @@ class ScreenLifecycle:
         return cast("Any", super()).call_after_refresh(late)
 
     def run_worker(self, work: Any, *args: Any, **kwargs: Any) -> Worker[Any]:
-        """Run *work* in a worker on the event loop; ignore missing widgets once the screen is closed."""
+        """Run *work* in a worker on the event loop; ignore NoMatches errors once the screen is closed."""
 
         async def present() -> Any:
-            """Run the work; suppress NoMatches if the screen is closed."""
+            """Run the work; suppress NoMatches, an error about a missing widget, if the screen is closed."""
             try:
                 done = work() if callable(work) else work
                 return await done if isawaitable(done) else done

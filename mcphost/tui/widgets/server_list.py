@@ -1,4 +1,4 @@
-"""Sidebar that lists the servers with their states and counts; a click opens the matching screen."""
+"""Sidebar that lists the servers with their states and counts. A click on a row opens the matching screen."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from textual.widget import Widget
 from mcphost.tui.messages import ActionRequested, ServerSelected
 from mcphost.tui.screen_text import clean_line, render_with_blank_rows
 
-# state -> mark, word, style
+# Maps the state of a server to a mark, a label and a style.
 STATES: dict[str, tuple[str, str, str]] = {
     "waiting": ("◌", "waiting", "$faint"),
     "untrusted": ("◆", "not approved", "$warning"),
@@ -27,7 +27,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 
 
 def describe_starting(state: str, seconds: float) -> str:
-    """Return a label for the state of a server; a start of at least 1 second shows the elapsed seconds."""
+    """Return a label for a server's state; if the server has been starting for 1 second or more, add the seconds."""
     word = STATES.get(state, STATES["waiting"])[1]
     return f"starting · {int(seconds)} s" if state == "connecting" and seconds >= 1 else word
 
@@ -36,11 +36,11 @@ EXPIRY_LABELS = {"soon": "sign-in ends", "ended": "sign-in ended"}
 
 
 _EXTRA_ROWS = 9
-"""Rows besides servers: padding, heading, two blank ones, resources, prompts; three rows of text without servers."""
+"""Rows besides those of servers: padding, heading, blank rows, resources, prompts, and text if there are none."""
 
 
 class ServerRow(NamedTuple):
-    """Values that the server list shows for one server; tools, resources and prompts are counts."""
+    """The values that the sidebar shows for one server. `tools`, `resources` and `prompts` are counts."""
 
     name: str
     state: str
@@ -54,7 +54,7 @@ class ServerRow(NamedTuple):
 
 
 class ServerList(Widget):
-    """Sidebar with a row for each server, and the total number of resources and prompts."""
+    """Sidebar with a row for each server, and the total numbers of resources and prompts."""
 
     DEFAULT_CSS = "ServerList { width: 24; height: 1fr; background: $surface; padding: 1 1; }"
 
@@ -63,17 +63,17 @@ class ServerList(Widget):
         self.rows: tuple[ServerRow, ...] = ()
 
     def show(self, rows: tuple[ServerRow, ...]) -> None:
-        """Show these servers; do nothing if they are unchanged."""
+        """Show these rows; do nothing if they are unchanged."""
         if rows != self.rows:
             self.rows = rows
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Render the rows in *crop*; blank rows at the end share one strip to save memory."""
+        """Render the rows in *crop*; the blank rows at the end share one strip to save memory."""
         return render_with_blank_rows(super().render_lines, crop, _EXTRA_ROWS + len(self.rows))
 
     def render(self) -> Content:
-        """Return the heading, a row for each server, and the number of resources and prompts."""
+        """Return the heading, a row for each server, and the numbers of resources and prompts."""
         width = max(8, self.size.width)
         lines = [Content.styled("Servers", "bold $muted"), Content("")]
         if not self.rows:
@@ -115,14 +115,14 @@ class ServerList(Widget):
         return line.stylize(Style.from_meta({"server": row.name}))
 
     def _render_summary(self, row: ServerRow, width: int) -> Content:
-        """Return the account, if there is space for it, and the number of tools."""
+        """Return the account in use, if there is space for it, and the number of tools."""
         room = width - len(row.name) - len(str(row.tools)) - 6
         who = clean_line(row.account, 40)
         shown = Content(who).truncate(room, ellipsis=True) if room >= 4 and who else Content("")
         return Content.assemble((shown.plain, "$muted"), " " if shown.plain else "", (str(row.tools), "$faint"))
 
     def on_click(self, event: events.Click) -> None:
-        """Open the screen of the clicked server, or the list of resources or prompts."""
+        """Post a message that opens the clicked server, or the resources or prompts screen."""
         if server := event.style.meta.get("server"):
             self.post_message(ServerSelected(str(server)))
         elif action := event.style.meta.get("run"):

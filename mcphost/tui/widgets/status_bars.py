@@ -1,4 +1,4 @@
-"""Top bar (model, servers, cost), key bar at the bottom, and warning bar of auto-approve."""
+"""The top bar (model, servers, cost), the key bar at the bottom, and the warning bar of auto-approve."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class TopBarStatus(NamedTuple):
-    """Values that the top bar shows.
+    """The values that the top bar shows.
 
-    `cost` is in US dollars, None if unknown; `saved` is what the provider's cache saved. `context` is the used part of
-    the context window from 0 to 1, negative if unknown.
+    `cost` is in US dollars, or None if unknown; `saved` is the amount saved by the provider's prompt cache, also in US
+    dollars. `context` is the used fraction of the context window, from 0 to 1, or negative if unknown.
     """
 
     model: str = ""
@@ -44,15 +44,15 @@ _MODEL_STATE_LABELS = {"loading": "loading…", "failed": "not working", "none":
 
 
 class TopBar(Widget):
-    """Bar with model, activity, tokens, cost, context and servers; values that do not fit are left out."""
+    """Bar with the model, activity, tokens, cost, used context and servers; values that do not fit are left out."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
     _model_end = 0
-    """Number of columns from the left in which a click opens the models screen."""
+    """Width in columns of the left part of the bar, in which a click opens the models screen."""
 
     def render(self) -> Content:
-        """Return the line, shortened to the current width; the least important values are left out first."""
+        """Return the bar's text for the current width; the least important values are left out first."""
         status = self.status
         width = self.size.width
         left: list[Content] = [Content.styled("mcphost", "bold $accent")]
@@ -77,7 +77,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def on_click(self, event: events.Click) -> None:
-        """Open the models screen after a click on the name of the model."""
+        """Open the models screen if the left part of the bar, up to the model's name, was clicked."""
         if event.x < self._model_end:
             event.stop()
             self.post_message(ActionRequested("model"))
@@ -125,7 +125,7 @@ def _format_count(number: int) -> str:
 
 # Keys shown below the chat: (key, label, action).
 FOOTER_KEYS = tuple((action.key_display, action.label, action.name) for action in ACTIONS if action.is_in_footer)
-# Kept when not all keys fit.
+# Actions whose keys stay visible when not all keys fit.
 _ESSENTIAL_ACTIONS = {"palette", "help", "stop", "quit", "screen.leave"}
 
 
@@ -143,9 +143,9 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
 
 
 class KeyBar(Widget):
-    """Bar of clickable keys in at most *rows* rows; keys that do not fit are left out.
+    """Bar of clickable keys in at most *rows* rows. Keys that do not fit are left out.
 
-    *keys* are (key, label, action) tuples, by default the keys of the chat.
+    *keys* are (key, label, action) tuples; the default is the keys of the chat.
     """
 
     DEFAULT_CSS = "KeyBar { height: auto; background: $background; padding: 0 1; }"
@@ -162,7 +162,7 @@ class KeyBar(Widget):
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of rows that the keys take at this width."""
+        """Return the number of rows that the keys take up at this width."""
         del container, viewport
         return len(self._fit_rows(width))
 
@@ -191,7 +191,7 @@ class KeyBar(Widget):
 
 
 class AutoApprovalBar(Widget):
-    """Warning bar that is visible while auto-approve is on; `state` is None while it is off."""
+    """Warning bar that is visible while auto-approve is on. `state` is None while it is off."""
 
     DEFAULT_CSS = """
     AutoApprovalBar { height: 1; display: none; padding: 0 1; }
@@ -201,11 +201,11 @@ class AutoApprovalBar(Widget):
     state: "reactive[AutoApprovalStatus | None]" = reactive(None)
 
     def watch_state(self, state: "AutoApprovalStatus | None") -> None:
-        """Show or hide the bar after `state` changed."""
+        """Show or hide the bar when `state` changes."""
         self.set_class(state is not None, "on")
 
     def render(self) -> Content:
-        """Return the tools and remaining limits that fit, and always the key that stops auto-approve."""
+        """Return the approved tools and remaining limits that fit, and always the key that stops auto-approve."""
         state = self.state
         if state is None:
             return Content("")
