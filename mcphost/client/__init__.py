@@ -1,4 +1,4 @@
-"""MCP client: one session for each server, with negotiation, time limits, pagination and validation.
+"""MCP client: one session per server, with negotiation, time limits, pagination and validation.
 
 Other layers import only `session` and `connect`.
 """

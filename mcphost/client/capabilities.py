@@ -1,6 +1,6 @@
-"""Capabilities that the client declares in each revision, and checks of what either side may request.
+"""Client capabilities as each protocol revision declares them, and checks of what either side may request.
 
-A message that needs a capability which was not negotiated is refused (specification: basic/lifecycle, operation).
+A message that needs a capability that was not negotiated is refused (specification: basic/lifecycle, operation).
 """
 
 import re
@@ -27,7 +27,7 @@ _CLIENT_CAPABILITY_BY_METHOD = {
 NO_USER_HINT = "This command cannot ask you. Use the chat, or let a program answer through: mcphost pipe"
 CLIENT_IMPLEMENTATION = Implementation(name="mcphost", version=__version__, title="mcphost")
 
-# The first revision with a client capability, and the first one without it.
+# The first revision with each client capability, and the first one without it.
 _ADDED_IN = {
     "elicitation": Revision.V2025_06_18,
     "tasks": Revision.V2025_11_25,
@@ -42,15 +42,15 @@ def is_request_allowed(method: str, capabilities: dict[str, Any]) -> bool:
 
 
 def client_info(revision: Revision) -> Implementation:
-    """Return the name and version of the client for this revision; `title` exists since 2025-06-18."""
+    """Return the client's name and version in the form that *revision* defines; `title` exists since 2025-06-18."""
     return CLIENT_IMPLEMENTATION if revision >= Revision.V2025_06_18 else replace(CLIENT_IMPLEMENTATION, title=None)
 
 
 def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str, Any]:
-    """Return the client capabilities as this revision defines them.
+    """Return the client capabilities in the form that *revision* defines.
 
-    *supported* has the members of all revisions: `roots.listChanged` and `tasks` are declared in the handshake era
-    only, `extensions` in the stateless era only.
+    *supported* has the members of all revisions: `roots.listChanged` and `tasks` are declared only before 2026-07-28,
+    `extensions` only from then on.
     """
     shaped: dict[str, Any] = {
         name: value
@@ -58,7 +58,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
         if revision >= _ADDED_IN.get(name, revision) and (name not in _REMOVED_IN or revision < _REMOVED_IN[name])
     }
     if revision < Revision.V2025_11_25:
-        # Sub-capabilities of both exist since 2025-11-25; before that, elicitation meant forms.
+        # Before 2025-11-25, neither had sub-capabilities, and elicitation meant forms.
         if "form" not in shaped.get("elicitation", {"form": {}}):
             del shaped["elicitation"]
         for name in ("sampling", "elicitation"):
@@ -75,7 +75,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
 
 def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the kinds of requests that a 2025-11-25 server may send as tasks, in the form of the capability."""
+    """Return which requests a 2025-11-25 server may send as tasks, in the form of the capability `tasks.requests`."""
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
     return {name: value for name, value in requests.items() if name in capabilities}
 
@@ -94,7 +94,10 @@ _MAX_BAGGAGE_LENGTH = 8_192
 
 
 def read_trace_context(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the trace context for `_meta` from TRACEPARENT, TRACESTATE and BAGGAGE, without invalid values."""
+    """Return the trace context for `_meta` from the environment (TRACEPARENT, TRACESTATE and BAGGAGE).
+
+    Invalid values are left out.
+    """
     context: dict[str, str] = {}
     parent = environ.get("TRACEPARENT", "").strip()
     if _TRACEPARENT.fullmatch(parent):
@@ -159,7 +162,7 @@ def _missing_capability(method: str, facts: ServerFacts) -> str:
 
 def _missing_task_capability(method: str, facts: ServerFacts) -> str:
     if facts.era == "stateless":
-        # Task creation already shows that the server has the extension, which has no tasks/list and no tasks/result.
+        # A server that created a task has the extension, which has no tasks/list and no tasks/result.
         return "" if method in ("tasks/get", "tasks/update", "tasks/cancel") else "tasks in that form"
     declared = parse_tasks_capability(facts.capabilities.tasks)
     if facts.revision < Revision.V2025_11_25 or not declared.has_any:
@@ -170,9 +173,9 @@ def _missing_task_capability(method: str, facts: ServerFacts) -> str:
 
 
 def can_notify(notification: Notification, capabilities: dict[str, Any]) -> bool:
-    """Return whether the notification may be sent with the declared *capabilities*.
+    """Return whether the client may send *notification* with the *capabilities* that it declared.
 
-    Changes of the roots need `roots.listChanged`.
+    Only `notifications/roots/list_changed` needs one, `roots.listChanged`.
     """
     if notification.METHOD != _ROOTS_CHANGED:
         return True

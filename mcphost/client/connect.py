@@ -1,4 +1,4 @@
-"""Connecting to a configured server: opening the transport, signing in, and negotiating the revision."""
+"""Connection to a configured server: opening the transport, signing in, and negotiating the protocol revision."""
 
 import functools
 import hashlib
@@ -48,7 +48,7 @@ class NullEraStore:
     """EraStore that remembers nothing, so that each connection negotiates from the beginning."""
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return None."""
+        """Return None, which means that nothing is known."""
         return None
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
@@ -56,16 +56,16 @@ class NullEraStore:
 
 
 def server_digest(server: ServerConfig) -> str:
-    """Return a digest of the server's command, arguments, working directory and URL, without values of secrets."""
+    """Return a digest of the server's command, arguments, working directory and URL, without the values of secrets."""
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
 
 class ClientSessionOpener:
-    """The SessionOpener for real servers.
+    """SessionOpener that connects to real servers.
 
-    *expand* replaces `${…}` references in a text and raises ConfigError. *message_limit* is in bytes; a server that
-    sends a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller closes
-    it. Without *accounts*, no sign-in is possible.
+    *expand* replaces `${…}` references in text and raises ConfigError. *message_limit* is in bytes; a server that sends
+    a larger message is disconnected. *watchdog* ends local servers if this process is killed; the caller closes the
+    watchdog. Without *accounts*, no sign-in is possible.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class ClientSessionOpener:
                 return
 
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
-        """Return the negotiation plan for a server, and whether the other era must not be tried."""
+        """Return a negotiation plan for a server, and whether only one era (before or from 2026-07-28) is allowed."""
         if server.transport == "sse":
-            return "handshake", True  # HTTP+SSE carries the handshake era only
+            return "handshake", True  # HTTP+SSE exists only in revisions before 2026-07-28
         only = server.revision
         return choose_plan(only.era if only else server.era, known, is_pipe=server.is_stdio)
 
@@ -172,7 +172,7 @@ class ClientSessionOpener:
             await self._oauth_registry.sign_in(server, account, warn=observer.warn, proxy_for=proxy_for)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """Delete and revoke the server's sign-in; see `SessionOpener.sign_out`."""
+        """Delete and revoke the current account's tokens; see `SessionOpener.sign_out`."""
         oauth = self.oauth_provider(server, observer)
         if oauth is None or self._oauth_registry is None:
             return False
@@ -188,7 +188,7 @@ class ClientSessionOpener:
             await self._oauth_registry.choose_account(server, account)
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """Sign out a stored account; see `SessionOpener.sign_out_account`."""
+        """Sign out of a stored account; see `SessionOpener.sign_out_account`."""
         if self._oauth_registry is None:
             return False
         from mcphost.transport.http_client import proxy_for
@@ -207,7 +207,7 @@ class ClientSessionOpener:
         oauth: "OAuthProvider | None",
     ) -> "HandshakeSession | StatelessSession":
         if facts.era == "handshake":
-            from mcphost.client.handshake_session import HandshakeSession  # imported with the first server of its era
+            from mcphost.client.handshake_session import HandshakeSession  # imported for the first server that needs it
 
             return HandshakeSession(
                 channel,
@@ -264,11 +264,11 @@ class ClientSessionOpener:
     def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
         """Return the OAuth provider of a remote server.
 
-        None for a local server, or if the configuration sets the Authorization header.
+        None for a local server, without an OAuth registry, or if the configuration sets the Authorization header.
         """
         if self._oauth_registry is None or server.is_stdio:
             return None
-        from mcphost.transport.http_client import proxy_for  # imports 3 MB, which a program on a pipe does not need
+        from mcphost.transport.http_client import proxy_for  # takes 3 MB of memory, which local servers do not need
 
         return self._oauth_registry.get_provider(
             server, warn=observer.warn, proxy_for=proxy_for, on_account_changed=observer.on_account_changed
@@ -335,7 +335,10 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 async def _open_channel(
     connector: Connector, first_error: ServerError | None, oauth: "OAuthProvider | None"
 ) -> AsyncGenerator[Channel]:
-    """Open a channel; after a failed first attempt (*first_error*), an error describes both attempts."""
+    """Open a channel to a server; if that fails, the error also describes *first_error*, if there is one.
+
+    *first_error* is the error of an earlier attempt with another transport.
+    """
     async with AsyncExitStack() as stack:
         try:
             channel = await _connect(stack, connector, oauth)

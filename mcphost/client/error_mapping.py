@@ -1,4 +1,4 @@
-"""Mapping of JSON-RPC errors of servers to exceptions with hints."""
+"""Mapping of JSON-RPC errors from servers to exceptions with hints for the user."""
 
 from typing import Any, cast
 
@@ -42,7 +42,7 @@ _INVALID_PARAMS_HINTS = {
 
 
 def map_error(server: str, method: str, error: ErrorData) -> RequestRefused:
-    """Return the exception for an error response to *method*.
+    """Return the exception for an error response to a request of *method*.
 
     Its `server_message` is the server's text, truncated to 2,000 characters.
     """
@@ -84,7 +84,10 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """Return the names in a list or object of the error's data as one text, nested ones joined with dots."""
+    """Return the names in one member of an error's data (a list or an object), separated by commas.
+
+    Nested names are joined with dots.
+    """
     value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Session of the handshake era (revisions 2024-11-05 to 2025-11-25), and its keepalive."""
+"""Session for protocol revisions 2024-11-05 to 2025-11-25, which open with `initialize`, and its keepalive."""
 
 import asyncio
 from collections import Counter
@@ -62,10 +62,11 @@ MAX_MISSED_PINGS = 3
 
 
 class Keepalive:
-    """Keepalive that pings after *interval* seconds without a message; after three missed pings, calls *abort*.
+    """Keepalive that detects a lost connection with pings.
 
-    No ping is sent while a request is running: the request has its own time limit, and many servers handle one request
-    at a time, so that a healthy server would miss pings during a long call (specification: basic/utilities/ping).
+    It pings after *interval* seconds without a message, and calls *abort* after three missed pings. No ping is sent
+    while a request is running: the request has its own time limit, and many servers handle one request at a time, so a
+    healthy server would miss pings during a long tool call (specification: basic/utilities/ping).
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Keepalive:
         abort: Callable[[ConnectionLost], None],
         renew: Callable[[], Awaitable[None]],
     ) -> None:
-        """*renew* opens a new session if the HTTP session has expired, and aborts the connection if that fails."""
+        """*renew* opens a new session after the HTTP session has expired, and aborts the connection if that fails."""
         self._sender = sender
         self._observer = observer
         self._interval = interval
@@ -86,7 +87,7 @@ class Keepalive:
         self.missed_count = 0
 
     async def run(self) -> None:
-        """Send pings until cancelled or until the connection is lost; does nothing if the interval is 0."""
+        """Send pings until cancelled or until the connection is lost; do nothing if the interval is 0."""
         loop = asyncio.get_running_loop()
         missed = 0
         while self._interval > 0:
@@ -121,7 +122,7 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Send a ping; return why there was no response, or "". An error response counts as a response."""
+        """Send a ping; return why there was no response, or "" if there was one. An error response counts."""
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
@@ -129,7 +130,7 @@ class Keepalive:
         except (RequestTimeout, ConnectionLost) as error:
             return error.message
         except HttpStatusError as error:
-            return error.message if error.status >= 500 else ""  # a gateway responds for an unreachable server
+            return error.message if error.status >= 500 else ""  # 5xx: a gateway may respond for an unreachable server
         except ServerError:
             return ""
         return ""
@@ -145,15 +146,16 @@ class Keepalive:
 
 R = TypeVar("R")
 ROOTS_RESPONSE_TIMEOUT = 1.0
-"""Seconds that a call waits for pending roots/list responses to its server."""
+"""Seconds that a request waits until the pending roots/list requests of its server have been answered."""
 _NO_CONTEXT = ServerRequestContext()
 
 
 class HandshakeSession:
-    """The Session of the handshake era; `serve` must run while it is in use.
+    """The Session for revisions before 2026-07-28; `serve` must run while the session is in use.
 
     If an HTTP server no longer knows the session, *renew* opens a new one, and the affected requests are sent again. If
-    the new session expires too, the connection ends (2025-11-25, basic/transports, "Session Management").
+    the new session expires before they succeed, the connection ends (2025-11-25, basic/transports, "Session
+    Management").
     """
 
     def __init__(
@@ -168,7 +170,7 @@ class HandshakeSession:
         ping_interval: float = 0,
         renew: RenewFn | None = None,
     ) -> None:
-        """*ping_interval* is in seconds; 0 disables pings.
+        """Start the keepalive, with *ping_interval* in seconds; 0 disables pings.
 
         *renew* repeats the handshake on the same channel and raises ServerError; None if sessions cannot expire.
         """
@@ -198,7 +200,7 @@ class HandshakeSession:
         self._keepalive = Keepalive(sender, observer, ping_interval, self.abort, self._renewal.renew)
         tasks.start_soon(self._keepalive.run)
         self._close_error: ConnectionLost | None = None
-        # Tasks exist since 2025-11-25; from an older server the capability has no defined meaning.
+        # Tasks exist since 2025-11-25; in earlier revisions the capability has no defined meaning.
         declared = facts.capabilities.tasks if facts.revision >= Revision.V2025_11_25 else Raw()
         self._tasks = CoreTaskRunner(
             sender,
@@ -211,7 +213,7 @@ class HandshakeSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """The facts that the server declared when it was connected."""
+        """What the server declared when it was connected."""
         return self._facts
 
     async def request(
@@ -228,7 +230,7 @@ class HandshakeSession:
             lost.may_have_run = False  # this request was not sent
             raise lost
         check_capability(call.METHOD, self._facts, self._sender.server)
-        if call.METHOD == ResumeTask.METHOD:  # its call was made before this session
+        if call.METHOD == ResumeTask.METHOD:  # the tool call was made before this session
             return await self._request_with_urls(call, deadline, on_notification, before_send)
         context = self._sender.context_of(call)
         with self._handler.track_request(context):
@@ -236,9 +238,9 @@ class HandshakeSession:
             return await self._request_with_urls(call, deadline, on_notification, before_send)
 
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
-        """Ask the user the questions that were postponed until a request, and wait until the server has the answers.
+        """Ask the user any postponed questions, then give the server time to fetch a changed list of roots.
 
-        Raises RequestTimeout if the user's time counts and the limit is exceeded.
+        Raises RequestTimeout if the user takes too long and that time counts towards the limit.
         """
         timeouts = self._sender.timeouts
         limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline
@@ -306,7 +308,7 @@ class HandshakeSession:
         return result
 
     async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Iterate over the wanted changes until the connection ends; see `Session.changes`."""
+        """Iterate over notifications of the wanted changes until the connection ends; see `Session.changes`."""
         refusals = await self._update_subscriptions(wanted)
         for refusal in refusals:
             self._observer.warn(f"Changes of a resource are not reported: {refusal.message}")
@@ -321,16 +323,16 @@ class HandshakeSession:
 
     @property
     def watched(self) -> WatchedChanges:
-        """The changes that are reported, without refused resources."""
+        """The changes that are reported, without resources that the server refused to watch."""
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
-        """Subscribe to newly wanted resources, unsubscribe from others, and return the errors of refused ones."""
+        """Subscribe to newly wanted resources, unsubscribe from others, and return the errors of refusals."""
         offered = self._facts.capabilities.resources
         refusals: list[ServerError] = []
         async with self._lock:
             new = [uri for uri in wanted.uris if uri not in self._subscribed]
-            # Set before the response: the first update may follow it at once.
+            # Set before subscribing: the first update may follow the response immediately.
             self._changes.wanted = wanted
             if offered is None or not offered.subscribe:
                 return (
@@ -353,19 +355,19 @@ class HandshakeSession:
         return refusals
 
     def invalidate(self, method: str = "") -> None:
-        """Do nothing, because this era has no cached results."""
+        """Do nothing, because this session has no cached results."""
 
     def is_cached(self, call: ClientRequest[Any]) -> bool:
-        """Return False, because this era has no cached results."""
+        """Return False, because this session has no cached results."""
         return False
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages of this level and above; "" does nothing, because this era cannot turn them off."""
+        """Ask for log messages of this level and above; "" does nothing, because they cannot be turned off."""
         if level:
             await self.request(SetLevel(level))
 
     async def notify(self, notification: Notification) -> None:
-        """Send a notification, unless its capability was not declared."""
+        """Send a notification, unless it needs a capability that the client did not declare."""
         if not can_notify(notification, self._client_capabilities):
             return
         body = encode(notification)
@@ -374,7 +376,7 @@ class HandshakeSession:
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """Number of unusual messages and missed pings, by a description of their kind."""
+        """Counts of unusual messages and missed pings, keyed by a description of their kind."""
         own = {"pings missed": self._keepalive.missed_count, "progress left out": self._sender.dropped_progress_count}
         return Counter(own) + Counter(self._channel.anomaly_counts) + self._dispatcher.counts
 
@@ -384,7 +386,7 @@ class HandshakeSession:
         return self._close_error is not None or self._closed.is_set() or self._channel.is_closed
 
     async def wait_closed(self) -> ConnectionLost:
-        """Wait until the connection ends, and return the reason."""
+        """Wait until the connection ends and return the reason."""
         await self._closed.wait()
         return self._lost_error()
 
@@ -393,7 +395,7 @@ class HandshakeSession:
         return ConnectionLost(why.message, why.hint, server=self._sender.server)
 
     def abort(self, error: ConnectionLost) -> None:
-        """End the session and all requests in flight with *error*, even if the server still runs."""
+        """End the session and all requests in flight with *error*, even if the server is still running."""
         self._close_error = self._close_error or error
         self._read_scope.cancel()
         self._sender.fail_all(self._lost_error)
@@ -422,9 +424,9 @@ class HandshakeSession:
             self._closed.set()
 
     def _on_renewed(self, facts: ServerFacts) -> None:
-        """Apply the facts of a renewed session, and report all lists as changed.
+        """Apply what the server declared in the renewed session, and report all lists as changed.
 
-        Raises ConnectionLost if the server's revision is another one than before.
+        Raises ConnectionLost if the protocol revision has changed.
         """
         name, before = self._sender.server, self._facts.revision
         if facts.revision != before:
@@ -445,7 +447,7 @@ class HandshakeSession:
         self.abort(error)
 
     def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
-        """Handle a message that is neither a response nor a notification of a call in progress."""
+        """Handle a message that is neither a response nor a notification about a request in flight."""
         self._sender.last_received_at = asyncio.get_running_loop().time()
         if isinstance(message, JsonRpcRequest):
             context = replace(context, revision=self._facts.revision)

@@ -1,4 +1,4 @@
-"""Handling of the requests that a handshake-era server sends to the client, such as ping and sampling."""
+"""Handling of requests from the server, such as ping and sampling (protocol revisions before 2026-07-28)."""
 
 import logging
 from collections import Counter
@@ -48,7 +48,8 @@ from mcphost.transport.channel import Channel
 from mcphost.transport.flow_control import MAX_QUEUED_BYTES, message_size, run_steps_cooperatively
 
 MAX_PENDING_MESSAGES = 100
-# Over HTTP each response is a request of its own; a flood of requests must not open a flood of connections.
+# Over HTTP, each response is sent in a separate HTTP request; a flood of server requests must not open as many
+# connections.
 MAX_CONCURRENT_SENDS = 16
 MAX_UNSENT_RESPONSES = 1_000
 _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
@@ -57,9 +58,9 @@ _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, Res
 class PreInitHandler:
     """Handler of messages that arrive during negotiation (2025-11-25: basic/lifecycle, initialization).
 
-    A server may ping and log before `notifications/initialized`, and may wait for the answer to its ping. Some servers
-    ask for roots directly after their response to `initialize`: `pending` stores such requests for the session, and at
-    most one change notification for each list.
+    Before `notifications/initialized`, a server may ping and log, and may wait for the response to its ping. Some
+    servers request the roots directly after their response to `initialize`: `pending` keeps such requests for the
+    session, and at most one change notification for each list.
     """
 
     def __init__(self, channel: Channel, observer: SessionObserver, tasks: TaskGroup) -> None:
@@ -72,7 +73,7 @@ class PreInitHandler:
         self._pending_bytes = 0
 
     async def serve(self) -> None:
-        """Handle messages until cancelled or until the connection is lost, which the negotiation reports."""
+        """Handle messages until cancelled or until the connection is lost; the negotiation reports the loss."""
         try:
             async for message in self._channel.unsolicited():
                 self.handle(message, ServerRequestContext())
@@ -126,18 +127,18 @@ class PreInitHandler:
 _log = logging.getLogger(__name__)
 MAX_PENDING_REQUESTS = 100
 MAX_PENDING_BYTES = 32 * 1024 * 1024
-"""Maximum total size of the requests in progress in bytes; further requests are refused."""
+"""Maximum total size in bytes of the requests in progress; additional requests are refused."""
 MAX_QUEUED_REQUESTS = 1_000
 DECLINED = -1
 _STANDARD_CODES = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
 _RESERVED_CODES = range(-32_768, -31_999)
 _WARNED_METHODS = 20
 ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
-"""Returns the call that a server request belongs to, possibly after a short wait."""
+"""Returns the context of a server request, possibly after a short wait."""
 
 
 def allowed_error_code(code: int) -> int:
-    """Return *code* if a handler may use it, else -1, which is a plain refusal.
+    """Return *code* if the host may use it as an error code, else -1, which is a plain refusal.
 
     Codes reserved by JSON-RPC are replaced, except those for an unknown method, invalid params and an internal error.
     """
@@ -146,11 +147,12 @@ def allowed_error_code(code: int) -> int:
 
 
 class ServerRequestDispatcher:
-    """Dispatcher that handles each request of a server in its own task.
+    """Dispatcher that handles each request from a server in its own task.
 
     A request that the server cancels gets no response. *declared* are the declared client capabilities; requests that
-    need others are refused, with one warning for each method. *on_flood* is called when 1,000 requests are pending,
-    because the server does not read the responses. *pauses* pauses the deadlines of calls while the user is asked.
+    need others are refused, with one warning per method. *on_flood* is called when 1,000 requests are pending because
+    the server does not read the responses. *pauses* pauses the deadlines of the client's requests while the user is
+    asked.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ class ServerRequestDispatcher:
         self._on_flood = on_flood
         self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
-        self._calls_with_questions: list[int] = []  # the calls to which pending questions belong
+        self._calls_with_questions: list[int] = []  # numbers of the client requests to which pending questions belong
         self._pending = 0
         self._pending_bytes = 0
         self._sending = anyio.Semaphore(MAX_CONCURRENT_SENDS)
@@ -197,8 +199,8 @@ class ServerRequestDispatcher:
         self._pending += 1
         self._pending_bytes += size
         scope = anyio.CancelScope()
-        # Register it here and not in the task: the next message may cancel it. If an id is used twice at the same time,
-        # the first keeps it, and both get responses.
+        # Register it here and not in the task: the next message may cancel it. If two pending requests have the same
+        # id, the first keeps it, and both get responses.
         self._scopes.setdefault(request.id, scope)
         self._tasks.start_soon(self._run, request, resolve_context, scope, size, fits)
 
@@ -211,15 +213,16 @@ class ServerRequestDispatcher:
         return True
 
     def on_call_ended(self, number: int) -> None:
-        """Notify the observer if a call ended while questions for it are open; they stay open.
+        """Notify the observer if a client request ended while the server's questions during it are still open.
 
-        Specification 2025-11-25, basic/utilities/cancellation: only the sender of a request may cancel it.
+        *number* identifies the client request. The questions stay open: only the sender of a request may cancel it
+        (2025-11-25, basic/utilities/cancellation).
         """
         if number in self._calls_with_questions:
             self._observer.on_call_ended(number)
 
     async def wait_for_roots(self) -> None:
-        """Wait until each pending roots/list request is answered or cancelled."""
+        """Wait until every pending roots/list request has been answered or cancelled."""
         for done in tuple(self._pending_roots_requests):
             await done.wait()
 
@@ -245,7 +248,7 @@ class ServerRequestDispatcher:
         except ConnectionLost:
             return  # the channel's reader handles it
         except McpHostError:
-            return  # an HTTP server that refuses a response reports it in its own call
+            return  # an HTTP server that refuses a response reports it in the client request it belongs to
         finally:
             if scope.cancel_called:
                 self._handler.on_request_cancelled(request.method)
@@ -257,7 +260,7 @@ class ServerRequestDispatcher:
                 del self._scopes[request.id]
 
     def _recheck_roots(self, request: JsonRpcRequest, answer: JsonRpcMessage) -> JsonRpcMessage:
-        """Return the response without roots that were removed while it was waiting to be sent."""
+        """Return the response, without any roots that were removed while it was waiting to be sent."""
         if request.method != ListRoots.METHOD or not isinstance(answer, JsonRpcResponse):
             return answer
         reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "roots"))
@@ -294,7 +297,10 @@ class ServerRequestDispatcher:
     async def _call_handler(
         self, request: JsonRpcRequest, server_request: ServerRequest, resolve_context: ContextResolver
     ) -> JsonRpcMessage:
-        """Return the response of the host's handler, an error response if it fails; raise nothing but cancellation."""
+        """Return the response of the host's handler, or an error response if it fails.
+
+        Raises nothing but cancellation.
+        """
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)
         try:

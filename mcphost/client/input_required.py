@@ -1,4 +1,4 @@
-"""Input requests in the stateless era: the requests in a result are answered, and the call is sent again."""
+"""Input requests in revision 2026-07-28: the client answers those in a result and sends its request again."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -42,18 +42,18 @@ class _ResultType(WireStruct, frozen=True):
 
 
 def read_result_type(raw: Raw) -> str:
-    """Return the resultType of a result, "" if it has none. Raises MalformedMessage."""
+    """Return the `resultType` of a result, or "" if it has none. Raises MalformedMessage."""
     return decode(raw, _ResultType, "result").result_type
 
 
 async def resolve_input(
     raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: RequestHandler, context: ServerRequestContext
 ) -> Raw:
-    """Answer the input requests in a result and send the call again, until its result is of another type.
+    """Answer the input requests in the result *raw* and send the request again, until its result needs no input.
 
-    *resend* sends the call with these additional params and a new id. Return the last result. Raises ConsentDenied if
-    the user declined a request, TooManyInputRounds after 10 rounds, and MalformedMessage if a result has neither
-    requests nor a state.
+    *resend* sends the request with the given additional params and a new id. Returns the final result. Raises
+    ConsentDenied if the user declined an input request, TooManyInputRounds after 10 rounds, and MalformedMessage if a
+    result has neither input requests nor a request state.
     """
     wait = _FIRST_DELAY
     for _ in range(MAX_ROUNDS):
@@ -67,7 +67,7 @@ async def resolve_input(
         if not extra:
             raise MalformedMessage("The server asked for input without any input requests.")
         if not requests:
-            await anyio.sleep(wait)  # without input requests the server wants to be polled
+            await anyio.sleep(wait)  # without input requests, the server wants the request again later
             wait = min(wait * 2, MAX_DELAY)
         raw = await resend(extra)
         if read_result_type(raw) != INPUT_REQUIRED:
@@ -78,7 +78,7 @@ async def resolve_input(
 async def answer_input_requests(
     input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
 ) -> dict[str, ClientResult]:
-    """Answer all input requests concurrently and return the replies by key.
+    """Answer all input requests concurrently and return the results under the same keys.
 
     Raises ConsentDenied if the user declined a request, and MalformedMessage if one needs an undeclared capability.
     """
@@ -107,7 +107,7 @@ async def answer_input_requests(
                     raise _rejection_error(reply)
             except McpHostError as error:
                 failures.append(error)
-                group.cancel_scope.cancel()  # the call has failed; the other answers are not needed
+                group.cancel_scope.cancel()  # the client request has failed; the other answers are not needed
             except Exception:  # noqa: BLE001
                 # An error in a handler must not end the session; see client.incoming_requests.
                 _log.exception("a question during %s broke", context.method)
@@ -120,12 +120,12 @@ async def answer_input_requests(
             group.start_soon(answer_one, key)
     if failures:
         raise failures[0]
-    # A reply may have waited for minutes while another question was open.
+    # A reply may be minutes old if another question was open for that long.
     return {key: handler.filter_reply(replies[key]) for key in requests}
 
 
 def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
-    """Return the exception for a rejected input request; in this era, no error can be sent to the server for it."""
+    """Return the exception for an input request that the host rejected; the server cannot be sent an error for it."""
     if reply.code == -1:
         return ConsentDenied(reply.message)
     if reply.code == INVALID_PARAMS:
@@ -137,7 +137,7 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """Handler for the error "URL elicitation required" of one call (2025-11-25), which allows three repetitions."""
+    """Handler of "URL elicitation required" errors (2025-11-25) for one request; it allows three repetitions."""
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
         elicitation = capabilities.get("elicitation")
@@ -151,10 +151,10 @@ class UrlElicitation:
         self._rounds_left = MAX_URL_ROUNDS
 
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
-        """Ask the user to visit the URLs that *error* requires; return whether to repeat the call.
+        """Ask the user to visit the URLs that *error* requires; return whether to repeat the request.
 
         False if *error* is another error, or after three repetitions. Raises ConsentDenied if the user does not visit
-        the URLs or gives up.
+        the URLs or cancels.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
             return False

@@ -1,7 +1,8 @@
-"""Negotiation of the era and the revision with a server.
+"""Negotiation of the protocol revision with a server.
 
-In the stateless era a connection opens with `server/discover` (the probe), in the handshake era with `initialize`. On a
-pipe, both may be sent concurrently; over HTTP, they are sent one after the other.
+Revisions before 2026-07-28 (the handshake era) open a connection with `initialize`, later ones (the stateless era) with
+`server/discover`, here called the probe. On a pipe, both requests may be sent concurrently; over HTTP, they are sent
+one after the other.
 """
 
 import asyncio
@@ -46,33 +47,38 @@ from mcphost.protocol.revisions import (
 from mcphost.serialization import WireStruct, convert, decode, encode
 from mcphost.transport.channel import Channel, HttpStatusError
 
-# Seconds from when a server on a pipe has read the probe until `initialize` follows: a handshake server that ignores
-# unknown methods must not cost a timeout, and a server of both eras that reads both openings at once follows the later
-# one.
+# Seconds from when a server on a pipe has read the probe until `initialize` follows: there must be no timeout for an
+# older server that ignores unknown methods, and a server that supports both eras and reads both requests together uses
+# the era of the later one.
 HEDGE_DELAY = 0.2
 # The same for a server that was slow to start: half of its start time, but at most this.
 MAX_HEDGE_DELAY = 1.0
 # Seconds between checks whether the server has read the probe from the pipe.
 POLL_INTERVAL = 0.02
-# Seconds in which a late response to one opening may still change the outcome after the other was answered.
+# Seconds in which a late response to one opening request may still change the outcome after the other was answered.
 LATE_RESPONSE_TIMEOUT = 3.0
-# Seconds an HTTP server may take to answer the probe.
+# Seconds that an HTTP server may take to answer the probe.
 PROBE_TIMEOUT = 3.0
-# Seconds a server known to use the handshake may take before it is also probed.
+# Seconds that a server known to answer `initialize` may take before it is also probed.
 KNOWN_HANDSHAKE_DELAY = 5.0
-# Seconds a server known to answer the probe may take before `initialize` follows.
+# Seconds that a server known to answer the probe may take before `initialize` follows.
 KNOWN_STATELESS_DELAY = 10.0
 _NO_TIMEOUT = 3_600.0
-# HTTP statuses of a server or gateway that is temporarily unable to respond.
+# HTTP statuses of a server or gateway that is temporarily unable to handle a request.
 _BUSY_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 # Maximum length of a server's instructions in characters; the model gets fewer.
 INSTRUCTIONS_LIMIT = 32_000
 
 NegotiationPlan = Literal["handshake", "stateless", "hedged", "handshake first", "stateless first", "anew", "in turn"]
+"""Which opening requests to send, and in what order.
+
+"handshake" begins with `initialize`, "stateless" and "in turn" with the probe; unless the era is fixed, the other
+request follows after a failure. The other plans, for pipes, send both (see SECOND_OPENING_DELAYS).
+"""
 
 
 class Negotiation:
-    """One negotiation on one channel; the caller limits its time by cancelling it."""
+    """One negotiation on one channel. It has no time limit; the caller cancels it."""
 
     def __init__(self, channel: Channel, sender: RequestSender, handler: RequestHandler) -> None:
         self._channel = channel
@@ -88,9 +94,9 @@ class Negotiation:
     async def run(self, plan: NegotiationPlan, *, is_era_fixed: bool, required: Revision | None = None) -> ServerFacts:
         """Negotiate a revision according to *plan* and return what the server declared.
 
-        *is_era_fixed* forbids the other era, *required* forbids all other revisions. Raises UnsupportedRevision,
-        RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError if no opening succeeds over
-        HTTP.
+        With *is_era_fixed*, only revisions of the plan's era are tried, with *required* only this one. Raises
+        UnsupportedRevision, RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError if
+        neither opening request succeeds over HTTP.
         """
         self._required_revision = required
         if plan in SECOND_OPENING_DELAYS:
@@ -98,7 +104,7 @@ class Negotiation:
         elif plan == "handshake":
             facts = await self._handshake_first(is_era_fixed)
         else:
-            # HTTP does not allow both at once. With a fixed era the server may use the whole connect timeout.
+            # HTTP does not allow both concurrently. With a fixed era, the server may use the full connect timeout.
             discovered = await self.discover(timeout=_NO_TIMEOUT if is_era_fixed else PROBE_TIMEOUT)
             if discovered is None and is_era_fixed:
                 raise self._unsupported_revision(())
@@ -108,7 +114,7 @@ class Negotiation:
             try:
                 await self._channel.send(JsonRpcNotification(InitializedNotification.METHOD))
             except HttpStatusError as error:
-                # It answered `initialize`, so its transport is correct.
+                # The server answered `initialize`, so the transport is the right one.
                 raise ConnectionLost(error.message, error.hint, server=self._sender.server) from error
         return facts
 
@@ -120,10 +126,10 @@ class Negotiation:
         return "anew" if plan == "handshake first" else "handshake"
 
     def eras_to_store(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras | None:
-        """Return the eras to store for the next connection, after a negotiation with the result *facts*.
+        """Return the eras that the server supports, to be stored for the next connection.
 
-        *known* is what was stored before. It is returned unchanged if the server was too slow or too busy for the
-        probe, so that the next connection probes it again.
+        *facts* is the result of the negotiation, *known* what was stored before. *known* is returned unchanged if the
+        server was too slow or too busy for the probe, so that the next connection probes it again.
         """
         if facts.era == "stateless":
             return "dual" if known == "dual" else "stateless"
@@ -134,7 +140,7 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """Send `server/discover`; return None if the server is not stateless, so that `initialize` should follow.
+        """Send `server/discover`; return None if the server does not support it, so that `initialize` should follow.
 
         *timeout* is in seconds. Raises UnsupportedRevision if there is no common revision.
         """
@@ -170,7 +176,7 @@ class Negotiation:
         return self._server_facts(revision, meta.info, result.capabilities, result.instructions)
 
     async def initialize(self, offer: Revision | None = None) -> ServerFacts:
-        """Send `initialize`, offering *offer*, and return what the server declared.
+        """Send `initialize` with the revision *offer*, and return what the server declared.
 
         The caller sends `notifications/initialized`. Raises RequestRefused, and UnsupportedRevision if there is no
         common revision.
@@ -202,7 +208,7 @@ class Negotiation:
         return ServerFacts(revision, info, capabilities, (instructions or "")[:INSTRUCTIONS_LIMIT])
 
     async def _initialize_after_probe(self) -> ServerFacts:
-        """Send `initialize` after a failed probe; if it is refused too, the error describes both attempts."""
+        """Send `initialize` after the probe failed; if it is refused too, raise an error that describes both."""
         try:
             return await self.initialize()
         except (UnsupportedRevision, RequestRefused) as error:
@@ -256,7 +262,7 @@ class Negotiation:
         return error
 
 
-# Seconds between the openings on a pipe, for each plan that sends both.
+# Seconds between the two opening requests on a pipe, for each plan that sends both.
 SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
     "hedged": HEDGE_DELAY,
     "anew": LATE_RESPONSE_TIMEOUT,
@@ -266,10 +272,10 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Connection setup on a pipe with both openings, the second sent after a delay.
+    """Connection setup on a pipe with both `server/discover` and `initialize`, the second sent after a delay.
 
-    If `initialize` was sent, its response decides, whatever the result of `server/discover`: a server of both eras uses
-    the era of the opening that it read last.
+    If `initialize` was sent, its response decides, whatever the result of `server/discover`: a server that supports
+    both follows the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -285,9 +291,9 @@ class HedgedOpening:
         self._read_or_answered = anyio.Event()
 
     async def run(self, plan: NegotiationPlan) -> ServerFacts:
-        """Send both openings in the order of *plan*, and return what the server declared.
+        """Send both opening requests in the order of *plan*, and return what the server declared.
 
-        Raises ConnectionLost if restarting the server may help, else the error of the opening.
+        Raises ConnectionLost if restarting the server may help, otherwise the error of one of the requests.
         """
         is_handshake_first = plan == "handshake first"
         async with anyio.create_task_group() as group:
@@ -346,9 +352,9 @@ class HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait *seconds* after the server has read the first opening, or until *answered* is set.
+        """Wait until *seconds* after the server has read the first opening request, or until *answered* is set.
 
-        For a server that was slow to start, the wait is longer.
+        The wait is longer for a server that was slow to start.
         """
         begun = anyio.current_time()
         await self._until_read(answered)
@@ -358,8 +364,8 @@ class HedgedOpening:
     async def _until_read(self, answered: anyio.Event) -> None:
         """Wait until the server has read everything that was written to it, or until *answered* is set.
 
-        Polls with timer callbacks at ticks that are the same for all servers: a task with a cancel scope costs ten
-        times as much, and separate ticks would wake the process hundreds of times while ten servers start.
+        Polls with timer callbacks, at ticks that all servers share: a task with a cancel scope costs ten times as much,
+        and separate ticks would wake the process hundreds of times while ten servers start.
         """
         loop = asyncio.get_running_loop()
 
@@ -412,9 +418,10 @@ def _supported_versions(error: RequestRefused) -> tuple[str, ...]:
 def choose_plan(
     era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool
 ) -> tuple[NegotiationPlan, bool]:
-    """Return the negotiation plan for a configured and a remembered era, and whether the other era is forbidden.
+    """Return a negotiation plan for a server, and whether only one era (before or from 2026-07-28) is allowed.
 
-    On a pipe, a server that supports both eras is probed first, because a later `initialize` would change its era.
+    *era* is the configured era, *remembered* the eras that the server supported at its last connection. On a pipe, a
+    server that supports both is probed first, because a later `initialize` would change its era.
     """
     if era != "auto":
         return era, True

@@ -1,4 +1,4 @@
-"""Reading of paginated lists, with limits on pages, entries and bytes; malformed entries are skipped.
+"""Reading of paginated lists, with limits on the number of pages, entries and bytes; malformed entries are skipped.
 
 If the server did not declare the capability for a list, the list is empty and no request is sent.
 """
@@ -32,13 +32,13 @@ from mcphost.serialization import (
 from mcphost.transport.flow_control import Throttle
 
 SEPARATOR = b",\n"
-"""Separator of the texts in a block. In JSON, a line break is only white space, so lines can be counted."""
+"""Separator of the JSON texts in a block: valid in a JSON array, and its line break allows counting lines."""
 MIN_COMPRESSED_BLOCK = 64 * 1024
 """Minimum size in bytes of a block that is compressed."""
 MAX_COMPRESSED_BLOCK = 256 * 1024
 """Maximum size in bytes of a block that is compressed; a larger one would block the event loop."""
 MIN_COMPRESSION_RATIO = 4
-"""Minimum compression ratio. Text with less repetition costs ten times the CPU time to compress."""
+"""Minimum compression ratio. Text with less repetition takes ten times as much CPU time to compress."""
 _MEMORY_LEVEL = 5
 T = TypeVar("T")
 
@@ -46,8 +46,9 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    The definitions of one server are similar: ten thousand of them shrink to a thirtieth. Accessing a text decompresses
-    its block; the last decompressed block is cached, so that iteration decompresses each block once.
+    The definitions of one server resemble each other: ten thousand of them shrink to a thirtieth of their size. Reading
+    one text decompresses its block; the last decompressed block is cached, so that iteration decompresses each block
+    once.
     """
 
     __slots__ = ("_blocks", "_first_indexes", "_is_compressing", "_last_expanded", "_next_offsets")
@@ -60,7 +61,7 @@ class PackedJsonList(Sequence[bytes]):
         self._last_expanded = (-1, b"")
 
     def extend(self, texts: Sequence[bytes | Raw]) -> None:
-        """Append texts; they are stored together as one block."""
+        """Append *texts*, which are stored together as one block."""
         self.append_block(SEPARATOR.join(texts), map(len, texts))
 
     def append_block(self, block: bytes, lengths: Iterator[int]) -> None:
@@ -74,9 +75,9 @@ class PackedJsonList(Sequence[bytes]):
         self._blocks.append((block, False) if packed is None else (packed, True))
 
     def _compress(self, block: bytes) -> bytes | None:
-        """Return the compressed block, or None to store it as it is.
+        """Return the compressed block, or None to store it uncompressed.
 
-        After a block that compresses badly, no further one is compressed.
+        Once a block has compressed badly, later blocks are not compressed.
         """
         if not self._is_compressing or not MIN_COMPRESSED_BLOCK <= len(block) <= MAX_COMPRESSED_BLOCK:
             return None
@@ -122,8 +123,8 @@ class PackedJsonList(Sequence[bytes]):
 class LazySequence(Sequence[T]):
     """Sequence that decodes a value from its JSON text on each access.
 
-    Ten thousand decoded definitions would need twice the memory of their texts. *make* decodes a text and must not
-    fail.
+    Ten thousand decoded definitions would take twice as much memory as their JSON texts. *make* decodes one text and
+    must not fail.
     """
 
     __slots__ = ("_make", "_texts")
@@ -156,7 +157,7 @@ class LazySequence(Sequence[T]):
 MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Maximum total size of a list's entries in bytes, including 200 bytes of overhead for each."""
+"""Maximum total size of a list's entries in bytes, including ENTRY_BYTES of overhead for each."""
 ENTRY_BYTES = 200
 MAX_CURSOR_LENGTH = 64 * 1024
 _MAX_RESTARTS = 2
@@ -166,16 +167,16 @@ _GROUP_BYTES = 192 * 1024
 
 
 class ListEntry(Struct, Generic[T], frozen=True):
-    """An entry of a list, and the JSON that it was decoded from, from which fingerprints are computed."""
+    """An entry of a list, and its original JSON, from which its fingerprint (a digest) is computed."""
 
     value: T
     raw: Raw
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """A complete list; `problems` has a sentence for each skipped entry or missing part.
+    """All entries of a list; `problems` has a sentence for each entry that was skipped or part that is missing.
 
-    `ttl_ms` is the time in milliseconds that the list is valid, as declared by the server.
+    `ttl_ms` is how long the list is valid, in milliseconds, as declared by the server.
     """
 
     entries: Sequence[ListEntry[T]] = ()
@@ -243,7 +244,7 @@ async def list_tasks(session: Session) -> Listing[Task]:
 
 
 async def list_skills(session: Session) -> Listing[Skill]:
-    """List the skills that the server announces; it may have others. Raises the errors of `Session.request`."""
+    """List the skills that the server announces (it may have others). Raises the errors of `Session.request`."""
     if not has_skills(session.facts.capabilities):
         return Listing()
     return await _list_all(session, lambda cursor: ListSkills(cursor=cursor), "skills", Skill, "skill")
@@ -252,7 +253,7 @@ async def list_skills(session: Session) -> Listing[Skill]:
 async def _list_all(
     session: Session, page_request: Callable[[str | None], ClientRequest[Any]], member: str, kind: type[T], noun: str
 ) -> Listing[T]:
-    """Read all pages; start again, at most twice, if the list changed while it was read."""
+    """Read all pages of a list; start again, at most twice, if the list changes in the meantime."""
     for _ in range(_MAX_RESTARTS):
         listing = await _read_pages(session, page_request, member, kind, noun)
         if listing is not None:
@@ -270,9 +271,9 @@ async def _read_pages(
     *,
     is_last_try: bool = False,
 ) -> Listing[T] | None:
-    """Read all pages once; return None if a cursor or a cached page has expired.
+    """Read all pages of a list once; return None if a cursor or a cached page has expired.
 
-    On the last try, return the pages read before that instead.
+    With *is_last_try*, return the pages read so far instead.
     """
     gathered = _EntryCollector(kind, noun)
     problems = gathered.problems
@@ -312,13 +313,13 @@ async def _read_pages(
 
 
 def _split_page(entries: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
-    """Split a page into groups of entries that can be decoded within one or two milliseconds each."""
+    """Split the entries of a page into groups, each of which can be decoded within one or two milliseconds."""
     for start in range(0, len(entries), _GROUP_SIZE):
         yield from _split_by_bytes(entries[start : start + _GROUP_SIZE])
 
 
 def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
-    """Halve a group until each part has at most 192 KiB or a single entry."""
+    """Halve a group of entries until each part has at most 192 KiB or a single entry."""
     half = len(group) // 2
     if half == 0 or sum(map(len, group)) <= _GROUP_BYTES:
         yield group
@@ -328,7 +329,7 @@ def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
 
 
 class _EntryCollector(Generic[T]):
-    """Collector of the valid entries of a list, within its limits, and of the problems found."""
+    """Collector of the valid entries of a list, up to its limits, and of the problems found."""
 
     def __init__(self, kind: type[T], noun: str) -> None:
         self._kind = kind
@@ -345,7 +346,7 @@ class _EntryCollector(Generic[T]):
         return Listing(entries, tuple(self.problems), ttl)
 
     def add(self, group: tuple[Raw, ...]) -> bool:
-        """Add the valid entries of a group and record the others as problems; return False when a limit is reached."""
+        """Add the valid entries of a group and record a problem for each invalid one; return False at a limit."""
         size = sum(map(len, group)) + ENTRY_BYTES * len(group)
         if len(self._texts) + len(self.problems) + len(group) <= MAX_ITEMS and size <= self._remaining_bytes:
             block = SEPARATOR.join(group)
@@ -356,7 +357,7 @@ class _EntryCollector(Generic[T]):
         return self._add_singly(group)
 
     def _is_decodable(self, block: bytes, count: int) -> bool:
-        """Return whether all entries can be decoded; decoding them together takes a third of the time."""
+        """Return whether all entries of a block can be decoded; together, this takes a third of the time."""
         if not has_only_small_values(block, count):
             return False
         try:
@@ -394,7 +395,10 @@ class _EntryCollector(Generic[T]):
 
 
 def _find_cursor_problem(cursor: str, seen: set[bytes], noun: str) -> str:
-    """Return a sentence on why a cursor must not be used, "" if it may be; remember it to detect repetitions."""
+    """Return a sentence on why a cursor must not be used, or "" if it may be.
+
+    The digest of the cursor is added to *seen*, to detect repetitions.
+    """
     if len(cursor) > MAX_CURSOR_LENGTH:
         return f"A cursor of the list of {noun}s has {len(cursor):,} characters; the rest was left out."
     digest = sha256(cursor.encode()).digest()

@@ -1,4 +1,4 @@
-"""The annotation `x-mcp-header` of tool parameters, whose arguments are also sent as HTTP headers.
+"""Tool parameters annotated with `x-mcp-header`, whose arguments are also sent as HTTP headers.
 
 Specification 2026-07-28, basic/transports/streamable-http#custom-headers-from-tool-parameters.
 """
@@ -24,14 +24,14 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """The HTTP headers of one tool: pairs of the path of an argument and the name of its header."""
+    """The parameter headers of one tool: pairs of an argument's path and its header name, without the prefix."""
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
     def header_values(self, call: CallTool) -> dict[str, str]:
-        """Return the headers of one call, not yet encoded; absent and null arguments have none.
+        """Return the header values for one tool call, not yet encoded, keyed by header name.
 
-        Raises MalformedMessage if an argument cannot be written in a header.
+        Missing and null arguments have none. Raises MalformedMessage if an argument cannot be sent in a header.
         """
         if not self.headers:
             return {}
@@ -46,7 +46,7 @@ class _Definition(WireStruct, frozen=True):
 
 
 def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
-    """Return a tool's name and its parameter headers.
+    """Return the name and the parameter headers of the tool with this JSON definition.
 
     Raises MalformedMessage with the name of the tool if an annotation is invalid. A definition that cannot be decoded
     has no headers; the caller that lists the tools reports it.
@@ -66,7 +66,7 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
 
 
 class _AnnotationFinder:
-    """Collector of the annotations in an input schema; raises MalformedMessage for an invalid one."""
+    """Collector of the `x-mcp-header` annotations in an input schema; raises MalformedMessage for an invalid one."""
 
     def __init__(self) -> None:
         self.headers: dict[ArgumentPath, str] = {}

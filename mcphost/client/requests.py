@@ -1,4 +1,4 @@
-"""Sending of requests over a channel: encoding, time limits, retries, notifications, decoding of results."""
+"""Sender of requests over a channel: encoding, time limits, retries, notifications, decoding of results."""
 
 import asyncio
 import itertools
@@ -44,7 +44,7 @@ MIN_INTERVAL = 0.1
 class ProgressThrottle:
     """Throttle that passes on at most ten progress notifications per second.
 
-    Progress must increase (basic/utilities/progress). A notification with a value that does not is passed on only if
+    The progress value must increase (basic/utilities/progress). If it does not, the notification is passed on only if
     its message or total is new, and then with the highest value so far, so that a progress bar never moves backwards.
     """
 
@@ -60,7 +60,7 @@ class ProgressThrottle:
         self.dropped_count = 0
 
     def put(self, progress: ProgressNotification) -> None:
-        """Pass on a progress notification of the server now or soon; return without waiting."""
+        """Pass on a progress notification from the server, now or soon; return without waiting."""
         last = self._last
         if last is not None and progress.progress <= last.progress:
             if (progress.message or last.message) == last.message and progress.total in (None, last.total):
@@ -80,7 +80,7 @@ class ProgressThrottle:
             self._timer = loop.call_at(self._sent_at + MIN_INTERVAL, self._flush)
 
     def close(self) -> None:
-        """Pass on the delayed notification, if any, and ignore all further ones."""
+        """Pass on the delayed notification, if there is one, and ignore all later ones."""
         if self._timer is not None:
             self._timer.cancel()
         if self._pending is not None and not self._closed:
@@ -108,7 +108,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 class RetryPolicy:
     """Retry policy of one request: waits for a busy server, and repeats list requests after transient errors.
 
-    *warn* receives a message for each delay that the server demands, *on_notification* its countdown as progress.
+    *warn* receives a message about each delay that the server demands, *on_notification* a countdown of it as progress.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class RetryPolicy:
         self._try_count = 1
 
     async def wait_before_retry(self, error: ServerError) -> None:
-        """Wait until the request may be sent again; raise *error* if it must not be repeated. May be cancelled.
+        """Wait until the request may be sent again, or raise *error* if it must not be. May be cancelled.
 
         The delays demanded by a busy server may total at most 60 seconds.
         """
@@ -166,7 +166,7 @@ class SignInCallback(Protocol):
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
         """Ask the user to sign in, so that the refused request can be sent again. Raises SignInRequired.
 
-        *attempt* counts the refusals of the request from 1.
+        *attempt* counts how often the request was refused, from 1.
         """
         ...
 
@@ -174,14 +174,14 @@ class SignInCallback(Protocol):
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
     """Await *before_send*, if there is one, and raise its errors; see `Session.request`.
 
-    *has_context_changed*: since the last attempt, the user signed in or a new session was opened.
+    *has_context_changed* means that the user has signed in or a new session was opened since the last attempt.
     """
     if before_send is not None:
         await before_send(has_context_changed)
 
 
 def _ignore_message(message: JsonRpcMessage, context: ServerRequestContext) -> None:
-    """Ignore a message that is not a response, as before the handshake."""
+    """Ignore a message that is not a response; the default until the connection is set up."""
 
 
 def _ignore_warning(text: str) -> None:
@@ -193,10 +193,10 @@ def _ignore_end(number: int) -> None:
 
 
 class RequestSender:
-    """Sender of the requests of one session over a channel.
+    """Sender of one session's requests over a channel.
 
-    *on_unsolicited* receives messages of an exchange that are neither its response nor notifications of the call.
-    *warn* receives a message when a busy server delays a call.
+    *on_unsolicited* receives messages that arrive together with a response but are neither the response nor
+    notifications about its request. *warn* receives a message when a busy server delays a request.
     """
 
     def __init__(
@@ -212,14 +212,14 @@ class RequestSender:
         self.timeouts = timeouts
         self.on_unsolicited = on_unsolicited
         self._warn = warn
-        # A random start: a stale response of an earlier process or connection does not match by chance.
+        # A random start, so that a late response from an earlier process or connection does not match by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.in_flight: dict[int, InFlightRequest] = {}
         self.pauses = UserPauses(self.in_flight, includes_user_time=timeouts.includes_user_time)
         self.sign_in: SignInCallback | None = None
-        """Asks the user to sign in; None during negotiation, where the caller does. The time does not count."""
+        """Asks the user to sign in; that time does not count. None during negotiation, when the caller asks."""
         self.on_request_end: Callable[[int], None] = _ignore_end
-        """Called with the number of each request that ended, successfully or not; must not block."""
+        """Called with the number of each request that has ended, successfully or not; must not block."""
         self.last_received_at = 0.0  # event loop time of the server's last message
         self.dropped_progress_count = 0
 
@@ -245,7 +245,7 @@ class RequestSender:
     ) -> R:
         """Send a request and return its decoded result; see `Session.request`.
 
-        *meta* has encoded JSON members for `_meta`, and *extra_params* further members for the params.
+        *meta* contains encoded JSON members for `_meta`, *extra_params* additional members for the params.
         """
         raw = await self.send_raw(
             call,
@@ -259,7 +259,7 @@ class RequestSender:
         return self.decode_result(raw, call)
 
     def fail_all(self, make_error: Callable[[], ServerError]) -> None:
-        """End each request in flight with a new error from *make_error*; return without waiting."""
+        """End every request in flight with a new error from *make_error*; return without waiting."""
         for attempt in tuple(self.in_flight.values()):
             attempt.fail(make_error())
 
@@ -284,9 +284,9 @@ class RequestSender:
     ) -> Raw:
         """Send a request and return its result as undecoded JSON; see `send`.
 
-        *progress_token* is an id from `next_id`, used for the first attempt and its progress. *before_send* is awaited
-        directly before each attempt, because the user may have taken minutes to sign in or the server may have been
-        busy.
+        *progress_token* is an id from `next_id`: the progress token of every attempt, and the request id of the first.
+        *before_send* is awaited directly before each attempt, because the user may have taken minutes to sign in or the
+        server may have been busy.
         """
         request_id = progress_token
         retries: RetryPolicy | None = None
@@ -363,7 +363,7 @@ class RequestSender:
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
-        """Read the messages of an exchange until the response and return its result; progress extends the deadline."""
+        """Read the messages of an exchange up to the response, and return its result; progress extends the deadline."""
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
@@ -381,13 +381,13 @@ class RequestSender:
         )
 
     def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
-        """Return the context for server requests that belong to *call*."""
+        """Return the context for requests that the server sends during *call*, without a call number."""
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
-        """Return the context for a server request on a pipe, which does not tell the call that it belongs to.
+        """Return the context for a server request on a pipe, which does not say to which client request it belongs.
 
-        This is the context of the only call in flight, else one with all calls in flight as candidates.
+        This is the context of the only client request in flight, or else one that lists all of them as candidates.
         """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (
@@ -410,14 +410,14 @@ class RequestSender:
         return Raw() if body == b"{}" else Raw(body)
 
     def to_exception(self, error: ErrorData, method: str) -> RequestRefused:
-        """Return the exception for a server's error response."""
+        """Return the exception for the server's error response to a request of *method*."""
         return map_error(self.server, method, error)
 
 
 class InFlightRequest(PausableDeadline):
-    """A request in flight with its deadline and its notifications.
+    """A request in flight, with its deadline and its notifications.
 
-    They are one object, because every request needs both.
+    It extends PausableDeadline, because every request has a deadline.
     """
 
     __slots__ = ("_meter", "_on_notification", "call", "error", "number")
@@ -442,7 +442,7 @@ class InFlightRequest(PausableDeadline):
 
     @property
     def context(self) -> ServerRequestContext:
-        """The context for server requests that belong to this call."""
+        """The context for requests that the server sends during this request."""
         return ServerRequestContext(self.call.METHOD, _call_detail(self.call), self.number)
 
     def fail(self, error: ServerError) -> None:
@@ -455,7 +455,7 @@ class InFlightRequest(PausableDeadline):
             clock.cancel()
 
     def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
-        """Pass progress and log messages on to the caller; return False if the notification is of another kind.
+        """Pass progress and log messages on to the caller; return False for a notification of another kind.
 
         Progress extends the deadline even if the caller does not want notifications.
         """

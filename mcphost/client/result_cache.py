@@ -1,7 +1,7 @@
 """Cache for the lists and resources of one session, and a queue of change notifications.
 
-Results are cached as long as the server declares (2026-07-28, server/utilities/caching), or until a notification says
-that they changed. The cache sends no requests.
+Results are cached for as long as the server declares (2026-07-28, server/utilities/caching), or until a notification
+says that they have changed. The cache sends no requests.
 """
 
 import math
@@ -30,7 +30,7 @@ MAX_UNREAD = 10_000
 
 
 def matches_any(uris: tuple[str, ...], uri: str) -> bool:
-    """Return whether *uri* equals one of *uris* or is below one of them, as a path, query or fragment."""
+    """Return whether *uri* equals one of *uris*, or extends one with a path, query or fragment."""
     return uri in uris or any(
         uri.startswith(prefix) and (prefix[-1:] in "/#?" or uri[len(prefix)] in "/#?") for prefix in uris
     )
@@ -40,7 +40,7 @@ class ChangeNotifications(WakeupFuture):
     """Queue of change notifications for one consumer, without duplicates.
 
     Iteration ends when the queue is closed and empty. *on_change* is called with each notification, even if it is not
-    wanted.
+    among `wanted`.
     """
 
     def __init__(self, on_change: Callable[[Notification], None] | None = None) -> None:
@@ -51,9 +51,9 @@ class ChangeNotifications(WakeupFuture):
         self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue a change notification if it is wanted or *is_forced*; return whether it was.
+        """Queue a change notification if it is wanted or *is_forced*; return whether it is.
 
-        Other notifications are ignored, and False is returned.
+        Notifications of other kinds are ignored, and False is returned.
         """
         if self._on_change is not None:
             self._on_change(notice)
@@ -112,7 +112,7 @@ class _CacheEntry(Struct, frozen=True):
 
 
 def _count_entries(result: Any) -> int:
-    """Return the number of entries in a list page or of contents in a resource."""
+    """Return the number of entries on a list page, or of contents in the result of reading a resource."""
     return sum(len(cast("tuple[Any, ...]", value)) for value in field_values(result) if isinstance(value, tuple))
 
 
@@ -124,8 +124,8 @@ def no_credential() -> str:
 class ResultCache:
     """Cache limited to 1,000 results and 32 MiB; the oldest results are evicted first.
 
-    *credential* returns a digest of the current account's token. A private result is returned only while the digest is
-    the same as when it was stored.
+    *credential* returns a digest of the current account's token. A private result is returned only while this digest is
+    the same as when the result was stored.
     """
 
     def __init__(self, credential: Callable[[], str] = no_credential) -> None:
@@ -136,11 +136,11 @@ class ResultCache:
 
     @property
     def credential(self) -> str:
-        """The digest of the current account's token; pass it to `put` as it was before the request."""
+        """The digest of the current account's token; read it before a request and pass it to `put`."""
         return self._credential()
 
     def get(self, call: ClientRequest[Any]) -> Any:
-        """Return the cached result; None if there is none or it has expired."""
+        """Return the cached result, or None if there is none or it has expired."""
         for key in self._keys(call):
             entry = self._entries.get(key)
             if entry is not None and now() < entry.expires_at:
@@ -149,16 +149,16 @@ class ResultCache:
         return None
 
     def generation(self, method: str) -> int:
-        """Return how often results of *method* were invalidated; pass it to `put` as it was before the request."""
+        """Return how often results of *method* have been invalidated; read it before a request and pass it to `put`."""
         return self._generations[method]
 
     def put(
         self, call: ClientRequest[Any], result: Any, size: int, generation: int = 0, requester: str | None = None
     ) -> None:
-        """Store a result of *size* bytes, if the server declared a lifetime for it.
+        """Store a result of *size* bytes, if the server declared how long it is valid.
 
-        *generation* and *requester* are `generation` and `credential` as they were before the request. The result is
-        not stored if the method was invalidated since then, or if it is private and the account changed.
+        *generation* and *requester* are the values of `generation` and `credential` before the request. The result is
+        not stored if the method has been invalidated since then, or if it is private and the account has changed.
         """
         if (
             not isinstance(result, CacheableResult)
@@ -197,7 +197,7 @@ class ResultCache:
             self.invalidate(method)
 
     def _keys(self, call: ClientRequest[Any]) -> tuple[tuple[ClientRequest[Any], str | None], ...]:
-        """Return the two keys for a call: for a public result, and for a private one of the current account."""
+        """Return the two cache keys of a request: for a public result, and for a private one of the current account."""
         return (call, None), (call, self._credential())
 
     def _drop(self, key: tuple[ClientRequest[Any], str | None]) -> None:

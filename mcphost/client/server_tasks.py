@@ -1,4 +1,4 @@
-"""Sampling and elicitation requests of a 2025-11-25 server that mcphost runs as tasks."""
+"""Tasks that mcphost runs for a 2025-11-25 server: the server's sampling and elicitation requests."""
 
 import logging
 import secrets
@@ -42,7 +42,7 @@ from mcphost.transport.flow_control import message_size
 _log = logging.getLogger(__name__)
 MAX_RUNNING = 50
 MAX_RUNNING_BYTES = 32 * 1024 * 1024
-"""Maximum total size of the requests of running tasks in bytes; each is kept until its task ends."""
+"""Maximum total size in bytes of the requests of running tasks; each is kept until its task ends."""
 MAX_FINISHED = 50
 MAX_RESULT_WAITERS = 5
 """Maximum number of requests that wait for the result of one task."""
@@ -68,7 +68,7 @@ class _ListTasksParams(WireStruct, frozen=True):
 
 
 class _ServerTask:
-    """A request of the server that runs as a task; `response` is what the request without a task would return."""
+    """A request from the server that runs as a task; `response` is what the request would get without a task."""
 
     def __init__(self, method: str, ttl: int, request_bytes: int) -> None:
         self.request_bytes = request_bytes
@@ -99,7 +99,7 @@ class _ServerTask:
             self.finished.set()
 
     def to_task(self) -> Task:
-        """Return the task's state in the form sent to the server."""
+        """Return the state of the task, in the form that is sent to the server."""
         return Task(
             task_id=self.task_id,
             status=self.status,
@@ -114,8 +114,8 @@ class _ServerTask:
 class ServerTaskRunner:
     """Runner of the tasks that one server requested; they end with its session.
 
-    At most 50 tasks run, whose requests have at most 32 MiB in total. Of finished tasks, at most 50 with 16 MiB of
-    results are kept, none longer than an hour. *capabilities* are the declared client capabilities.
+    At most 50 tasks run at a time, and their requests have at most 32 MiB in total. At most 50 finished tasks with 16
+    MiB of results are kept, none longer than an hour. *capabilities* are the declared client capabilities.
     """
 
     def __init__(
@@ -139,22 +139,22 @@ class ServerTaskRunner:
         }
 
     def is_task_method(self, method: str) -> bool:
-        """Return whether *method* is one of the tasks/ methods; always False if tasks were not declared."""
+        """Return whether *method* is one of the `tasks/` methods; always False if tasks were not declared."""
         return bool(self._methods) and method in self._operations
 
     async def handle(self, request: JsonRpcRequest) -> JsonRpcMessage:
-        """Return the response to a tasks/ request; tasks/result waits until the task has ended."""
+        """Return the response to a `tasks/` request; tasks/result waits until the task has ended."""
         try:
             return await self._operations[request.method](request)
         except MalformedMessage as error:
             return _invalid_params(request, error.message[:500])
 
     def is_task_request(self, request: JsonRpcRequest) -> bool:
-        """Return whether the request must run as a task: the server asks for that, and the client declared it."""
+        """Return whether the request must run as a task: the server asks for it, and the client has declared it."""
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
     def create(self, request: JsonRpcRequest, work: TaskWork) -> JsonRpcMessage:
-        """Start a task for *request* and return the response with its id, or an error if there are too many.
+        """Start a task for *request*; return the response with the task's id, or an error if too many are running.
 
         *work* returns the response that becomes the task's result. Raises MalformedMessage for invalid params.
         """
@@ -181,7 +181,7 @@ class ServerTaskRunner:
             with task.lifetime_scope, anyio.CancelScope(deadline=ends):
                 with task.work_scope:
                     await _run_work(task, work)
-                del work  # it holds the request, and the task may be kept for an hour
+                del work  # it references the request, and the task may be kept for an hour
                 self._log_state(task, task.status)
                 self._evict_finished()
                 await self._notify(task)
@@ -201,7 +201,7 @@ class ServerTaskRunner:
             return  # the server may poll, or is gone
 
     def _evict_finished(self) -> None:
-        """Remove finished tasks beyond the limits, first those whose result was fetched, then the oldest."""
+        """Remove finished tasks beyond the limits: first those whose result was fetched, then the oldest."""
         finished = sorted(
             (task for task in self._tasks.values() if task.finished.is_set()), key=lambda task: not task.is_fetched
         )

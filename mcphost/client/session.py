@@ -1,4 +1,4 @@
-"""The interfaces between the host and the client: sessions, their opener, and the callbacks of the host."""
+"""Interfaces between the host and the client: sessions, the opener of sessions, and the host's callbacks."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,16 +18,16 @@ from mcphost.serialization import Struct
 R = TypeVar("R")
 NotificationFn = Callable[[Notification], None]
 BeforeSendFn = Callable[[bool], Awaitable[None]]
-"""Awaited directly before a request is sent or sent again; raises an error to stop it.
+"""Awaited directly before a request is sent or sent again; may raise an error to prevent that.
 
 The argument is True if the user has signed in or a new session was opened since the last attempt.
 """
 
 
 class ServerFacts(Struct, frozen=True):
-    """The facts that a server declared when it was connected.
+    """What a server declared when it was connected.
 
-    `info` and `instructions` are unverified texts of the server.
+    `info` and `instructions` are text from the server, which is not verified.
     """
 
     revision: Revision
@@ -37,12 +37,12 @@ class ServerFacts(Struct, frozen=True):
 
     @property
     def era(self) -> Era:
-        """The era ("handshake" or "stateless") of the negotiated revision."""
+        """The era of the negotiated revision: "handshake" before 2026-07-28, "stateless" from then on."""
         return self.revision.era
 
 
 class WatchedChanges(Struct, frozen=True):
-    """The changes to be notified of: of the three kinds of lists, and of the resources with these URIs."""
+    """The changes to be notified of: of the lists (tools, prompts, resources) and of the resources in `uris`."""
 
     tools: bool = False
     prompts: bool = False
@@ -51,11 +51,11 @@ class WatchedChanges(Struct, frozen=True):
 
 
 class Session(Protocol):
-    """One negotiated connection to a server, with the same interface in both eras."""
+    """One negotiated connection to a server, with the same interface for all protocol revisions."""
 
     @property
     def facts(self) -> ServerFacts:
-        """The facts that the server declared when it was connected."""
+        """What the server declared when it was connected."""
         ...
 
     async def request(
@@ -68,18 +68,19 @@ class Session(Protocol):
     ) -> R:
         """Send one request and return its result.
 
-        *deadline* is a time limit in seconds; None means the configured limit, which progress extends up to a maximum.
-        *on_notification* receives progress and log messages of the call, and a TaskStatusNotification if the server
-        runs the call as a task; it is called on the event loop and must not block. *before_send* is awaited directly
-        before the request is sent or sent again, and may raise an error to stop it.
+        *deadline* is a time limit in seconds; None means the configured limit, which progress notifications extend up
+        to a maximum. *on_notification* receives progress and log messages about the request, and a
+        TaskStatusNotification if the server runs a tool call as a task; it is called in the event loop and must not
+        block. *before_send* is awaited directly before the request is sent or sent again, and may raise an error to
+        prevent that.
 
-        Cancelling the caller notifies the server. Raises UnsupportedCapability (nothing was sent), RequestRefused,
-        RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds, ConsentDenied.
+        If the caller is cancelled, the server is notified. Raises UnsupportedCapability (nothing was sent),
+        RequestRefused, RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds, ConsentDenied.
         """
         ...
 
     def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Iterate over the wanted changes until the connection ends; there can be one iteration only.
+        """Iterate over notifications of the wanted changes until the connection ends; only one iteration is possible.
 
         Changes that the server cannot announce are not reported. For each resource that the server refuses to watch,
         the observer receives a warning.
@@ -90,7 +91,7 @@ class Session(Protocol):
         """Replace the changes that `changes` reports, and wait for the server's response.
 
         May be called before or during the iteration. If the server refuses a new resource, raises the errors of
-        `request`; the other changes are reported all the same.
+        `request`; the other changes are still reported.
         """
         ...
 
@@ -108,19 +109,19 @@ class Session(Protocol):
         ...
 
     async def set_log_level(self, level: str) -> None:
-        """Ask the server to send log messages of this level and above; "" turns them off if the era allows it.
+        """Ask the server for log messages of this level and above; "" turns them off if the revision allows it.
 
         *level* is one of `protocol.notifications.LEVELS`. Raises the errors of `request`.
         """
         ...
 
     async def notify(self, notification: Notification) -> None:
-        """Send a notification if the era and the declared capabilities allow it; else do nothing."""
+        """Send a notification if the revision and the declared capabilities allow it; otherwise do nothing."""
         ...
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """Number of skipped, refused or unusual messages, by a description of their kind."""
+        """Counts of skipped, refused or unusual messages, keyed by a description of their kind."""
         ...
 
     @property
@@ -134,11 +135,11 @@ class Session(Protocol):
 
 
 class ServerRequestContext(Struct, frozen=True):
-    """The call that a request of the server belongs to, if it is known.
+    """The client request during which the server sent a request, if it is known.
 
-    `method` and `target` describe the call, `target` being a tool's name or a resource's URI. `call_number` is the same
-    for all requests that belong to one call. If it is 0, the call is unknown, and `candidate_calls` are the numbers of
-    the calls that were running.
+    `method` is the method of the client request, `target` the name of its tool or the URI of its resource.
+    `call_number` identifies the client request. If it is 0, the request is unknown, and `candidate_calls` are the
+    numbers of the client requests that were running.
     """
 
     method: str = ""
@@ -149,37 +150,42 @@ class ServerRequestContext(Struct, frozen=True):
 
 
 class RequestHandler(Protocol):
-    """The host's side of a session: answers the requests that the server sends."""
+    """The host's part of a session, which answers the requests that the server sends."""
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The client capabilities to declare, in the form of the newest revision."""
+        """The client capabilities to declare, in the form of the latest revision."""
         ...
 
     async def answer(self, request: ServerRequest, context: ServerRequestContext) -> ClientResult:
         """Return the result for the server, or a ServerRequestRejection to send an error.
 
-        Cancelled when the server cancels the request, the connection ends or, in the stateless era, the call ends.
+        Cancelled when the server cancels the request, the connection ends or, since revision 2026-07-28, the client
+        request to which it belongs ends.
         """
         ...
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Return a context manager that surrounds each of our requests in the handshake era; it must not block."""
+        """Return a context manager that is entered during each client request; it must not block.
+
+        Called only for revisions before 2026-07-28.
+        """
         ...
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """Ask the user the questions that were postponed until the next request.
+        """Ask the user the questions that were postponed until the next client request.
 
-        Return True if the server may first ask for the new list of roots. Must not raise errors.
+        Return True if the request should wait because the server may first ask for a new list of roots. Must not raise
+        errors.
         """
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Return *reply* without roots that may no longer be shared; called directly before sending, must not block."""
+        """Return *reply* without roots that may no longer be shared; called directly before sending. Must not block."""
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the cancellation of a request of *method* by the server that sent it; must not block."""
+        """Handle a server's cancellation of its own request of *method*; must not block."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
@@ -188,14 +194,14 @@ class RequestHandler(Protocol):
 
 
 class SessionObserver(Protocol):
-    """The host's listener for events that belong to no call; its methods must not block or raise errors."""
+    """The host's listener for events that belong to no request; its methods must not block or raise errors."""
 
     def stderr(self, line: str) -> None:
-        """Handle a line of the server's standard error; the text is unsanitized."""
+        """Handle a line of the server's standard error, which is not sanitized."""
         ...
 
     def log(self, message: LoggingMessageNotification) -> None:
-        """Handle a log message that belongs to no call."""
+        """Handle a log message that belongs to no client request."""
         ...
 
     def warn(self, text: str) -> None:
@@ -203,22 +209,26 @@ class SessionObserver(Protocol):
         ...
 
     def on_account_changed(self, account: Account | None) -> None:
-        """Handle a change of the account that later requests use; None means no sign-in."""
+        """Handle a change of the account that requests use from now on; None means that nobody is signed in."""
         ...
 
     def on_call_ended(self, number: int) -> None:
-        """Handle the end of a call while a question that the server asked during it is still open."""
+        """Handle the end of a client request while a question that the server asked during it is still open.
+
+        *number* is the `call_number` of the ServerRequestContext.
+        """
         ...
 
 
 class EraStore(Protocol):
-    """Store for the eras that each server supports, so that the next connection tries only one; must not block.
+    """Store of the eras (revisions before or from 2026-07-28) that each server supports; must not block.
 
-    *digest* identifies the server's command, arguments, working directory and URL; see `connect.server_digest`.
+    It lets the next connection try the right era first. *digest* identifies the server's command, arguments, working
+    directory and URL; see `connect.server_digest`.
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return the eras that the server supported at its last connection, None if unknown."""
+        """Return the eras that the server supported at its last connection, or None if they are unknown."""
         ...
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
@@ -231,7 +241,7 @@ PrepareFn = Callable[[], Awaitable[None]]
 
 
 async def prepare_nothing() -> None:
-    """Do nothing; the default of the parameter `prepare` of `SessionOpener.open`."""
+    """Do nothing; the default for the parameter `prepare` of `SessionOpener.open`."""
 
 
 class SessionOpener(Protocol):
@@ -246,42 +256,43 @@ class SessionOpener(Protocol):
     ) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that connects to the server and yields the session.
 
-        Leaving it ends the connection and, for a local server, its whole process group. *prepare* is awaited before the
-        first request of each new process or connection; its errors end the attempt.
+        Leaving it ends the connection and, for a local server, the server's whole process group. *responder* answers
+        the server's requests. *prepare* is awaited before the first request to each new process or connection; if it
+        raises an error, the attempt ends.
 
         Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision, or
-        ConfigError for a reference that cannot be expanded; each has the server's name. If the connection is lost
-        later, `request` raises ConnectionLost and `changes` ends; open again to reconnect. Must be entered and left in
-        the same task.
+        ConfigError for a reference that cannot be expanded; each error names the server. If the connection is lost
+        later, `request` raises ConnectionLost and `changes` ends; call `open` again to reconnect. The context manager
+        must be entered and left in the same task.
         """
         ...
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """Ask the user to sign in again; later connections use it. Raises SignInRequired or ConfigError.
+        """Ask the user to sign in again, for use by later connections. Raises SignInRequired or ConfigError.
 
-        With *account*, store the sign-in under that name and select it for this and later runs; raises UsageError as
-        `use_account` does.
+        With *account*, the sign-in is stored under that name and selected for this and later runs; this raises
+        UsageError as `use_account` does.
         """
         ...
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Return all stored accounts, each with those of *servers* that use it."""
+        """Return all stored accounts, each with the names of those of *servers* that can use it."""
         ...
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """Select the stored account for later connections to the server, also in later runs.
+        """Select a stored account for later connections to the server, in this and later runs.
 
         Raises UsageError if there is no such account, or if the configuration sets the account.
         """
         ...
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """Sign out a stored account as `sign_out` does; *server* is None if no server is configured for it any more."""
+        """Sign out of a stored account, as `sign_out` does; *server* is None if its server is no longer configured."""
         ...
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """Delete the stored sign-in and revoke it at the authorization server; return whether it was revoked.
+        """Delete the current account's tokens and revoke them; return whether the authorization server revoked them.
 
-        Raises McpHostError if it could not be deleted, and so is still stored.
+        Raises McpHostError if the tokens could not be deleted and are still stored.
         """
         ...

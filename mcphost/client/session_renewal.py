@@ -1,7 +1,7 @@
 """Renewal of expired HTTP sessions; requests that were refused for that reason are sent again.
 
 Specification 2025-11-25, basic/transports, "Session Management": status 404 for a request with a session id means that
-the session has ended and the request was not read.
+the session has ended and the server did not process the request.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from mcphost.protocol.base import ClientRequest
 from mcphost.transport.channel import SessionExpired
 
 T = TypeVar("T")
-# These set state of the server's session and are repeated in the next one.
+# These change the state of the server's session, so they are repeated in a new session.
 _STATEFUL_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
 _MAX_STATE_REQUESTS = 10_000
 
@@ -25,10 +25,10 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 
 
 class SessionRenewal:
-    """The current HTTP session of a connection; if several requests find it expired, it is renewed once.
+    """The current HTTP session of a connection, which is renewed once if several requests find that it has expired.
 
-    *renew* repeats the handshake. *on_renewed* receives the facts of the new session and may raise ServerError.
-    *on_failed* is called if the connection cannot be used any more.
+    *renew* repeats the handshake. *on_renewed* receives what the server declared in the new session and may raise
+    ServerError. *on_failed* is called if the connection can no longer be used.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SessionRenewal:
         self._state_requests: dict[str, ClientRequest[Any]] = {}
 
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Await *send*, and once more in a new session if the session has expired. Raises the errors of `resend`."""
+        """Call *send*, and once more in a new session if the session has expired. Raises the errors of `resend`."""
         generation = self.generation or await self.wait_for_renewal()
         try:
             return await send()
@@ -63,7 +63,7 @@ class SessionRenewal:
     async def wait_for_renewal(self) -> int:
         """Wait for a running renewal, or repeat a cancelled one; return the new `generation`.
 
-        Raises ConnectionLost if it fails.
+        Raises ConnectionLost if the renewal fails.
         """
         async with self._lock:
             generation, is_interrupted = self._generation, self._is_interrupted
@@ -72,7 +72,7 @@ class SessionRenewal:
         return self._generation
 
     async def resend(self, generation: int, send: Callable[[], Awaitable[T]]) -> T:
-        """Renew the session if it is still that of *generation*, then await *send*.
+        """Renew the session if its number is still *generation*, then call *send*.
 
         Raises the errors of *send*, and ConnectionLost if the renewal fails or the new session expires too.
         """
@@ -97,7 +97,7 @@ class SessionRenewal:
         await self._renew_once(self._generation)
 
     async def _renew_once(self, generation: int) -> None:
-        """Open a new session, unless that of *generation* has been replaced already."""
+        """Open a new session, unless the session with the number *generation* has already been replaced."""
         async with self._lock:
             if generation != self._generation or self._renew is None:
                 return

@@ -1,4 +1,4 @@
-"""Session of the stateless era (revision 2026-07-28): metadata in every request, caching, and subscriptions."""
+"""Session for protocol revision 2026-07-28: metadata in every request, caching, and subscriptions."""
 
 import time
 from collections import Counter
@@ -61,12 +61,12 @@ NAME_HEADER = "Mcp-Name"
 SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 TIME_SLICE = 0.005
 MAX_TOOL_WARNINGS = 20
-"""Maximum number of skipped tools of one page for which the reason is reported."""
+"""Maximum number of skipped tools on one list page for which the reason is reported."""
 _INPUT_METHODS = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
 
 
 class StatelessSession:
-    """The Session of the stateless era; `serve` must run while it is in use."""
+    """The Session for revision 2026-07-28; `serve` must run while the session is in use."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class StatelessSession:
         trace: Mapping[str, str] = NO_TRACE,
         credential: Callable[[], str] = no_credential,
     ) -> None:
-        """*has_parameter_headers*: arguments may be sent as headers too, as over HTTP.
+        """With *has_parameter_headers*, as over HTTP, tool arguments may also be sent as headers.
 
         *trace* is the trace context added to every request (see `client.capabilities`). *credential* returns a digest
         of the access token; private results are cached for that token only.
@@ -105,7 +105,7 @@ class StatelessSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """The facts that the server declared when it was connected."""
+        """What the server declared when it was connected."""
         return self._facts
 
     async def request(
@@ -116,7 +116,7 @@ class StatelessSession:
         on_notification: NotificationFn | None = None,
         before_send: BeforeSendFn | None = None,
     ) -> R:
-        """Return a fresh cached result, or send the request and return its result; see `Session.request`."""
+        """Return a valid cached result, or send the request and return its result; see `Session.request`."""
         if call.METHOD not in self._checked_methods:
             check_capability(call.METHOD, self._facts, self._sender.server)
             self._checked_methods.add(call.METHOD)
@@ -137,7 +137,7 @@ class StatelessSession:
 
     @property
     def _request_meta(self) -> bytes:
-        """The metadata of every request as encoded members, encoded again when the capabilities change."""
+        """The members of `_meta` for every request, as JSON; encoded again when the capabilities change."""
         capabilities = self._handler.capabilities
         if self._cached_meta[0] != capabilities:
             revision = self._facts.revision
@@ -221,7 +221,10 @@ class StatelessSession:
         on_notification: NotificationFn | None,
         is_left: bool = False,
     ) -> Raw:
-        """Follow a call that the server runs as a task (SEP-2663), and return its result as undecoded JSON."""
+        """Follow a tool call that the server runs as a task (SEP-2663), and return its result as undecoded JSON.
+
+        *is_left* means that an earlier run of mcphost created the task.
+        """
         from mcphost.client.tasks import TaskContext, TaskPoller, parse_created_task, run_extension_task
 
         task = first if isinstance(first, Task) else parse_created_task(first)
@@ -269,9 +272,9 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """Record the parameter headers of listed tools; return the page without tools whose headers are invalid.
+        """Record the parameter headers of the listed tools; return the page without tools whose headers are invalid.
 
-        The observer is warned of the first 20. Yields after each 5 ms of work.
+        The observer is warned about the first 20 such tools. Yields after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 
@@ -301,9 +304,9 @@ class StatelessSession:
         return page if len(tools) == len(page.tools) else replace(page, tools=tuple(tools))
 
     async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Iterate over the wanted changes until the connection ends; see `Session.changes`.
+        """Iterate over notifications of the wanted changes until the connection ends; see `Session.changes`.
 
-        A broken subscription is reopened after increasing delays.
+        A broken subscription is reopened, with increasing delays.
         """
         self._subscriptions.set_wanted(wanted)
         try:
@@ -334,11 +337,11 @@ class StatelessSession:
         self._log_level_meta = b'"%s":%s' % (LOG_LEVEL.encode(), encode(level)) if level else b""
 
     async def notify(self, notification: Notification) -> None:
-        """Do nothing, because clients of this era send no notifications."""
+        """Do nothing, because clients send no notifications in revision 2026-07-28."""
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """Number of unusual messages, by a description of their kind."""
+        """Counts of unusual messages, keyed by a description of their kind."""
         return Counter({"progress left out": self._sender.dropped_progress_count}) + Counter(
             self._channel.anomaly_counts
         )
@@ -349,7 +352,7 @@ class StatelessSession:
         return self._closed.is_set() or self._channel.is_closed
 
     async def wait_closed(self) -> ConnectionLost:
-        """Wait until the connection ends, and return the reason."""
+        """Wait until the connection ends and return the reason."""
         await self._closed.wait()
         why = self._close_error or ConnectionLost(f"The server {self._sender.server!r} closed the connection.")
         return ConnectionLost(why.message, why.hint, server=self._sender.server)
@@ -369,9 +372,9 @@ class StatelessSession:
                 self._closed.set()
 
     def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
-        """Handle a message that is neither a response nor a notification of a call in progress.
+        """Handle a message that is neither a response nor a notification about a request in flight.
 
-        A request of the server is ignored, because this era does not allow it.
+        A request from the server is ignored, because revision 2026-07-28 does not allow it.
         """
         if isinstance(message, JsonRpcRequest):
             if not self._has_warned:
@@ -389,7 +392,7 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether this is a list change that the server announces without a subscription, as FastMCP 4 does.
+        """Return whether this is a list change announced without a subscription to that list, as FastMCP 4 does.
 
         If there is a subscription to the list, such notifications are ignored (basic/patterns/subscriptions).
         """

@@ -1,4 +1,4 @@
-"""Subscriptions of a stateless session: one stream for lists, one for single resources."""
+"""Subscription streams of a session (revision 2026-07-28): one for lists, one for single resources."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -52,7 +52,7 @@ STEADY_SECONDS = 10.0
 MAX_UNACKNOWLEDGED_TRIES = 5
 ACKNOWLEDGE_TIMEOUT = 10.0
 EXTRA_VALUES = 1_000
-"""Maximum number of JSON values in an acknowledgement in addition to the requested URIs."""
+"""Maximum number of JSON values in an acknowledgement, in addition to the requested URIs."""
 _FINAL_CODES = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 _FINAL_STATUSES = frozenset({400, 404, 405, 501})
 _EMPTY_FILTER = SubscriptionFilter()
@@ -60,7 +60,7 @@ OpenStreamFn = Callable[[SubscriptionFilter], AbstractAsyncContextManager[AsyncI
 
 
 class Subscriptions:
-    """The subscription streams of one session; `run` must run while other methods are used."""
+    """The subscription streams of one session; `run` must run while the other methods are used."""
 
     def __init__(
         self, open_stream: OpenStreamFn, server: str, capabilities: ServerCapabilities, changes: ChangeNotifications
@@ -84,7 +84,7 @@ class Subscriptions:
             self._tasks.cancel_scope.cancel()
 
     def close(self) -> None:
-        """End all streams; pending calls of `watch` raise ConnectionLost."""
+        """End all streams; any call of `watch` that is still waiting raises ConnectionLost."""
         self.closed.set()
         for stream in self._streams.values():
             stream.resolve(ConnectionLost(f"The connection to {self.server!r} is closed.", server=self.server))
@@ -122,8 +122,8 @@ class Subscriptions:
     async def watch(self, wanted: WatchedChanges) -> None:
         """Replace the wanted changes, and wait until the server has accepted newly watched resources.
 
-        Otherwise raises RequestRefused, RequestTimeout, UnsupportedCapability or another ServerError; the previous
-        stream then stays open.
+        If the server does not accept them, raises RequestRefused, RequestTimeout, UnsupportedCapability or another
+        ServerError; the previous stream then stays open.
         """
         async with self._lock:
             new = set(wanted.uris) - set(self.granted.uris)
@@ -161,7 +161,7 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Use the previous stream again if *stream*, which should replace it, failed; return False if there is none."""
+        """Use the previous stream again, because *stream*, its replacement, failed; return False if there is none."""
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous
@@ -171,7 +171,7 @@ class Subscriptions:
 class SubscriptionStream:
     """One subscription stream, which is reopened when it breaks.
 
-    *previous* is the stream that it replaces; that one is closed when the server accepts the new one.
+    *previous* is the stream that it replaces, which is closed when the server accepts the new one.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class SubscriptionStream:
             self.previous.close()
 
     def resolve(self, error: ServerError | None = None) -> None:
-        """Set the first outcome of opening the stream: accepted, or failed with *error*."""
+        """Record the first outcome of opening the stream: accepted, or failed with *error*."""
         if self.resolved.is_set():
             return
         self.error = error
@@ -207,7 +207,7 @@ class SubscriptionStream:
         self.previous = None
 
     async def run(self) -> None:
-        """Keep the stream open until it is closed, refused for good, or not accepted five times in a row."""
+        """Keep the stream open until it is closed, permanently refused, or not accepted five times in a row."""
         wait, vain = FIRST_DELAY, 0
         with self._scope:
             while not self._owner.closed.is_set():
@@ -260,7 +260,7 @@ class SubscriptionStream:
         return active
 
     async def _check_acknowledgement(self, message: JsonRpcNotification) -> None:
-        """Raise MalformedMessage if the acknowledgement lists far more resources than requested; it is not decoded."""
+        """Raise MalformedMessage if the undecoded acknowledgement lists far more resources than requested."""
         requested = len(self.wanted.resource_subscriptions)
         try:
             await run_steps_cooperatively(check_value_count(bytes(message.params), requested + EXTRA_VALUES))
@@ -287,7 +287,7 @@ def _is_final(error: ServerError) -> bool:
 
 
 def intersect_filters(wanted: SubscriptionFilter, accepted: SubscriptionFilter | None) -> SubscriptionFilter:
-    """Return the changes that are both wanted and accepted; *accepted* None means that all are accepted."""
+    """Return the changes that are both wanted and accepted; if *accepted* is None, all are accepted."""
     if accepted is None:
         return wanted
     uris = set(accepted.resource_subscriptions)

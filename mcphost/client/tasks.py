@@ -1,4 +1,4 @@
-"""Polling of tasks on a server until they end, with time limits; for core tasks and for the tasks extension."""
+"""Polling of tasks that run on a server, with time limits; for tasks of revision 2025-11-25 and the tasks extension."""
 
 import logging
 import math
@@ -51,24 +51,24 @@ SendFn = Callable[[ClientRequest[Any]], Awaitable[Raw]]
 
 MIN_POLL_INTERVAL = 0.1
 MAX_POLL_INTERVAL = 300.0
-# Without a poll interval of the server: frequent at first, because most tasks are short, then less so.
+# If the server sets no poll interval: often at first, because most tasks are short, then less often.
 FIRST_POLL_INTERVAL = 0.5
 _LATER_POLL_INTERVAL = 5.0
-# Time for the user's answers to all questions of one task; it does not count as the task's time.
+# Seconds for the user's answers to all questions of one task; they do not count towards the task's time limit.
 MAX_INPUT_SECONDS = 3_600.0
 MAX_POLL_FAILURES = 3
 CANCEL_TIMEOUT = 2.0
-# Extra time after a task's lifetime before it is given up; clocks differ and polls take time.
+# Extra time after the lifetime of a task before mcphost gives up on it; clocks differ and polls take time.
 EXPIRY_GRACE_SECONDS = 10.0
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class TaskContext(Struct, frozen=True):
-    """The call that a task belongs to: `tool` was called and may take `limit` seconds.
+    """The tool call that a task belongs to; `limit` is its time limit in seconds.
 
-    `call_number` is the number of the call (see ServerRequestContext). `is_resumed`: an earlier run created the task.
-    `can_cancel`: the server can cancel tasks. The time that the user takes to answer counts only with
-    `includes_user_time`.
+    `tool` is the name of the tool. `call_number` identifies the call (see ServerRequestContext). `is_resumed` means
+    that an earlier run of mcphost created the task, `can_cancel` that the server can cancel tasks. The time that the
+    user takes to answer counts only with `includes_user_time`.
     """
 
     server: str
@@ -81,7 +81,7 @@ class TaskContext(Struct, frozen=True):
 
 
 class TaskPoller:
-    """The last known state of one task, and its polling.
+    """Poller of one task on a server, with the task's last known state.
 
     *on_notification* receives a TaskStatusNotification when the task's status or status message changes. *is_connected*
     returns whether the connection is still open.
@@ -108,7 +108,7 @@ class TaskPoller:
         self._started_at = anyio.current_time()
         self._user_seconds = 0.0
         self.is_asking: Callable[[], bool] = lambda: False
-        """Whether a question of the task is open; the task's status alone does not prove that."""
+        """Returns whether a question of the task is open; the task's status alone does not show that."""
         self._poll_interval = FIRST_POLL_INTERVAL
         self._next_poll = self._started_at if task.status != WORKING else self._started_at + self._next_interval()
         self._failures = 0
@@ -122,13 +122,13 @@ class TaskPoller:
         return self.task.task_id
 
     def update(self, task: Task) -> None:
-        """Apply a state that the server sent in a notification; ignore it if the task has ended."""
+        """Apply a state that the server sent in a notification; do nothing if the task has ended."""
         if not self.task.is_terminal and task.task_id == self.task_id:
             self._set_task(task)
             self.wake()
 
     def wake(self) -> None:
-        """Make a waiting `step` return."""
+        """Make `step` return if it is waiting."""
         self._updated.set()
 
     def poll_soon(self) -> None:
@@ -138,9 +138,9 @@ class TaskPoller:
         self.wake()
 
     async def step(self) -> None:
-        """Wait for a notification or until the next poll is due, then poll.
+        """Wait for a notification or until the next poll is due; in the latter case, poll.
 
-        Raises ServerError if polling fails for good or the task exceeds its time limit.
+        Raises ServerError if polling fails permanently or the task exceeds its time limit.
         """
         began, was_asking = anyio.current_time(), self.is_asking()
         wait = min(self._next_poll, began + self._time_left()) - began
@@ -176,7 +176,7 @@ class TaskPoller:
         self._next_poll = anyio.current_time() + self._next_interval()
 
     def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
-        """Return the error to raise if the server refuses tasks/get because it does not know the task."""
+        """Return the error to raise if the server refused a request about the task, perhaps because it is unknown."""
         if error.code != INVALID_PARAMS:
             return error
         return RequestRefused(
@@ -187,12 +187,12 @@ class TaskPoller:
         )
 
     def cancelled_error(self) -> RequestRefused:
-        """Return the error to raise if the task was cancelled, which mcphost did not request."""
+        """Return the error to raise if the task was cancelled, although mcphost did not ask for it."""
         why = f": {self.status_message}" if self.status_message else "."
         return RequestRefused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
 
     def failed_error(self, error: RequestRefused) -> RequestRefused:
-        """Return the error of a failed task, with the task's status message added."""
+        """Return the error of a failed task, with the status message added."""
         error.server = self.server
         if not self.status_message or self.status_message in error.message:
             return error
@@ -200,13 +200,13 @@ class TaskPoller:
 
     @property
     def status_message(self) -> str:
-        """The status message, truncated to 2,000 characters."""
+        """The task's status message, truncated to 2,000 characters."""
         return (self.task.status_message or "")[:2_000]
 
     async def cancel(self) -> None:
-        """Cancel the task on the server; wait at most two seconds, and ignore errors.
+        """Ask the server to cancel the task; wait at most two seconds, and ignore errors.
 
-        Does nothing if the task has ended, belongs to an earlier run, or cannot be cancelled.
+        Does nothing if the task has ended, was created by an earlier run, or cannot be cancelled.
         """
         if self.task.is_terminal or self.context.is_resumed or not self.context.can_cancel:
             return
@@ -238,7 +238,7 @@ class TaskPoller:
         wanted = self.task.poll_seconds
         if wanted is not None and self.task.status != INPUT_REQUIRED:
             return min(max(wanted, MIN_POLL_INTERVAL), MAX_POLL_INTERVAL)
-        # While it waits for input nothing changes, whatever poll interval the server asks for.
+        # While the task waits for input nothing changes, whatever poll interval the server asks for.
         pause, self._poll_interval = self._poll_interval, min(self._poll_interval * 1.5, _LATER_POLL_INTERVAL)
         return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
@@ -265,7 +265,7 @@ class TaskPoller:
 
 
 class TaskRegistry:
-    """The running tasks of one session, by id."""
+    """The running tasks of one session, keyed by task id."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -275,7 +275,7 @@ class TaskRegistry:
         """Register a task, await *run* and return its result; cancel the task if *run* is cancelled or fails.
 
         The task is not cancelled if the server refused a request or the connection was lost. Raises MalformedMessage if
-        a task with the same id is running.
+        a task with the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
@@ -297,7 +297,7 @@ MIN_STREAM_POLL_SECONDS = 1.0
 
 
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
-    """Update the task from notifications, if the server sends them; return when there are none.
+    """Update the task's state from notifications; return if the server does not send any, or no longer does.
 
     Polling continues in either case.
     """
@@ -328,7 +328,7 @@ async def run_extension_task(
     """Follow a task of the tasks extension (SEP-2663) and return its result as undecoded JSON.
 
     *handler* answers each input request of the task once. *open_stream* opens a subscription to the task's state; it is
-    used only if the server asks for polls a second or more apart. Raises RequestRefused if the task failed or was
+    used only if the server's poll interval is at least one second. Raises RequestRefused if the task failed or was
     cancelled, ConsentDenied, TooManyInputRounds, and the errors of `TaskPoller.step`.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
@@ -357,7 +357,7 @@ async def run_extension_task(
             if poller.task.is_terminal:
                 await poller.poll()  # the creation response has only the status
                 break
-            # Requests stay listed until their answers arrive, so each key is handled once.
+            # The server lists input requests until their answers arrive, so each key is handled only once.
             fresh = await _new_input_requests(poller.task, seen)
             if fresh:
                 seen.update(fresh)
@@ -401,6 +401,6 @@ def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
 
 
 def parse_created_task(raw: Raw) -> Task:
-    """Decode the new task in a result of type `task`; a result, error or input request in it is dropped."""
+    """Decode the new task in a result of type `task`, ignoring any result, error or input request in it."""
     task = decode(raw, Task, "result of tools/call")
     return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

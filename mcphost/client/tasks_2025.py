@@ -34,15 +34,15 @@ from mcphost.transport.channel import CancellingTaskGroup
 
 MAX_TASK_TOOLS = 10_000
 MAX_RESULT_TRIES = 20
-# Seconds that a question waits for its task, which becomes known shortly after its creation response was read.
+# Seconds that a server request waits for its task to become known, shortly after the response that created it was read.
 TASK_LOOKUP_TIMEOUT = 1.0
 _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """Outcome of a request that runs in the background: a call that creates a task, or tasks/result.
+    """Outcome of a request that runs in the background: a tool call that creates a task, or tasks/result.
 
-    The server sends the questions of a task only while tasks/result is in flight.
+    The server sends requests that belong to a task, such as elicitation, only while tasks/result is in flight.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """Runner for the tool calls that one session's server runs as tasks; unused if it did not declare tasks."""
+    """Runner of the tool calls that a session's server runs as tasks; unused if the server did not declare tasks."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class CoreTaskRunner:
         is_connected: Callable[[], bool],
         send_with_renewal: Callable[[Callable[[], Awaitable[Raw]]], Awaitable[Raw]],
     ) -> None:
-        """*send_with_renewal* sends a request, and again in a new session if the HTTP session has expired."""
+        """*send_with_renewal* awaits a function that sends a request, and once more if the HTTP session has expired."""
         self._sender = sender
         self._send_with_renewal = send_with_renewal
         self._capability = parse_tasks_capability(capability)
@@ -91,7 +91,7 @@ class CoreTaskRunner:
                 self._task_tools[name] = None
 
     def is_task_call(self, call: ClientRequest[Any]) -> TypeGuard[CallTool]:
-        """Return whether the call must run as a task (2025-11-25: basic/utilities/tasks, tool-level negotiation)."""
+        """Return whether *call* must run as a task (2025-11-25: basic/utilities/tasks, tool-level negotiation)."""
         return isinstance(call, CallTool) and call.name in self._task_tools
 
     def handle_notification(self, message: JsonRpcNotification) -> bool:
@@ -110,7 +110,7 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Return the context of a server request: the call whose task it names, else *default*."""
+        """Return the context of a server request: the tool call whose task *params* name, or else *default*."""
         task_id, known = read_related_task(params), self.registry.by_id
         with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):
             while task_id and task_id not in known and self._creating_count:
@@ -133,7 +133,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Run a call as a task and return its result as undecoded JSON; see `Session.request`.
+        """Run a tool call as a task and return its result as undecoded JSON; see `Session.request`.
 
         *deadline* limits the whole task, in seconds; None means `Timeouts.task`.
         """
@@ -154,7 +154,7 @@ class CoreTaskRunner:
                 self._task_created = anyio.Event()
             created = decode(answer, CreateTaskResult, "result of tools/call").task
             if not is_set(created):
-                return answer  # it ran at once, as a plain call
+                return answer  # the server ran it as a plain tool call
             first = decode(created, Task, "task of tools/call")
             return await self._run_to_end(self._create_poller(first, call.name, limit, hear))
         finally:
@@ -162,7 +162,7 @@ class CoreTaskRunner:
                 meter.close()
 
     async def resume(self, call: ResumeTask, deadline: float | None, on_notification: NotificationFn | None) -> Raw:
-        """Follow a task that an earlier run created, and return its result as undecoded JSON; see ResumeTask."""
+        """Follow a task that an earlier run of mcphost created, and return its undecoded result; see ResumeTask."""
         limit = self._sender.timeouts.task if deadline is None else deadline
         following = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_left=True)
         return await self._run_to_end(following)
@@ -197,8 +197,8 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the call and return its response; if cancelled, cancel the task that the server creates."""
-        # Only tasks/cancel, not a notification, may cancel a task: the response is awaited, then its task is cancelled.
+        """Send the tool call and return the response; if cancelled, cancel the task that the server still creates."""
+        # Only tasks/cancel may cancel a task, not a notification: the response is awaited, then its task is cancelled.
         fetch, given_up, sent = _PendingResult(), False, False
 
         def tell(notice: Notification) -> None:
@@ -268,7 +268,7 @@ class CoreTaskRunner:
                 if fetch is not None and fetch.done.is_set():
                     if fetch.raw is not None:
                         return fetch.raw
-                    await poller.poll()  # an error belongs to the task only once the task is over
+                    await poller.poll()  # an error belongs to the task only if the task has ended
                     if not poller.task.is_terminal:
                         fetch = None
             if poller.task.status == CANCELLED:

@@ -1,4 +1,4 @@
-"""Time limits of calls: progress extends them up to a maximum, and they pause while the user is asked."""
+"""Time limits of requests: progress extends them up to a maximum, and they pause while the user is asked."""
 
 import asyncio
 from collections import Counter
@@ -18,10 +18,10 @@ MAX_PAUSED_SECONDS = 4 * 3_600.0
 
 
 class Timeouts(Struct, frozen=True):
-    """Time limits of a call in seconds; progress extends `request` up to `max_request`.
+    """Time limits of a request in seconds; progress extends `request` up to `max_request`.
 
-    `task` is the limit for a call that the server runs as a task. With `includes_user_time`, the time that the user
-    takes to answer counts too.
+    `task` is the limit for a tool call that the server runs as a task. With `includes_user_time`, the time that the
+    user takes to answer counts too.
     """
 
     request: float = 60
@@ -31,11 +31,11 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """A cancel scope or similar object that ends its wait at `deadline`, a time of the event loop's clock."""
+    """A cancel scope or similar object that stops waiting at `deadline`."""
 
     @property
     def deadline(self) -> float:
-        """The time of the event loop's clock at which the wait ends."""
+        """The time, on the event loop's clock, at which to stop waiting."""
         ...
 
     @deadline.setter
@@ -43,10 +43,10 @@ class DeadlineTarget(Protocol):
 
 
 class PausableDeadline:
-    """The deadline of one call, applied to *target*; times are of the event loop's clock.
+    """The deadline of one request, applied to *target*; all times are on the event loop's clock.
 
-    Progress moves it to *extension* seconds from then, but not beyond *max_deadline*. It pauses while the user is
-    asked, at most 1,000 times and for four hours in total.
+    When there is progress, the deadline moves to *extension* seconds later, but not beyond *max_deadline*. It pauses
+    while the user is asked, at most 1,000 times and for four hours in total.
     """
 
     __slots__ = (
@@ -68,13 +68,13 @@ class PausableDeadline:
         self._paused_at = 0.0
 
     def extend(self, now: float) -> None:
-        """Extend the deadline because the call made progress at *now*."""
+        """Extend the deadline because the request made progress at *now*."""
         self._deadline = min(max(now + self._extension, self._deadline), self._max_deadline)
         if not self._pause_depth:
             self.target.deadline = self._deadline
 
     def pause(self, now: float) -> None:
-        """Pause the deadline until `resume` was called as often as `pause`."""
+        """Pause the deadline until `resume` has been called as often as `pause`."""
         self._pause_depth += 1
         if self._pause_depth == 1:
             self._pause_count += 1
@@ -94,15 +94,15 @@ class PausableDeadline:
             self.target.deadline = self._deadline
 
 
-# A context variable, because the code that sets a limit is several layers above the call that needs a sign-in.
+# A context variable, because the code that sets a limit is several layers above the request that needs a sign-in.
 _active_limits: ContextVar[tuple[PausableDeadline, ...]] = ContextVar("limits", default=())
 
 
 @contextmanager
 def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
-    """Limit the block to *seconds*, not counting the time in which the user signs in.
+    """Limit the `with` block to *seconds*, not counting the time in which the user signs in.
 
-    After the block, `cancelled_caught` of the scope tells whether the limit was reached, as in anyio.move_on_after.
+    After the block, `cancelled_caught` of the scope tells whether the limit was reached, as with anyio.move_on_after.
     """
     with anyio.move_on_after(seconds) as scope:
         token = _active_limits.set((*_active_limits.get(), PausableDeadline(scope, scope.deadline, scope.deadline, 0)))
@@ -114,7 +114,7 @@ def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
 
 @contextmanager
 def pause_time_limits() -> Generator[None]:
-    """Pause all enclosing `time_limit` blocks during this block."""
+    """Pause all enclosing `time_limit` blocks during the `with` block."""
     limits, loop = _active_limits.get(), asyncio.get_running_loop()
     for limit in limits:
         limit.pause(loop.time())
@@ -131,7 +131,7 @@ _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] 
 
 @contextmanager
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
-    """Set the function that `pause_call_deadlines` calls in this task during the block."""
+    """Set the function that `pause_call_deadlines` calls in this task, for the duration of the `with` block."""
     token = _pause_deadlines.set(pause_deadlines)
     try:
         yield
@@ -140,19 +140,19 @@ def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -
 
 
 def pause_call_deadlines() -> AbstractContextManager[None]:
-    """Return a context manager that pauses the calls which wait for the user's answer to a server request.
+    """Return a context manager that pauses the deadlines of requests while the user answers the server.
 
-    It does nothing outside of a `provide_pause` block.
+    It does nothing outside a `provide_pause` block.
     """
     pause = _pause_deadlines.get()
     return nullcontext() if pause is None else pause()
 
 
 class UserPauses:
-    """Pauses of the deadlines of one connection while the user is asked.
+    """Pauses of the request deadlines of one connection while the user is asked.
 
-    *deadlines* maps the number of each running call to its deadline; the caller updates it. With *includes_user_time*,
-    nothing is paused.
+    *deadlines* maps the number of each running request to its deadline; the caller updates it. With
+    *includes_user_time*, nothing is paused.
     """
 
     def __init__(self, deadlines: Mapping[int, PausableDeadline], *, includes_user_time: bool) -> None:
@@ -161,14 +161,14 @@ class UserPauses:
         self._question_counts: Counter[int] = Counter()
 
     def is_asking_user(self, call_number: int) -> bool:
-        """Return whether a question is open that belongs to the call, or to an unknown call."""
+        """Return whether a question is open that belongs to this request, or to an unknown request."""
         return self._question_counts[call_number] > 0 or self._question_counts[0] > 0
 
     @contextmanager
     def pause_for_user(self, call_number: int) -> Generator[None]:
-        """Pause the deadline of a call during the block, in which the user is asked.
+        """Pause the deadline of a request during the `with` block, in which the user is asked.
 
-        *call_number* 0 means that the call is unknown: all calls that are running now are paused.
+        If *call_number* is 0, the request is unknown, and all requests that are running now are paused.
         """
         loop = asyncio.get_running_loop()
         numbers = (call_number,) if call_number else tuple(self._deadlines)
@@ -186,5 +186,5 @@ class UserPauses:
             self._question_counts[call_number] -= 1
             self._question_counts += Counter[int]()  # drop zero counts
             for number, deadline in paused.items():
-                if self._deadlines.get(number) is deadline:  # a finished call has no clock
+                if self._deadlines.get(number) is deadline:  # the deadline of a finished request is not resumed
                     deadline.resume(loop.time())
