@@ -8,11 +8,11 @@ from mcphost.sandbox.process import SandboxProcess
 from mcphost.serialization import Struct, decode
 
 DECODE_TIMEOUT = 5.0
-"""Maximum seconds for one image; after six seconds the worker ends itself."""
+"""Maximum seconds for one image; after ALARM_SECONDS (six), the worker ends itself."""
 IMAGE_QUEUE_TIMEOUT = 30.0
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 MAX_SIDE = 400
-"""Maximum pixels of a decoded image in each direction: more than a wide terminal has columns."""
+"""Maximum width and height of a decoded image in pixels: more than a wide terminal has columns."""
 _MAX_RESPONSE_SIZE = 1024 * 1024
 INSTALL_HINT = "To see them, install mcphost with its extra: uv tool install 'mcphost[images]'"
 
@@ -26,14 +26,14 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 def is_installed() -> bool:
-    """Return whether the extra `images` is installed, without importing it."""
+    """Return whether Pillow, the optional dependency `images`, is installed, without importing it."""
     return find_spec("PIL") is not None
 
 
 class ImageDecoder:
-    """Decoder that owns the worker process and decodes one image at a time.
+    """Decoder of images, one at a time, in a worker process that it owns.
 
-    After `close`, the next call of `decode` starts another process.
+    After `close`, the next call of `decode` starts a new process.
     """
 
     def __init__(self, timeout: float = DECODE_TIMEOUT) -> None:
@@ -47,13 +47,14 @@ class ImageDecoder:
 
     @property
     def pid(self) -> int | None:
-        """The worker's process id while it runs."""
+        """Process id of the worker, or None if it is not running."""
         return self._process.pid
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Return the first frame of a base64 image, scaled down to fit the box; or an error, half a sentence.
+        """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels; or an error.
 
-        Images are never enlarged. Raises nothing but cancellation.
+        Images are never enlarged. The error is half a sentence, such as: it is not valid base64. Raises nothing but
+        cancellation.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_IMAGE_BYTES // 1024**2} MB"
@@ -83,5 +84,5 @@ class ImageDecoder:
         return DecodedImage(answer.width, answer.height, answer.pixels, answer.whole)
 
     async def close(self) -> None:
-        """End the worker and any decoding. Idempotent."""
+        """End the worker process and any decoding in progress. Idempotent."""
         await self._process.close()

@@ -5,14 +5,14 @@ import struct
 from mcphost.serialization import Struct
 
 MAX_PIXELS = 40_000_000
-"""Larger images may decode to gigabytes; they are not sent to a model."""
+"""Maximum pixels of an image to be decoded or sent to a model: larger ones may decode to gigabytes."""
 HEADER_BYTES = 256 * 1024
-"""Number of bytes that are examined."""
+"""Number of bytes that are examined at the beginning of an image."""
 _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageInfo(Struct, frozen=True):
-    """An image's MIME type, and its width and height in pixels; 0 if the examined bytes do not contain them."""
+    """An image's MIME type, width and height in pixels; the latter are 0 if the examined bytes do not contain them."""
 
     mime_type: str
     width: int = 0
@@ -20,7 +20,7 @@ class ImageInfo(Struct, frozen=True):
 
     @property
     def is_too_big(self) -> bool:
-        """Whether the image has so many pixels that it is decoded only on request."""
+        """Whether the image has too many pixels to be decoded, or to be sent to a model."""
         return self.width * self.height > MAX_PIXELS
 
 
@@ -49,7 +49,7 @@ def _read_size(form: str, body: bytes, at: int) -> tuple[int, int]:
 
 
 def _jpeg_size(body: bytes) -> tuple[int, int]:
-    """Return the size in the frame header (ITU T.81, B.2.2), skipping the segments before it."""
+    """Return width and height from the frame header (ITU T.81, B.2.2), skipping the segments before it."""
     at = 2
     while at + 4 <= len(body) and body[at] == 0xFF:
         marker = body[at + 1]
@@ -64,7 +64,7 @@ def _jpeg_size(body: bytes) -> tuple[int, int]:
 
 
 def _webp_size(body: bytes) -> tuple[int, int]:
-    """Return the size in the first chunk (RFC 9649, 2.5 to 2.7)."""
+    """Return width and height from the first chunk (RFC 9649, 2.5 to 2.7)."""
     kind = body[12:16]
     if kind == b"VP8X" and len(body) >= 30:
         return 1 + int.from_bytes(body[24:27], "little"), 1 + int.from_bytes(body[27:30], "little")
@@ -78,9 +78,9 @@ def _webp_size(body: bytes) -> tuple[int, int]:
 
 
 class DecodedImage(Struct, frozen=True):
-    """A scaled image: `pixels` row by row, four bytes each (red, green, blue, alpha).
+    """A decoded image, scaled down; `pixels` has four bytes per pixel (red, green, blue, alpha), row by row.
 
-    If not `is_complete`, the image is damaged or truncated, and this is its readable part.
+    If `is_complete` is False, the image is damaged or truncated, and only a part of it could be read.
     """
 
     width: int
@@ -90,6 +90,6 @@ class DecodedImage(Struct, frozen=True):
 
 
 def fit_size(width: int, height: int, max_width: int, max_height: int) -> tuple[int, int]:
-    """Return the size of an image scaled down to fit a box, at least one pixel in each direction."""
+    """Return the size of an image scaled down to fit a box; at least one pixel in each direction, never enlarged."""
     scale = min(1.0, max_width / max(1, width), max_height / max(1, height))
     return max(1, round(width * scale)), max(1, round(height * scale))

@@ -1,9 +1,9 @@
-"""Worker process that decodes images: base64 in, a small image out; the only importer of Pillow.
+"""Worker process that decodes an image from base64 into a small one; the only module that imports Pillow.
 
 Run as `python -m mcphost.sandbox.image_worker`. A request is a line with three numbers (the size of the base64 in
 bytes, and the width and height of the box in pixels), followed by the base64; a response is one line of JSON. Before
-the first image is decoded, the process gives up opening files and sockets. The parent process kills it when it takes
-too long; an interval timer does that if the parent is gone.
+the first image is decoded, the process gives up the right to open files and sockets. The parent process kills the
+worker when it takes too long; if the parent is gone, an alarm signal does.
 """
 
 import base64
@@ -29,7 +29,7 @@ _SIDEWAYS_TRANSPOSITIONS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8:
 
 
 def main() -> None:
-    """Answer requests until the input ends."""
+    """Answer requests from standard input until it ends."""
     apply_worker_limits(MAX_MEMORY)
     from PIL import Image, ImageFile
 
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _preload_plugins(library: Any) -> None:
-    """Import what the library loads on demand: after `forbid_opening_files` nothing can be imported."""
+    """Import what Pillow would otherwise import later, because nothing can be imported after `forbid_opening_files`."""
     library.preinit()
     for name in (".ImageOps", ".TiffImagePlugin", ".WebPImagePlugin"):  # the second one reads EXIF
         import_module(name, library.__package__)
@@ -67,10 +67,10 @@ def _decode_image(library: Any, image_file: Any, body: bytes, width: int, height
     if found is None:
         return {"why": "its format is not supported"}
     for whole in (True, False):
-        # Wrong checksums outside of pixel data are common: the reference server's own image has such a colour profile.
+        # Wrong checksums outside pixel data are common: the colour profile in the reference server's own image has one.
         image_file.LOAD_TRUNCATED_IMAGES = True
         try:
-            # Only the reader for the detected format; the library would try all of them.
+            # Only the reader for the detected format is used; otherwise Pillow would try all of them.
             with library.open(io.BytesIO(raw), formats=(_FORMATS[found.mime_type],)) as image:
                 if image.width * image.height > MAX_PIXELS:
                     return {"why": "it has too many pixels"}

@@ -5,20 +5,20 @@ from contextlib import suppress
 
 
 def apply_worker_limits(max_bytes: int) -> None:
-    """Disable core files, limit memory to *max_bytes*, and ignore SIGINT."""
+    """Disable core files, limit the address space to *max_bytes*, and ignore SIGINT."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _set_rlimits(RLIMIT_CORE=0, RLIMIT_AS=max_bytes)
 
 
 def forbid_opening_files() -> None:
-    """Forbid this process to open files and sockets, and to write to files."""
+    """Prevent this process from opening files and sockets, and from writing to files."""
     _set_rlimits(RLIMIT_NOFILE=0, RLIMIT_FSIZE=0)
 
 
 def limit_data_memory(max_bytes: int) -> None:
     """Limit data memory to *max_bytes*; beyond that, allocations raise MemoryError.
 
-    Use it for processes with threads and shared libraries, whose address space is much larger than their data.
+    Meant for processes with threads and shared libraries, whose address space is much larger than their data.
     """
     _set_rlimits(RLIMIT_CORE=0, RLIMIT_DATA=max_bytes)
 

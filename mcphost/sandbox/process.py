@@ -1,7 +1,7 @@
-"""A worker process that answers one request at a time and is killed when it takes too long.
+"""A worker process that handles one request at a time and is killed when it takes too long.
 
-For libraries that handle untrusted input: they are fast, but cannot be interrupted, and input may keep them busy for
-years or crash them. The process is started on demand and kept.
+It is for libraries that process untrusted input and cannot be interrupted: they are usually fast, but some input may
+keep them busy for years or crash them. The process is started on demand and reused.
 """
 
 import os
@@ -29,14 +29,15 @@ _INHERITED_VARIABLES = (
 )
 
 SandboxFailure = Literal["busy", "slow", "ended", "silent"]
-"""The queue was too long; the request took too long; the process ended; the response was invalid."""
+"""In this order: the queue was too long, the request took too long, the process ended, the response was invalid."""
 
 
 class SandboxProcess:
-    """Owner of a worker process `python -m MODULE`; after `close`, the next request starts another process.
+    """Owner of a worker process `python -m MODULE`; after `close`, the next request starts a new process.
 
-    The module prints a line when it is ready, reads requests from its input, and answers each with one line of at most
-    *max_response_size* bytes. *timeout* limits one response, *queue_timeout* the wait for earlier requests, in seconds.
+    The module prints a line when it is ready, reads requests from standard input, and answers each with one line of at
+    most *max_response_size* bytes. *timeout* limits one response, *queue_timeout* the wait for earlier requests, in
+    seconds.
     """
 
     def __init__(
@@ -50,11 +51,11 @@ class SandboxProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it runs."""
+        """Process id of the worker, or None if it is not running."""
         return None if self._process is None else self._process.pid
 
     async def request(self, body: bytes) -> bytes | SandboxFailure:
-        """Send a request and return the response line, or a failure.
+        """Send a request and return the response line, or the kind of failure.
 
         Raises nothing but cancellation, which kills the process.
         """
@@ -89,7 +90,7 @@ class SandboxProcess:
         except (anyio.IncompleteRead, anyio.DelimiterNotFound):
             return "silent"
         finally:
-            # After an incomplete exchange, also a cancelled one, the state of the process is unknown.
+            # After an incomplete or cancelled exchange, the state of the process is unknown.
             if not done:
                 with anyio.CancelScope(shield=True):
                     await self._kill()
@@ -99,7 +100,7 @@ class SandboxProcess:
         if self._process is not None and self._responses is not None and self._process.returncode is None:
             return self._process, self._responses
         await self._kill()
-        # -P: a file in the current folder must never replace a library.
+        # -P: a file in the current folder must never be imported instead of a library.
         self._process = process = await anyio.open_process(
             (sys.executable, "-P", "-m", self._module),
             stderr=subprocess.DEVNULL,

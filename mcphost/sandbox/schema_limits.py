@@ -1,4 +1,4 @@
-"""Checks of a schema before it is used: size, depth, number of values, dialect and references."""
+"""Checks of a JSON schema before it is used: size, depth, number of values, dialect and references."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _EXTERNAL_REFERENCE = re.compile(rb'\\|"\$(?:ref|dynamicRef|recursiveRef)"\s*:\s
 _REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 # The values of these keywords are data and not schemas.
 _DATA_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
-# The values of these keywords map names to schemas: a member called `$ref` is a property and not a reference.
+# The values of these keywords map names to schemas: there, a member called `$ref` is a property and not a reference.
 _SUBSCHEMA_MAP_KEYWORDS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
@@ -27,7 +27,7 @@ _DIALECT = re.compile(
 
 
 def find_size_problem(schema: bytes | Raw) -> str:
-    """Return why a schema is too large, without decoding it; "" if it is not."""
+    """Return why a schema is too large or too deeply nested, without decoding it; "" if it is neither."""
     raw = bytes(schema)
     if len(raw) > MAX_SCHEMA_SIZE:
         return f"it is over {MAX_SCHEMA_SIZE // 1024} kB"
@@ -39,10 +39,10 @@ def find_size_problem(schema: bytes | Raw) -> str:
 
 
 def find_schema_problem(schema: bytes | Raw) -> str:
-    """Return why a schema cannot be used, as half a sentence; "" if it can.
+    """Return why a schema cannot be used, as half a sentence; "" if it can be used.
 
-    The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects and
-    references to other documents are refused: nothing is ever downloaded.
+    The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects are
+    refused. References to other documents are refused by the worker: nothing is ever downloaded.
     """
     problem = find_size_problem(schema)
     if problem:
@@ -66,7 +66,7 @@ def find_schema_problem(schema: bytes | Raw) -> str:
 
 
 def find_external_reference(schema: bytes | Raw) -> str:
-    """Return the first reference to another document; "" if there is none, or the schema is invalid."""
+    """Return the first reference to another document; "" if there is none or the schema is invalid."""
     raw = bytes(schema)
     if not _EXTERNAL_REFERENCE.search(raw) or find_size_problem(raw):
         return ""
@@ -90,7 +90,7 @@ def find_external_reference(schema: bytes | Raw) -> str:
 
 
 def _iter_values(value: Any) -> Iterator[Any]:
-    """Iterate over all nested values, without recursion."""
+    """Iterate over *value* and all values nested in it, without recursion."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -102,7 +102,7 @@ def _iter_values(value: Any) -> Iterator[Any]:
 
 
 def _iter_subschemas(value: Any) -> Iterator[dict[str, Any]]:
-    """Iterate over all nested objects that are schemas."""
+    """Iterate over *value* and all objects nested in it that are schemas."""
     waiting: list[tuple[Any, bool]] = [(value, False)]
     while waiting:
         one, names = waiting.pop()

@@ -1,7 +1,7 @@
-"""Validation of values against untrusted schemas in a worker process, with a time limit of a second.
+"""Validation of values against untrusted JSON schemas in a worker process, with a time limit of one second.
 
 The library is fast but cannot be interrupted, and a schema of forty lines can keep it busy for years. The worker is
-started on demand, kept, and killed when a check takes too long.
+started on demand, reused, and killed when a validation takes too long.
 """
 
 from hashlib import sha256
@@ -20,16 +20,16 @@ _MAX_REMEMBERED_SCHEMAS = 1_000
 
 
 class SchemaViolation(Struct, frozen=True):
-    """One violation: its location (a JSON pointer, empty for the whole value) and a description."""
+    """One violation of a schema: a description, and the location as a JSON pointer (empty for the whole value)."""
 
     path: str
     message: str
 
 
 class ValidationResult(Struct, frozen=True):
-    """The result of validating a value: valid, the violations found, or not checked.
+    """The result of validating a value; "fits" means that it is valid.
 
-    `reason` is set only if the check was not possible; it is half a sentence that says why.
+    `reason` is set only for "unchecked": half a sentence on why the value could not be validated.
     """
 
     outcome: Literal["fits", "invalid", "unchecked"]
@@ -38,7 +38,7 @@ class ValidationResult(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """All violations in one line; empty if the value is valid."""
+        """All violations, or the reason for not validating, in one line; empty if the value is valid."""
         if self.outcome == "unchecked":
             return self.reason
         return "; ".join(f"{fault.path or 'the value'}: {fault.message}" for fault in self.violations)
@@ -50,10 +50,10 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 class SchemaValidator:
-    """Validator that owns the worker process and runs one check at a time.
+    """Validator of values, one at a time, with a worker process that it owns.
 
-    *timeout* limits one check, in seconds; it must be below the two seconds after which the worker ends itself. After
-    `close`, the next check starts another process.
+    *timeout* limits one validation, in seconds; it must be below the two seconds after which the worker ends itself.
+    After `close`, the next validation starts a new process.
     """
 
     def __init__(self, timeout: float = VALIDATION_TIMEOUT) -> None:
@@ -65,14 +65,14 @@ class SchemaValidator:
 
     @property
     def pid(self) -> int | None:
-        """The worker's process id while it runs."""
+        """Process id of the worker, or None if it is not running."""
         return self._process.pid
 
     async def validate(self, schema: Raw | bytes, value: Any) -> ValidationResult:
         """Validate *value* (plain data, or JSON as Raw) against *schema*. Raises nothing but cancellation.
 
-        Takes a second at most, two more if other checks are queued, and the start time of the worker. A schema that
-        took too long twice is not tried again.
+        Takes at most one second, up to two more if other validations are queued, and the time to start the worker. A
+        schema that took too long twice is not tried again.
         """
         problem = find_schema_problem(schema)
         if problem:
@@ -97,7 +97,7 @@ class SchemaValidator:
         return ValidationResult("invalid" if faults else "fits", faults)
 
     async def close(self) -> None:
-        """End the worker and any running check. Idempotent."""
+        """End the worker process and any validation in progress. Idempotent."""
         await self._process.close()
 
     def _process_failed(self, failure: SandboxFailure, schema_digest: bytes) -> ValidationResult:
