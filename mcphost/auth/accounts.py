@@ -231,7 +231,7 @@ class AccountIndex:
             return AccountIndexContent()
 
     async def update(self, key: tuple[str, str], entry: Account | None) -> None:
-        """Replace the entry of the sign-in with the identity *key*, or remove it if *entry* is None.
+        """Replace the entry of the sign-in with the identity *key* (URL and account name); None removes it.
 
         Raises OSError, McpHostError.
         """

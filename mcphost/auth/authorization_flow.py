@@ -314,8 +314,8 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
 def _check_endpoint_query(endpoint: str) -> None:
     """Raise UntrustedMetadata if the endpoint's own query contains a reserved parameter, such as `redirect_uri`.
 
-    A parameter may occur only once (RFC 6749, section 3.1). If it occurs twice, the server may use either value, and a
-    foreign `redirect_uri` could send the code elsewhere.
+    A parameter may occur only once (RFC 6749, section 3.1). If it occurs twice, the server may use either value, and an
+    added `redirect_uri` could send the code elsewhere.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]

@@ -54,7 +54,7 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
     """Fetch a token with *grant* and return it as a sign-in, which is not stored.
 
     The user must have configured the issuer: nobody confirms where the credentials are sent, so a server could
-    otherwise name its own authorization server and receive the credentials of another. Raises UntrustedMetadata,
+    otherwise name its own authorization server and receive credentials meant for another. Raises UntrustedMetadata,
     UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
     """
     target = grant.target

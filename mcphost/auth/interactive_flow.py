@@ -65,8 +65,8 @@ _MAX_ATTEMPTS = 3
 class ClientResolver:
     """Selector of the OAuth client for one sign-in.
 
-    The order is that of the specification (basic/authorization, client registration approaches): a configured client, a
-    known one, the client metadata document, dynamic registration, a client that the user enters.
+    The order is that of the specification (basic/authorization, client registration approaches): a configured client,
+    one that was stored earlier, the client metadata document, dynamic registration, a client that the user enters.
     """
 
     def __init__(

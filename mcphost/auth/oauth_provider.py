@@ -454,7 +454,7 @@ class OAuthProvider:
         return any([await self._token_store.delete_issuer_client(issuer) for issuer in resource.issuers])
 
     async def _resolve_account(self) -> None:
-        """Determine which account to use, once for the lifetime of the provider."""
+        """Determine the account to use, once in the lifetime of the provider."""
         if not (self._is_account_resolved or self._target.is_account_configured or self._target.account):
             self._target = replace(
                 self._target, account=await self._token_store.chosen_account(self._target.canonical_url)
@@ -463,7 +463,7 @@ class OAuthProvider:
 
     # -- inside
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
-        """Refresh a sign-in, in one task at a time among all processes; return None if the user must sign in again."""
+        """Refresh a sign-in, one task at a time across all processes; return None if the user must sign in again."""
         async with self._refresh_lock:
             if self.current_sign_in is not old:
                 return self.current_sign_in

@@ -147,9 +147,9 @@ class OAuthRegistry:
         self.discard_providers(server)
 
     async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
-        """Sign out of the current account without switching to another.
+        """Sign out of the current account without switching to another one.
 
-        Returns whether the server revoked the tokens.
+        Returns whether the authorization server revoked the tokens.
         """
         _, revoked = await oauth.logout()
         if not server.oauth.account:
@@ -201,7 +201,7 @@ class OAuthRegistry:
         )
 
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
-        """Return the sign-in target of a server whose account the user can select; otherwise raise UsageError."""
+        """Return the SignInTarget of a server whose account the user can select; otherwise raise UsageError."""
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")
         if server.oauth.account:
@@ -232,7 +232,7 @@ def uses_oauth(server: ServerConfig) -> bool:
 
 
 def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTarget:
-    """Return the sign-in target of a server: its URL, issuer, client and account."""
+    """Return the SignInTarget of a server: its URL, issuer, client and account."""
     oauth = server.oauth
     return SignInTarget(
         server=server.name,

@@ -55,7 +55,7 @@ class OAuthClient(Struct, frozen=True):
             register_secret(self.secret)
 
     def is_usable(self, now: float | None = None) -> bool:
-        """Return whether the client can still be used, because its secret has not expired."""
+        """Return whether the client can still be used: its secret, if it has one, has not expired."""
         return not self.expires or self.expires - _EXPIRY_MARGIN > (time.time() if now is None else now)
 
     def can_request(self, scopes: tuple[str, ...]) -> bool:

@@ -76,7 +76,7 @@ class SecretStorage:
 
     @property
     def place(self) -> StoragePlace:
-        """Place where new secrets are stored."""
+        """The place where new secrets are stored."""
         return "keyring" if self._chosen_place == "" else self._chosen_place
 
     @property

@@ -95,7 +95,8 @@ class TokenStore:
     """Store of the user's sign-ins and OAuth clients.
 
     *directory* holds the index and the lock files; if it is None, everything stays in this process. *storage* selects
-    the place for secrets; a SecretBackend is the only place. *warn* is called with warnings for the user.
+    the place for secrets; if it is a SecretBackend, that is the only place. *warn* is called with warnings for the
+    user.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class TokenStore:
     async def load(
         self, url: str, account: str = "", *, reload: bool = False, is_strict: bool = False
     ) -> StoredSignIn | None:
-        """Return the sign-in for a server URL and account name, or None; *reload* reads secret storage again.
+        """Return the sign-in for a server URL and account name, or None; with *reload*, read the storage again.
 
         If the storage cannot be read, the sign-in in memory is returned and the user is warned once. McpHostError is
         raised instead with *is_strict*, or with *reload* if another process has stored a newer sign-in: refreshing with
@@ -198,7 +199,7 @@ class TokenStore:
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
         """Delete a sign-in and return it, or None if there is none.
 
-        With *only*, nothing is deleted if the stored sign-in is no longer that one. Without *only*, raises McpHostError
+        With *only*, nothing is deleted if the stored sign-in has different tokens. Without *only*, raises McpHostError
         if the sign-in cannot be read; it then remains stored.
         """
         with anyio.CancelScope(shield=True):

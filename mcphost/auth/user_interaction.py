@@ -1,4 +1,4 @@
-"""The target of a sign-in, and the interface to the user who signs in."""
+"""What the user configured for a sign-in, and the interface for asking the user to sign in."""
 
 from collections.abc import Callable
 from typing import Protocol
