@@ -59,7 +59,7 @@ class ServerRegistry(Protocol):
     """A registry to search for servers; methods raise RegistryError."""
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
-        """Return at most *limit* servers, each in its latest version, that contain *text*.
+        """Return at most *limit* servers, each in its latest version, that contain *text*, ignoring case.
 
         The name, title and description are searched. With *updated_since*, an RFC 3339 time in UTC, only servers
         updated since then are returned, including deleted ones.

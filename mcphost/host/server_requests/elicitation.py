@@ -223,7 +223,7 @@ class ElicitationHandler:
         return _make_reply(verdict)
 
     async def _ask_and_open(self, question: VisitUrl) -> UrlVerdict:
-        """Ask the user about a URL and open it if they agree; return the answer, or Cancel if no browser opens."""
+        """Ask the user about a URL, open it if they agree, and return the answer; Cancel if no browser opens."""
         verdict = await self._frontend.ask(question)
         if isinstance(verdict, AcceptUrl) and self._open_url is not None and not await self._open_url(question.url):
             self._notify(f"No browser could be opened for {question.url}", "Open it elsewhere, or set $BROWSER.")

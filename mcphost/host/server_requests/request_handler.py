@@ -63,7 +63,7 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Enclose an open question, which costs a token if it is cancelled.
+        """Return a context manager to hold while a question is open; cancelling the question costs a token.
 
         Raises TooManyQuestions if the server has withdrawn too many questions.
         """
@@ -95,7 +95,7 @@ A = TypeVar("A")
 
 
 class ServerRequestHandlerFactory:
-    """Factory for the request handlers of all servers, which share the frontend, models and roots."""
+    """Factory for each server's request handler; all handlers share the frontend, models and roots."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class ServerRequestHandlerFactory:
         account: Callable[[], str] = lambda: "",
         digest: Callable[[], str] = lambda: "",
     ) -> "ServerRequestHandler":
-        """Return a handler for a configured server; it is used for all connections to the server.
+        """Return the handler for all connections to a configured server.
 
         *limits* overrides SamplingLimits for this server. *account* returns the name of the account in use, *digest*
         the digest of the server's command or address.
@@ -258,7 +258,7 @@ class ServerRequestHandler:
             _call_number.reset(token)
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Enclose a running client request; see RequestHandler."""
+        """Return a context manager to hold while a client request is running; see RequestHandler."""
         return self.root_sharing.track_request(context.method)
 
     async def prepare(self, context: ServerRequestContext) -> bool:

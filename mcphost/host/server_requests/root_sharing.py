@@ -165,9 +165,9 @@ class RootSharing:
     ) -> ListRootsResult | ServerRequestRejection:
         """Return the roots to send, or a rejection; ask the user about folders they have not decided on.
 
-        Before revision 2026-07-28, a request outside a tool call, resource read or prompt request waits until the next
-        of these begins. If it waits too long or is cancelled, the user is asked at that point. Raises StoreError or
-        ConsentDenied.
+        Before revision 2026-07-28, a request that arrives outside a tool call, resource read or prompt request is held
+        until the next of these begins. The user is then asked, even if the held request has ended by then. Raises
+        StoreError or ConsentDenied.
         """
         context = context or ServerRequestContext()
         folders = await self._inspect_folders()
@@ -290,7 +290,7 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Enclose a running client request; used before revision 2026-07-28."""
+        """Return a context manager to hold while a client request is running; used before revision 2026-07-28."""
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
             try:

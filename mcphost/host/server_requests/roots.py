@@ -38,7 +38,7 @@ MAX_ENTRIES = 5_000
 
 
 def complete_path(typed: str) -> Completion:
-    """Suggest folders whose path begins with *typed*; hidden ones only if their name was begun with a dot.
+    """Suggest folders whose path begins with *typed*; include hidden ones only if their dot was typed.
 
     Reads the file system, so it may block; never raises.
     """

@@ -1,4 +1,7 @@
-"""User accounts at servers: list, select, sign in and sign out; phrases that describe a sign-in to the user."""
+"""User accounts at servers: list, select, sign in and sign out; phrases that describe a sign-in to the user.
+
+A sign-in is the stored OAuth tokens of one account at one server.
+"""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -245,7 +248,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of the server's stored accounts if none of them is in use, else an empty tuple."""
+        """Return the names of stored accounts to choose from for the server; empty if it already uses one of them."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()
@@ -254,7 +257,10 @@ class Accounts:
         )
 
     def _replaceable_servers(self, stored_account: StoredAccount) -> list[str]:
-        """Return the names of the servers that use this account although their configuration does not set it."""
+        """Return the names of the servers that use this account and can switch to another one.
+
+        A server whose configuration names the account cannot.
+        """
         return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 
     async def _erase(self, stored_account: StoredAccount) -> bool:

@@ -1,4 +1,4 @@
-"""Approval of servers by the user, bound to a digest of what is started or reached rather than to the server's name."""
+"""Approval of servers by the user, bound to a digest of the command or address rather than to the server's name."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -141,9 +141,10 @@ class ServerApprovals:
         return bool(await self.approval_source(server))
 
     async def approval_source(self, server: ServerConfig) -> str:
-        """Return how this server was approved: "session", "flag", "demo" or "always"; "" if it was not.
+        """Return how this server was approved, or "" if it was not.
 
-        Raises StoreError.
+        "session" means until mcphost exits, "flag" the option `--mcp-config`, "demo" the demo server, and "always" a
+        stored approval. Raises StoreError.
         """
         return (
             "session"
@@ -153,9 +154,9 @@ class ServerApprovals:
 
     @asynccontextmanager
     async def record_connection(self, server: ServerConfig) -> AsyncGenerator[None]:
-        """Record the start of a connection in the audit log before anything is started or reached, and later its end.
+        """Return a context manager that records the start and end of a connection in the audit log.
 
-        Raises StoreError or ConsentDenied.
+        The start is recorded before anything is started or reached. Raises StoreError or ConsentDenied.
         """
         kind, what = ("process", " ".join(server.argv)) if server.is_stdio else ("connection", server.url)
         subject = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
@@ -212,9 +213,9 @@ async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> 
 
 
 async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
-    """Copy the approval and grants of an entry to its edited version; return whether *before* was approved.
+    """Copy the approval and grants from *before* to *after*; return whether *before* was approved.
 
-    For edits that mcphost itself makes on the user's request. Raises StoreError or ConsentDenied.
+    Used when mcphost itself edits an entry at the user's request. Raises StoreError or ConsentDenied.
     """
     covers = describe_server(after)
     earlier = await grants.find_trusted(before.name)

@@ -167,11 +167,11 @@ class ChangeWatcher:
 
     @property
     def is_listing_current(self) -> bool:
-        """Whether the tools were listed since the server's last tool list notification."""
+        """Whether the tools have been listed since the server last announced a change of its tools."""
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Wait before a tool call until `is_listing_current`; list the tools as often as the rate limit allows.
+        """Wait before a tool call until `is_listing_current`, listing the tools again with pauses.
 
         Raises ServerError if they cannot be listed, or still change after LISTING_TIMEOUT seconds. May be cancelled.
         """

@@ -513,7 +513,7 @@ class ServerConnection:
 
     @property
     def is_listing_current(self) -> bool:
-        """Whether the tools were listed since the server's last tool list notification; see ChangeWatcher."""
+        """Whether the tools have been listed since the server last announced a change; see ChangeWatcher."""
         return self._watcher is None or self._watcher.is_listing_current
 
     async def wait_for_listing(self) -> None:

@@ -115,7 +115,7 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
-    """Replace the command by one numbered key per word, so that each word gets its own line in a diff."""
+    """Return the members with a numbered key for each word of the command, so that a diff has a line for each."""
     words = members.get("command", ())
     rest = {key: value for key, value in members.items() if key != "command"}
     return rest | {f"command word {number:0{len(str(len(words)))}}": word for number, word in enumerate(words, 1)}

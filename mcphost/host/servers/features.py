@@ -252,7 +252,7 @@ def template_variables(template: str) -> tuple[str, ...]:
 def required_variables(template: str) -> tuple[str, ...]:
     """Return the names of a template's variables that must have a value.
 
-    Variables in operators such as `{?x}` and `{#x}` may be empty. Raises UsageError for an invalid template.
+    Variables in expressions such as `{?x}` and `{#x}` may be empty. Raises UsageError for an invalid template.
     """
     known = template_variables(template)
     expressions = [

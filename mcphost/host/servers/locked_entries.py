@@ -131,9 +131,9 @@ def _has_random_words(text: str) -> bool:
 def _hide_words(text: str, hidden_count: int = 1) -> str:
     """Return *text* with probable secrets hidden.
 
-    A random-looking word may also be part of the code to run. A slow digest of it is recorded, which reveals changes
-    but not the word. *hidden_count* is the number of texts in the entry with such words; the more, the faster the
-    digest.
+    A random-looking word may also be part of the code to run. A slow digest of it is recorded, which reveals that the
+    word changed but not the word itself. *hidden_count* is the number of texts in the entry with such words; if there
+    are many, each digest uses fewer iterations.
     """
     plain = redact_patterns(text)
     hidden = mask_secrets("", plain)

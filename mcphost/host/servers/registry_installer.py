@@ -162,10 +162,10 @@ class RegistryInstaller:
         return InstallReview((*lines, file), tuple(plan.warnings), planned.missing)
 
     async def install(self, draft: InstallDraft, values: Mapping[str, Sequence[str]], review: InstallReview) -> str:
-        """Write the entry, start the server, and return a sentence that tells the user so.
+        """Write the entry, start the server, and return a confirmation for the user.
 
-        *review* is what the user read; UsageError is raised if it does not match *values*. If it has no warnings, the
-        server is approved; otherwise the user is asked to approve it.
+        *review* is what the user has read; UsageError is raised if it no longer matches *values*. If it has no
+        warnings, the server is approved; otherwise the user is asked to approve it.
         """
         if review.problem or review != await self.review(draft, values):
             raise UsageError(review.problem or "The plan has changed.", "Read it again.")

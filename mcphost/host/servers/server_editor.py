@@ -51,7 +51,7 @@ class SecretEntries(Protocol):
 
 
 class SavedServer(Struct, frozen=True, kw_only=True):
-    """A written change of a server's entry; `stored_secrets` names the keyring entries created for it.
+    """A saved change of a server's entry; `stored_secrets` names the keyring entries created for it.
 
     `server` is the server as it is loaded from now on; None if it was removed, or if an entry with the same name in
     another file is used instead.
@@ -147,7 +147,7 @@ class ServerEditor:
         return await self._save(edit, "removed")
 
     async def forget(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> tuple[str, ...]:
-        """Delete the keyring secrets and the unpacked bundle of a removed server that no other server uses.
+        """Delete a removed server's keyring secrets and unpacked bundle, unless another server uses them.
 
         *others* are the remaining servers; *bundles* is the folder that contains all unpacked bundles. Returns what was
         deleted. Raises McpHostError if the keyring cannot be used, StoreError or ConsentDenied.
@@ -308,7 +308,7 @@ class ServerEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile) -> bool:
-        """Return whether *file* is a project's file whose current content the user approved, or that does not exist."""
+        """Return whether *file* belongs to a project and its current content is approved, or it does not exist."""
         if file.source != "project":
             return False
         project, reason = await load_approved_project(self._grants, file.path.parent)

@@ -40,7 +40,7 @@ class ServerLogBuffer:
 
     @property
     def dropped(self) -> int:
-        """The number of received lines that are not stored, or no longer."""
+        """The number of lines that were received but are not stored, or no longer stored."""
         return self._received - len(self._lines)
 
     def lines(self) -> tuple[ServerLog, ...]:

@@ -1,4 +1,4 @@
-"""Connections to all configured servers; the wait for their start; the review of changed tools."""
+"""Connections to all configured servers, waiting for their start, and review of changed tools."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 
@@ -121,7 +121,7 @@ class Servers:
         return tuple(connection.listing.tools.values())
 
     def restart(self, name: str) -> None:
-        """Close a server's connection and open it again, also after a failure.
+        """Close a server's connection and open it again, even after a failure.
 
         Raises UsageError for an unknown name.
         """
@@ -164,7 +164,10 @@ class Servers:
 
 
 class Quarantine:
-    """Review and acceptance of quarantined tools at the user's request; mcphost also asks automatically."""
+    """Review and acceptance of quarantined (changed) tools when the user asks for it.
+
+    The connection also asks the user automatically; see ToolChangeTracker.
+    """
 
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
@@ -194,7 +197,7 @@ class Quarantine:
 
 
 class ServerStartup:
-    """Limited wait for starting servers before a turn; the tools of slower servers are added later."""
+    """Wait for starting servers before a turn, with a time limit; tools of slower servers are added later."""
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
         """*seconds* is the longest time to wait for a server after its start.

@@ -103,9 +103,9 @@ class Skills:
         return connection.listing.catalog.skills
 
     async def find(self, server: str, which: str) -> Skill:
-        """Return the skill with this URI or unique name, for use by the user.
+        """Return the skill with this URI or unique name, on behalf of the user.
 
-        A URI that is not listed is requested from the server. For use by the model, call `find_listed`.
+        A URI that is not listed is requested from the server; on behalf of the model, use `find_listed` instead.
         """
         listed = await self.list_skills(server)
         session = await self._servers.start(server).session()

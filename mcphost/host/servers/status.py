@@ -103,7 +103,7 @@ class ServerStatus:
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
-        """Set the current time as the beginning of this start."""
+        """Record the current time as the beginning of this start."""
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:

@@ -54,7 +54,10 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
 
 
 def definition_lines(definition: bytes) -> list[str]:
-    """Return a tool definition, or other JSON, as sanitized lines for comparison; after MAX_LINES, add a note."""
+    """Return a tool definition, or other JSON, as sanitized lines for comparison.
+
+    After MAX_LINES, a note with the definition's fingerprint replaces the rest.
+    """
     try:
         flat = _flatten("", loads(definition))
     except MalformedMessage:
