@@ -1,4 +1,4 @@
-"""Digest that binds an approval to a server's settings, those settings as readable lines, and certificate files."""
+"""What an approval of a server covers: its settings as a digest and as readable lines, and its certificate file."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MAX_CA_FILE_BYTES = 4_000_000
-"""Bytes; all the authorities of an operating system take 250 kB."""
+"""In bytes; the certificate authorities of an operating system take 250 kB in total."""
 
 
 def ca_file_digest(path: str) -> str:
@@ -32,10 +32,10 @@ def ca_file_digest(path: str) -> str:
 
 
 def with_file_digests(server: ServerConfig) -> ServerConfig:
-    """Record the current digests of the environment file, and of the certificate file of a project's server.
+    """Return the server with the digest of its environment file and, if it is a project's, of its certificate file.
 
-    An approval of the returned server covers these contents, and connecting fails if a file has changed since.
-    Raises ConfigError if a file is missing, unreadable or too large.
+    An approval of the returned server covers the present content of these files, and connecting fails if a file has
+    changed since. Raises ConfigError if a file is missing, unreadable or too large.
     """
     server = with_env_file(server)
     if server.source != "project" or not server.ca_file or server.ca_digest:
@@ -46,8 +46,8 @@ def with_file_digests(server: ServerConfig) -> ServerConfig:
 def load_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> None:
     """Make *context* trust the certificate authorities in the file at *path*.
 
-    The file is read once. Raises ConfigError if it is unreadable or its SHA-256 (hex) is not *digest* (unless empty),
-    and ssl.SSLError or ValueError if it has no valid certificates.
+    The file is read only once, and verified against its SHA-256 *digest* (hex) unless that is empty. Raises ConfigError
+    if the file is unreadable or has another digest, and ssl.SSLError or ValueError if it has no valid certificates.
     """
     content = _read_ca_file(path)
     if digest and hashlib.sha256(content).hexdigest() != digest:
@@ -65,19 +65,21 @@ def _read_ca_file(path: str) -> bytes:
 
 _DIGEST_VERSION = 2  # changes with the covered facts, so that no approval covers more than what was shown
 MAX_COMPARED_LINES = 500
-"""Lines; the time of a comparison grows with the square of their number."""
+"""Lines before and after a change, in total; the time of a comparison grows with the square of their number."""
 
 
 def server_digest(server: ServerConfig) -> str:
-    """Return the SHA-256 (hex) of every setting that decides which program is started or which address is reached.
+    """Return the SHA-256 (hex) of every setting that determines which program is started or which URL is reached.
 
     It covers the command, its arguments and working directory, the URL, the trusted certificates, every environment
     variable and header with its value, the environment file with its content, and the sign-in settings. References
-    (`${env:NAME}`) are not expanded, but for a project's entry, the values of those in the command, arguments,
-    directory and URL are covered too. A secret in a project's entry is covered by its fingerprint; of one in
-    another entry, only the masked text is, so that a renewed token needs no new approval. For a project's entry,
-    the restrictions (reviews, disabled tools, never-rules) and the content of the certificate file are covered too.
-    The server's name is not covered, because it grants nothing.
+    (`${env:NAME}`) are not expanded.
+
+    More is covered for an entry of a project's `.mcp.json`: the values of references in the command, arguments,
+    directory and URL, the content of the certificate file, and the restrictions (reviews, disabled tools, rules that
+    forbid calls). A secret in such an entry is covered by its fingerprint. In any other entry, only the masked form of
+    a secret is covered, so that a renewed token needs no new approval. The server's name is not covered, because it
+    grants nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
@@ -109,7 +111,7 @@ def server_digest(server: ServerConfig) -> str:
 
 
 def describe_server(server: ServerConfig) -> tuple[str, ...]:
-    """Return the settings that `server_digest` covers as readable lines, with secrets masked and nothing truncated."""
+    """Return the settings that `server_digest` covers as readable lines, with secrets masked but nothing cut off."""
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_quote(server.command)}")
@@ -130,14 +132,14 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
-    """Return a line for each reference in the command, arguments, directory and URL, with its present value."""
+    """Return a line with the present value of each reference in the command, arguments, directory and URL."""
     return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
 
 
 def masked_expansion(server: ServerConfig) -> dict[str, str]:
-    """Return what the references in the command, arguments, directory and URL stand for, with secrets masked.
+    """Return the present values of references in the command, arguments, directory and URL, keyed by reference.
 
-    The directory itself, with its links resolved, is the value of "folder".
+    Secrets are masked. If the directory has references, its path with links resolved is under the key "folder".
     """
     values = target_values(server)
     shown = {value.text: _display_reference(server, value, len(values)) for value in values}
@@ -146,7 +148,7 @@ def masked_expansion(server: ServerConfig) -> dict[str, str]:
 
 
 def hide_secret_values(server: ServerConfig, text: str) -> str:
-    """Return *text*, which may have references filled in, with `[hidden]` in place of their secret values."""
+    """Return *text*, in which references may have been expanded, with `[hidden]` in place of their secret values."""
     for value in target_values(server):
         if value.value and mask_secrets(value.name, value.value) != value.value:
             text = text.replace(value.value, HIDDEN)
@@ -171,7 +173,7 @@ def _display_reference(server: ServerConfig, value: ReferenceValue, count: int) 
 
 
 def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
-    """Return a line for each restriction on a project's server; empty for other servers."""
+    """Return a line for each restriction that applies to a project's server; none for other servers."""
     if server.source != "project":
         return ()
     lines = [f"same server as yours: {_quote(name)}" for name in server.matching_servers]
@@ -182,7 +184,7 @@ def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _restriction_facts(server: ServerConfig) -> dict[str, object]:
-    """Return only the restrictions that are set, so that the digest of an unrestricted entry does not change."""
+    """Return only the restrictions that are set, so that an unrestricted entry keeps its digest."""
     restrictions = {
         "review": server.review_results,
         "disabled": list(server.disabled_tools),
@@ -192,7 +194,7 @@ def _restriction_facts(server: ServerConfig) -> dict[str, object]:
 
 
 def describe_ca_file(server: ServerConfig) -> str:
-    """Return the path of the certificate file, for a project's server followed by its abbreviated digest."""
+    """Return the path of the certificate file and, for a project's server, the abbreviated digest of its content."""
     if server.source != "project" or not server.ca_file:
         return server.ca_file
     content = _ca_content_digest(server)
@@ -208,7 +210,10 @@ def _ca_content_digest(server: ServerConfig) -> str:
 
 
 def masked_environment(server: ServerConfig) -> dict[str, str]:
-    """Return the environment variables by name, with probable secrets masked, and without values of the file."""
+    """Return the environment variables, keyed by name, with probable secrets masked.
+
+    A variable from the environment file has a placeholder instead of its value.
+    """
     sharing = _hidden_count(server)
     shown = {name: _display_value(server, name, text, sharing) for name, text in server.env.items()}
     names = describe_env_file(server)[2] if server.env_file else ()
@@ -216,7 +221,7 @@ def masked_environment(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_env_path(server: ServerConfig) -> str:
-    """Return the path of the environment file, followed by the abbreviated digest of its content; "" for none."""
+    """Return the path of the environment file and the abbreviated digest of its content; "" without such a file."""
     if not server.env_file:
         return ""
     path, content, _ = describe_env_file(server)
@@ -224,14 +229,14 @@ def describe_env_path(server: ServerConfig) -> str:
 
 
 def masked_headers(server: ServerConfig) -> dict[str, str]:
-    """Return the request headers by name, with probable secrets masked."""
+    """Return the HTTP request headers, keyed by name, with probable secrets masked."""
     sharing = _hidden_count(server)
     ordered = sorted(server.headers.items(), key=lambda pair: (pair[0].lower(), pair[0]))
     return {name: _display_value(server, name, text, sharing) for name, text in ordered}
 
 
 def masked_sign_in(server: ServerConfig) -> dict[str, str]:
-    """Return the values of `mcphost.oauth` by key, with secrets masked; references are shown."""
+    """Return the sign-in settings, keyed as in `mcphost.oauth`, with secrets masked but references shown."""
     sharing = _hidden_count(server)
     return {
         key: _display_value(server, key, text, sharing, is_secret=hides)
@@ -240,12 +245,12 @@ def masked_sign_in(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_references(server: ServerConfig) -> tuple[str, ...]:
-    """Return a printable line for each `${env:NAME}` or `${keyring:NAME}` reference of a server."""
+    """Return a printable line for each reference of a server, naming the setting that contains it."""
     return tuple(f"{_quote(place)}: {_quote(what)}" for place, what in list_references(server))
 
 
 def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> str:
-    """Return *text* with its secrets masked; with *is_secret*, everything except references is masked."""
+    """Return *text* with its secrets masked; with *is_secret*, all of it except references is masked."""
     if is_secret:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
     return mask_secrets(name, text, is_foreign=server.is_stdio and server.source in ("project", "flag"))
@@ -262,7 +267,7 @@ def _hidden_count(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False
 ) -> list[str]:
-    """Return the form of a value that enters the digest: the value itself, its masked text or its fingerprint."""
+    """Return a value as it enters the digest: as plain text, as masked text, or as a fingerprint."""
     seen = _mask_value(server, name, text, is_secret)
     if seen == text:
         return ["value", text]
@@ -296,6 +301,6 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote(text: str) -> str:
-    """Sanitize *text* to one line; quote it if that changed it, or if it is empty or has outer white space."""
+    """Return *text* sanitized to one line; in quotes if that changed it, or if it is empty or has outer white space."""
     shown = sanitize(text, keep_newlines=False)
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

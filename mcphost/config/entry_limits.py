@@ -1,4 +1,4 @@
-"""Bounds on the arguments and references of servers' entries, so that a hostile file takes no time to read."""
+"""Limits on the arguments and references in server entries, so that a hostile file cannot take long to read."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -8,28 +8,31 @@ from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
 
 _MAX_REFERENCES = 1_000
-"""References of one server."""
+"""Maximum number of references, such as `${env:NAME}`, in one server's entry."""
 _MAX_PROJECT_REFERENCES = 5_000
-"""References of all servers of a project's file; each is looked up when the file is compared with the user's."""
+"""Maximum for all servers of a project's file; each is looked up when the file is compared with the user's."""
 _MAX_PROJECT_ARGUMENTS = 1_000
-"""Arguments of all servers of a project's file; each may be a path that is resolved."""
+"""Maximum for all servers of a project's file; each argument may be a path that is resolved."""
 
 
 def _count_references(entry: Any) -> int:
-    """Return how many references an entry may have, without reading them."""
+    """Return how many references an entry has at most, without parsing them."""
     texts = entry_texts(cast("Mapping[str, Any]", entry)) if isinstance(entry, dict) else ()
     return sum(text.count("${") for text in texts)
 
 
 class ProjectBudget:
-    """What the servers of one file may have together; only a project's file is limited."""
+    """Counts the references and arguments in a file of servers; limits their total in a project's file."""
 
     def __init__(self, source: Source) -> None:
         self._is_limited = source == "project"
         self._references = self._arguments = 0
 
     def spend_references(self, entry: Any, location: str) -> int:
-        """Count the references of an entry that is about to be read. Raises ConfigError if there are too many."""
+        """Count the references of an entry before it is parsed, and return their number.
+
+        Raises ConfigError if the entry, or the file so far, has too many.
+        """
         count = _count_references(entry)
         if count > _MAX_REFERENCES:
             raise ConfigError(f"{location} has more than {_MAX_REFERENCES:,} references.", "Remove some.")
@@ -38,7 +41,7 @@ class ProjectBudget:
         return count
 
     def spend_arguments(self, server: ServerConfig, location: str) -> None:
-        """Count the arguments of a server. Raises ConfigError if it has too many, which are then not counted."""
+        """Count the arguments of a server. Raises ConfigError, without counting them, if the file has too many."""
         self._check(self._arguments + len(server.args), _MAX_PROJECT_ARGUMENTS, "arguments", location)
         self._arguments += len(server.args)
 

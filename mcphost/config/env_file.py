@@ -1,4 +1,4 @@
-"""The file of an entry's `envFile`: where it is, what it holds, and whether that is what was approved."""
+"""The environment file that an entry names as `envFile`: its path, its variables, and whether it was approved."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from mcphost.errors import ConfigError
 from mcphost.serialization import replace
 
 MAX_ENV_FILE_BYTES = 64_000
-"""Bytes; a program gets no more variables than a few hundred kilobytes anyway."""
+"""In bytes; real environment files are far smaller."""
 MAX_ENV_FILE_LINES = 2_000
 MAX_ENV_FILE_VARIABLES = 500
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,200}")
@@ -25,7 +25,8 @@ UNREADABLE = "cannot be read"
 def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
     """Return the absolute path of a server's environment file, with links resolved.
 
-    It is relative to the configuration file. Raises ConfigError if a variable in it is not set.
+    A relative path starts at the folder of the configuration file. Raises ConfigError if a variable in the path is not
+    set.
     """
     where = f'{entry_location(server)}: "envFile"'
     return resolve_folder(
@@ -34,10 +35,10 @@ def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
 
 
 def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a server's environment file; empty if it has none.
+    """Return the variables in a server's environment file, keyed by name; empty if the server has no such file.
 
-    Raises ConfigError if the file is missing, no regular file, too large or not valid, or if it has changed since it
-    was approved. No message quotes its content.
+    Raises ConfigError if the file is missing, not a regular file, too large or invalid, or if it has changed since it
+    was approved. No message quotes the file's content.
     """
     if not server.env_file:
         return {}
@@ -51,7 +52,10 @@ def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str,
 
 
 def with_env_file(server: ServerConfig) -> ServerConfig:
-    """Record the digest and the variables' names of the present environment file; raises like `read_env_file`."""
+    """Return the server with the digest and the variable names of its present environment file.
+
+    Raises the errors of `read_env_file`.
+    """
     if not server.env_file or server.env_file_digest:
         return server
     text, path = _read_text(server, os.environ)
@@ -59,10 +63,10 @@ def with_env_file(server: ServerConfig) -> ServerConfig:
 
 
 def describe_env_file(server: ServerConfig) -> tuple[str, str, tuple[str, ...]]:
-    """Return the path of the environment file, its digest and the names of its variables.
+    """Return the path of the environment file, the digest of its content and the names of its variables.
 
-    A file that cannot be read has the digest "cannot be read" and no names; the path is then as written, if a variable
-    in it is not set.
+    If the file cannot be read, the digest is "cannot be read" and there are no names. If a variable in the path is not
+    set, the path is returned as written.
     """
     path = server.env_file
     try:
@@ -85,7 +89,7 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 
 def _digest(text: str) -> str:
-    """Return a slow digest: the text has secrets, and the digest is stored and shown."""
+    """Return a digest that is slow to compute, because the text has secrets and the digest is stored and shown."""
     return fingerprint("envFile", text)
 
 
@@ -106,9 +110,10 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_env_file(text: str, path: str) -> dict[str, str]:
-    r"""Parse lines `NAME=value`, as VS Code does: `export`, comments, and quotes; `\n` and `\r` in double quotes.
+    r"""Parse `NAME=value` lines as VS Code does: with `export`, comments, quotes, and `\n` and `\r` in double quotes.
 
-    The last line of a name counts, and nothing in a value is expanded. Raises ConfigError with the line's number.
+    If a name occurs more than once, its last line is used. Nothing in a value is expanded. Raises ConfigError with the
+    line's number.
     """
     return dict(_parse_lines(text, path))
 
@@ -131,7 +136,7 @@ def _parse_line(line: str, where: str) -> tuple[str, str]:
 
 
 def _strip_comment(value: str) -> str:
-    """Remove what follows a `#` outside of quotes."""
+    """Remove a comment, which starts at the first `#` outside of quotes."""
     quote = ""
     for at, char in enumerate(value):
         if quote:

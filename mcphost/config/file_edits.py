@@ -1,4 +1,4 @@
-"""Safe changes to files: locks between processes, atomic replacement, and setting a single value."""
+"""Safe changes to files: inter-process locks, atomic replacement, and setting a single value."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ from mcphost.serialization import Struct
 
 
 class FileSnapshot(Struct, frozen=True):
-    """Content and metadata of a file at the time it was read; `mode` is its permission bits, `owner` a user id."""
+    """Content of a file when it was read, its permission bits (`mode`) and the user id of its `owner`."""
 
     content: bytes
     mode: int
@@ -47,10 +47,11 @@ def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
 
 
 def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, *, mode: int | None = None) -> None:
-    """Replace a file atomically if its content is still that of *before*; None means that it must not exist.
+    """Replace a file atomically if its content is still that of *before*; with None, create the file.
 
     The file keeps its permissions unless *mode* is given; a new file gets 0600. After a crash, the file has either the
-    old or the new content. Raises ConfigError if the file has changed or cannot be written; the old content then stays.
+    old or the new content. Raises ConfigError, without a change, if the content is different, if a file to be created
+    exists, or if the file cannot be written.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}")
     rights = mode if mode is not None else (before.mode if before else 0o600)
@@ -78,7 +79,7 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
 
 
 def replace_file(path: Path, content: bytes, mode: int) -> None:
-    """Create or replace a file atomically, with the permissions *mode*. Raises OSError.
+    """Create or replace a file atomically, with *mode* as its permissions. Raises OSError.
 
     A symbolic link at *path* is replaced, not followed. The content is first written to a file with an unpredictable
     name in the same folder.
@@ -110,7 +111,7 @@ _SECRETS_TABLE = re.compile(r"(?m)^[ \t]*\[[ \t]*secrets[ \t]*\][ \t]*(?:#[^\n]*
 def save_secret_store(path: Path, store: SecretStore) -> None:
     """Set `secrets.store` in the config.toml at *path*, which is created if missing.
 
-    Raises ConfigError if this fails; its hint is the line for the user to add.
+    Raises ConfigError if this fails; its hint tells the user which line to add.
     """
     hint = f'Add it yourself: [secrets] store = "{store}"'
     try:
@@ -155,7 +156,7 @@ _POLL_INTERVAL = 0.05
 
 @asynccontextmanager
 async def lock_file(path: Path) -> AsyncGenerator[None]:
-    """Hold an exclusive lock on the file at *path* between processes; waiting may be cancelled.
+    """Hold an exclusive inter-process lock on the file at *path*; waiting for the lock may be cancelled.
 
     Raises McpHostError after LOCK_TIMEOUT seconds. If the lock file cannot be created, no lock is taken.
     """
@@ -182,11 +183,11 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 
 @contextmanager
 def lock_file_blocking(path: Path) -> Generator[None]:
-    """Hold an exclusive lock on the file at *path* between processes; blocks the thread without a time limit.
+    """Hold an exclusive inter-process lock on the file at *path*; waiting blocks the thread without a time limit.
 
-    flock is not fair: a process that releases the lock and takes it again can overtake waiting ones (measured: for 11
-    s). Therefore each process first locks a second file, whose holder is the next to get the lock. If a lock file
-    cannot be created, it is not locked.
+    flock is not fair: a process that releases a lock and takes it again can overtake processes that are waiting
+    (measured: for 11 s). Therefore each process first locks a second file, whose holder is the next to get the lock. A
+    lock file that cannot be created is not locked.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

@@ -1,7 +1,7 @@
 """Inputs of VS Code's `mcp.json` (`${input:ID}`): their definitions, and where their values are stored.
 
-A value belongs to one server of one file, so that no other entry can refer to it. Values that are no passwords are in
-`inputs.json` in the configuration folder, passwords in the keyring.
+A value belongs to one server of one file, so that no other entry can refer to it. Passwords are stored in the keyring,
+other values in `inputs.json` in the configuration folder.
 """
 
 import hashlib
@@ -24,21 +24,21 @@ from mcphost.serialization import replace
 INPUTS_FILE = "inputs.json"
 MAX_INPUTS = 100
 MAX_INPUT_LENGTH = 10_000
-"""Characters of a value."""
+"""Maximum number of characters in a value."""
 _MAX_ID_LENGTH = 100
 _MAX_DESCRIPTION_LENGTH = 500
 _MAX_OPTIONS = 200
 _DEFINITION_KEYS = ("id", "type", "description", "password", "default", "options")
 _FOLDER_FILE = "local.json"
-"""A file with servers of several folders, whose names may be the same."""
+"""A file with servers for several folders, in which a server's name may occur once per folder."""
 
 
 def parse_inputs(
     value: Any, location: str, on_problem: Callable[[str], None], *, is_shared: bool
 ) -> dict[str, ServerInput]:
-    """Return the inputs of a list such as VS Code's, by id; an invalid one is reported and skipped.
+    """Return the inputs in an `inputs` list such as VS Code's, keyed by id; invalid ones are reported and skipped.
 
-    *is_shared* says that the list is the file's, not one entry's.
+    Set *is_shared* if the list applies to all servers of the file, not only to one entry.
     """
     if value is None:
         return {}
@@ -59,7 +59,7 @@ def parse_inputs(
 
 
 def _parse_input(item: Any, *, is_shared: bool) -> ServerInput | str:
-    """Return the input, or what is wrong with it."""
+    """Return the input that *item* defines, or a phrase that says what is wrong with *item*."""
     members = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
     input_id, kind = members.get("id"), members.get("type")
     if not isinstance(input_id, str) or not 0 < len(input_id) <= _MAX_ID_LENGTH or not _is_plain(input_id):
@@ -84,7 +84,7 @@ def _parse_input(item: Any, *, is_shared: bool) -> ServerInput | str:
 
 
 def format_input(one: ServerInput) -> dict[str, Any]:
-    """Return the definition of an input in the form of VS Code, without its value."""
+    """Return the definition of an input in VS Code's format, without its value."""
     definition: dict[str, Any] = {"id": one.id, "type": "pickString" if one.options else "promptString"}
     if one.description:
         definition["description"] = one.description
@@ -98,7 +98,7 @@ def format_input(one: ServerInput) -> dict[str, Any]:
 
 
 def _option_value(option: Any) -> str:
-    """Return the value of an option, a text or an object with a label; "" if it is not valid."""
+    """Return the value of an option, which is text or an object with a "value"; "" if it is not valid."""
     value = cast("dict[str, Any]", option).get("value") if isinstance(option, dict) else option
     return value if isinstance(value, str) and len(value) <= MAX_INPUT_LENGTH else ""
 
@@ -108,9 +108,10 @@ def _is_plain(text: str) -> bool:
 
 
 def carry_inputs(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
-    """Return a copy of an entry that has the definitions of its inputs in it, from the list of another file.
+    """Return a copy of an entry from another file, with the definitions of the inputs that it refers to.
 
-    Definitions that are not valid, or that the entry has already, are left out, and so are defaults of passwords.
+    The *definitions* are that file's list of inputs. Invalid ones and the defaults of passwords are left out. An entry
+    that already defines inputs is returned unchanged.
     """
     ids = referenced_inputs(entry_texts(entry))
     own = entry.get("mcphost", {})
@@ -144,13 +145,16 @@ def entry_texts(entry: Mapping[str, Any]) -> list[str]:
 
 
 def referenced_inputs(texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the ids that texts refer to, each of them once."""
+    """Return the distinct ids of the inputs that *texts* refer to."""
     found = (reference.name for text in texts for reference in find_references(text) if reference.kind == "input")
     return tuple(dict.fromkeys(found))
 
 
 def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, ids: Sequence[str]) -> list[ServerInput]:
-    """Return the definitions of these ids, passwords with the name of the keyring entry for this server's value."""
+    """Return the definitions of the inputs with these ids, for one server.
+
+    For a password, the definition names the keyring entry that stores this server's value.
+    """
     return [
         replace(one, keyring_entry=_keyring_entry(file, server, one.id)) if one.password else one
         for one in (definitions[input_id] for input_id in ids if input_id in definitions)
@@ -158,7 +162,7 @@ def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, i
 
 
 def _scope(file: str) -> str:
-    """Return what names a configuration file in `inputs.json`; local.json is another one for each folder."""
+    """Return the key of a configuration file in `inputs.json`; local.json has a separate key for each folder."""
     path = os.path.realpath(file)
     return f"{path}#{os.path.realpath('.')}" if os.path.basename(path) == _FOLDER_FILE else path
 
@@ -172,7 +176,7 @@ def _keyring_entry(file: str, server: str, input_id: str) -> str:
 def with_input_values(
     servers: Sequence[ServerConfig], directory: Path, on_problem: Callable[[str], None]
 ) -> list[ServerConfig]:
-    """Return the servers with the stored values of their inputs that are no passwords."""
+    """Return the servers with their stored input values, except passwords, from `inputs.json` in *directory*."""
     if not any(server.inputs for server in servers):
         return list(servers)
     path = directory / INPUTS_FILE
@@ -202,7 +206,7 @@ def _get(value: Any, key: str) -> Any:
 
 
 def check_input_value(one: ServerInput, value: str) -> None:
-    """Check that a value may be stored. Raises ConfigError, without the value if it is a password."""
+    """Check that a value may be stored for an input. Raises ConfigError, which never quotes the value."""
     if len(value) > MAX_INPUT_LENGTH or "\0" in value:
         raise ConfigError(f"The value of {one.id} is over {MAX_INPUT_LENGTH:,} characters, or has a NUL character.")
     if one.options and value not in one.options:
@@ -211,7 +215,10 @@ def check_input_value(one: ServerInput, value: str) -> None:
 
 
 def save_input_value(directory: Path, server: ServerConfig, input_id: str, value: str | None) -> None:
-    """Store or, with None, remove a value that is no password. Raises ConfigError; then nothing is written."""
+    """Store a value that is not a password in `inputs.json` in *directory*, or remove it if *value* is None.
+
+    Raises ConfigError; then nothing is written.
+    """
     path = directory / INPUTS_FILE
     try:
         before = read_snapshot(path)

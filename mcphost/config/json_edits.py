@@ -1,4 +1,4 @@
-"""Edits of JSON text with comments that set or remove one member and preserve the rest of the text."""
+"""Edits that set or remove one member in JSON with comments, and preserve the rest of the text."""
 
 import json
 import re
@@ -38,8 +38,8 @@ class _Object(NamedTuple):
 def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     """Return *text* with the member at *path* set to *value*; missing parent objects are added.
 
-    A new member is added last and indented like its siblings. Empty text counts as an empty object. *file* is the name
-    for messages. Raises ConfigError if the text is not valid JSON, if a parent is not an object, or if a key of *path*
+    A new member is added last and indented like its siblings. Empty text counts as an empty object. Messages call the
+    text *file*. Raises ConfigError if the text is not valid JSON, if a parent is not an object, or if a key of *path*
     occurs twice.
     """
     if not text.strip(_BYTE_ORDER_MARK + " \t\r\n"):
@@ -141,7 +141,7 @@ def _checked(edited: str, file: str, expected: Any) -> str:
 
 
 def _blank(text: str) -> str:
-    """Replace comments, trailing commas and the byte order mark by spaces, so that positions do not change."""
+    """Replace comments, trailing commas and the byte order mark with spaces, so that positions do not change."""
     plain = strip_comments(text)
     return f" {plain[1:]}" if plain.startswith(_BYTE_ORDER_MARK) else plain
 
@@ -174,7 +174,7 @@ def _find_comma(text: str, start: int, end: int) -> int:
 
 
 def _hide_comments(part: str) -> str:
-    """Replace the comments between two members by spaces, but keep the comma."""
+    """Replace the comments in the text between two members with spaces, but keep the comma."""
     # A string after the comma keeps it from being a trailing one, which strip_comments would blank out too.
     return strip_comments(f'{part}\n"')[: len(part)]
 

@@ -1,4 +1,4 @@
-"""Reading of configuration files up to a size limit, and JSON parsing whose errors name line and column."""
+"""Reading of configuration files with a size limit, and JSON parsing whose errors name the line and column."""
 
 import errno
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from mcphost.errors import ConfigError
 
 MAX_FILE_BYTES = 256_000
-"""Bytes; hand-written configuration is smaller."""
+"""In bytes; hand-written configuration files are smaller."""
 
 _MAX_COMMENTS = 10_000
 _MAX_QUOTES = 100_000
@@ -74,10 +74,10 @@ class DuplicateKeyDict(dict[str, Any]):
 
 
 def parse_json(text: str, name: str) -> Any:
-    """Parse JSON with comments and trailing commas, as in VS Code.
+    """Parse JSON with comments and trailing commas, as VS Code does.
 
-    An object with duplicate keys becomes a DuplicateKeyDict. *name* is the file's name for messages. Raises
-    ConfigError, for a syntax error with its line and column.
+    An object with duplicate keys becomes a DuplicateKeyDict. Messages call the file *name*. Raises ConfigError; for a
+    syntax error, it names the line and column.
     """
     if text.count("//") + text.count("/*") > _MAX_COMMENTS or text.count('"') > _MAX_QUOTES:
         raise ConfigError(f"{name} has too many comments or strings.", "Is it the right file?")
@@ -93,7 +93,7 @@ def parse_json(text: str, name: str) -> Any:
 
 
 def describe_type(value: object) -> str:
-    """Name the type of a JSON or TOML value for a message, such as "a list"."""
+    """Describe the type of a JSON or TOML value for a message, such as "a list"."""
     match value:
         case None:
             return "null"
@@ -112,7 +112,7 @@ def describe_type(value: object) -> str:
 
 
 def strip_comments(text: str) -> str:
-    """Replace comments and trailing commas in JSON by spaces, so that lines and columns stay the same."""
+    """Replace comments and trailing commas in JSON with spaces, so that lines and columns stay the same."""
     return _TRAILING_COMMA.sub(_blank_out, _COMMENT.sub(_blank_out, text))
 
 

@@ -1,8 +1,8 @@
 """JSON Schemas of mcp.json and config.toml, with which editors complete keys and mark mistakes.
 
-Types and bounds come from the structs that validate the files. The schemas are draft-07, the newest one that the
-common editors read for both formats (VS Code: https://code.visualstudio.com/docs/languages/json, Taplo for TOML:
-https://taplo.tamasfe.dev/configuration/using-schemas.html). Keys of other hosts are allowed in mcp.json.
+Types and limits come from the structs that validate the files. The schemas are draft-07, the newest draft that common
+editors support for both formats (VS Code: https://code.visualstudio.com/docs/languages/json, Taplo for TOML:
+https://taplo.tamasfe.dev/configuration/using-schemas.html). In mcp.json, keys of other hosts are allowed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -172,7 +172,7 @@ def _oauth_schema() -> Schema:
 
 
 def _table(kind: type[Struct], keys: Iterable[str]) -> Schema:
-    """Return the schema of a TOML table with these fields of a struct. TOML has no null."""
+    """Return the schema of a TOML table with these fields of a struct; null is left out, since TOML has none."""
     fields = settable_fields(kind)
     return _closed({key: _without_null(build_json_schema(fields[key].type)) for key in keys})
 

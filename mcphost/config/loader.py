@@ -63,13 +63,15 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     strict: bool = False,
 ) -> HostConfig:
-    """Load `config.toml` from *directory* and the servers, and merge them with *overrides* and *environ*.
+    """Load `config.toml` from *directory* and the servers, and apply the overrides of flags and *environ*.
 
     Servers come from *files* (those given with `--mcp-config`, which count as approved) if there are any. Otherwise
     they come from `local.json` (entries for the current folder), `mcp.json` and *project*; the first server of a name
-    wins. Pass *project* only if the user trusted exactly that content. Invalid parts are skipped and reported in
-    `problems`. Raises ConfigError if `config.toml` is invalid and mentions a never-list and, with *strict*, if one of
-    *files* is invalid or missing; UsageError if the flag or MCPHOST_PROFILE names an unknown profile.
+    wins. Pass *project* only if the user trusts exactly that content. Invalid parts are skipped and reported in
+    `problems`.
+
+    Raises ConfigError if `config.toml` is invalid but may forbid tool calls (`consent.never`) and, with *strict*, if
+    one of *files* is invalid or missing; UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
     """
     problems: list[str] = []
     settings = directory / SETTINGS_FILE
@@ -115,7 +117,10 @@ def load_config(
 
 
 def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
-    """Apply the chosen profile: of the flag, of MCPHOST_PROFILE, or of config.toml, in which it may be wrong."""
+    """Apply the profile selected by `--profile`, else by MCPHOST_PROFILE, else by config.toml.
+
+    An unknown profile in config.toml is reported as a problem; otherwise it raises UsageError.
+    """
     chosen = environ.get("MCPHOST_PROFILE", "") if overrides.profile is None else overrides.profile
     if chosen or overrides.profile is not None:
         return apply_profile(config, chosen)
@@ -126,15 +131,15 @@ def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str,
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:
-    """Return the first problem that names the server, or ""."""
+    """Return the first problem of the configuration that names the server, or "" if there is none."""
     mark = f'server "{server}"'
     return next((problem for problem in config.problems if mark in problem), "")
 
 
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
-    """Name the server's file in an error: instead of "mcp.json" in its hint, and in the message of a ConfigError.
+    """Add the name of the server's file to an error, in place; do nothing if the server has no file.
 
-    The error is changed in place, unless the server has no file.
+    The name replaces "mcp.json" in the hint, and is put before the message of a ConfigError.
     """
     if not server.file:
         return
@@ -145,7 +150,7 @@ def add_file_name(error: McpHostError, server: ServerConfig) -> None:
 
 
 def find_file_problem(config: HostConfig) -> str:
-    """Return the first problem that concerns an entire mcp.json rather than one server, or ""."""
+    """Return the first problem that concerns an entire mcp.json rather than one server, or "" if there is none."""
     problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
     return next((problem for problem in problems if SERVERS_FILE in problem), "")
 
@@ -220,7 +225,7 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 
 
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
-    """Append servers whose names are new; report the others, so that a project cannot replace a server of the user."""
+    """Append the servers whose names are new; report the others, so that a project cannot replace a user's server."""
     taken = {server.name: server for server in servers}
     for server in more:
         other = taken.get(server.name)

@@ -1,7 +1,8 @@
-"""The lock file of a project, `mcphost.lock`: its format, and bounded reading and compare-and-swap writing of it.
+"""Lock file of a project, `mcphost.lock`: its format, and functions to read and write it safely.
 
-It is JSON with sorted keys and two spaces of indentation, so that equal servers give equal bytes and `git diff` shows
-what changed. A value that may be a secret is never in it.
+It records what the project's servers start and offer, so that any change can be reviewed. It is JSON with sorted keys
+and an indentation of two spaces, so that equal servers give equal bytes and `git diff` shows what changed. It never
+contains a value that may be a secret.
 """
 
 import json
@@ -20,7 +21,7 @@ LOCK_FILE = "mcphost.lock"
 LOCK_VERSION = 1
 MAX_LOCK_BYTES = 8_000_000
 MAX_SHOWN_BYTES = 64_000
-"""Bytes of one tool's definition that the lock file repeats, indented; of a longer one, the beginning of its texts."""
+"""Maximum bytes of a tool's definition to store; of a larger one, only the start of its title and description is."""
 MAX_SHOWN_TEXT = 2_000
 MAX_TOOLS = 10_000
 MAX_TOOL_NAME = 1_000
@@ -54,7 +55,7 @@ class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """The name and version that a server states, and the negotiated protocol revision."""
+    """The name and version that a server reports, and the protocol revision that was negotiated with it."""
 
     name: _Text
     version: _Text = ""
@@ -62,16 +63,16 @@ class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A tool: the digest of its definition's canonical JSON, and the part of the definition that people review."""
+    """A locked tool: the digest of its definition's canonical JSON, and the part of the definition for reviewers."""
 
     digest: _Digest
     definition: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
 
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """A server: what its entry starts or reaches, with references unexpanded, and what it was when it was locked.
+    """A locked server: what its entry starts or reaches, and what the server reported when it was locked.
 
-    `identity` is None if it was disabled, and so never started.
+    References in the entry are not expanded. `identity` is None if the server was disabled and therefore not started.
     """
 
     command: _Words = ()
@@ -88,14 +89,14 @@ class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
 
 class LockDocument(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The content of a lock file."""
+    """The content of a lock file; servers are keyed by name."""
 
     lock_version: Literal[1] = LOCK_VERSION
     servers: Annotated[dict[_ServerName, LockedServer], Meta(max_length=1_000)] = {}  # noqa: RUF012
 
 
 def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a tool's definition that the lock file repeats for reviewers, bounded in size and depth."""
+    """Return the part of a tool's definition that the lock file contains for reviewers, limited in size and depth."""
     keys = ("title", "description", "inputSchema", "outputSchema", "annotations", "execution")
     shown = {key: definition[key] for key in keys if definition.get(key) is not None}
     raw = _dump(shown, indent=None)
@@ -107,7 +108,10 @@ def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_lock(path: Path) -> tuple[LockDocument, FileSnapshot]:
-    """Read a lock file. Raises FileNotFoundError, or ConfigError if it is not a valid one."""
+    """Read a lock file; return its content and the snapshot to pass to `write_lock`.
+
+    Raises FileNotFoundError, or ConfigError if it is not a valid lock file.
+    """
     snapshot = read_snapshot(path, MAX_LOCK_BYTES)
     return parse_lock(snapshot.content, str(path)), snapshot
 
@@ -142,7 +146,8 @@ def parse_lock(raw: bytes, name: str) -> LockDocument:
 def encode_lock(document: LockDocument) -> bytes:
     """Return the bytes of a lock file; equal documents give equal bytes. Raises ConfigError if it is too large.
 
-    If all definitions together are too large, their schemas are left out, then their texts, too; digests always stay.
+    If tool definitions make the file too large, their schemas are left out, then their titles and descriptions too.
+    Their digests always stay.
     """
     for kept in (None, ("title", "description"), ()):
         raw = _dump(to_builtins(document if kept is None else _with_definitions(document, kept)), indent=2)
@@ -153,7 +158,7 @@ def encode_lock(document: LockDocument) -> bytes:
 
 
 def write_lock(path: Path, before: FileSnapshot | None, raw: bytes) -> None:
-    """Write a lock file unless it changed since *before* was read. Raises ConfigError."""
+    """Write a lock file if it has not changed since *before* was read (None: it did not exist). Raises ConfigError."""
     replace_if_unchanged(path, before, raw, mode=None if before else _FILE_MODE)
 
 
@@ -166,7 +171,7 @@ def _has_few_values(raw: bytes) -> bool:
 
 
 def _with_definitions(document: LockDocument, keys: tuple[str, ...]) -> LockDocument:
-    """Return the document with only these keys of each definition."""
+    """Return the document with only these keys of each tool's definition."""
     servers = {
         name: replace(server, tools={tool: _with_keys(locked, keys) for tool, locked in server.tools.items()})
         for name, server in document.servers.items()
@@ -198,7 +203,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _explain(error: BaseException) -> str:
-    """Return a sentence that says in one bounded line why a file is not valid."""
+    """Return one line of limited length that says why a file is not valid."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}."
     text = error.message if isinstance(error, MalformedMessage) else str(error)

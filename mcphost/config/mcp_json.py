@@ -1,6 +1,6 @@
 """Parsing of `mcpServers` (the format of Claude Desktop, Cursor and VS Code) to ServerConfig values.
 
-An invalid entry is reported and skipped. Unknown keys are ignored, because other hosts have keys of their own.
+An invalid entry is reported and skipped. Unknown keys are ignored, because other hosts add their own.
 """
 
 import os
@@ -64,9 +64,9 @@ FIELD_BY_KEY = {
     "idpClientId": "idp_client_id",
     "idpTokenEndpoint": "idp_token_endpoint",
 }
-"""Fields of OAuthConfig by their keys in mcp.json."""
+"""Field names of OAuthConfig, by their keys in mcp.json."""
 SECRET_FIELDS = ("client_secret", "key", "assertion", "idp_token")
-"""Fields that may have references, and are never shown."""
+"""Fields of OAuthConfig that may contain references, and whose values are never shown."""
 
 
 def parse_oauth(value: Any, location: str) -> OAuthConfig:
@@ -129,11 +129,11 @@ _MAX_SERVERS = 1000
 _MAX_DISABLED_TOOLS = 1000
 _MAX_WATCHED_PATTERNS = 20
 _MAX_PAIRS = 500
-"""Variables or headers of one server."""
+"""Maximum number of environment variables or headers of one server."""
 OWN_KEY = "mcphost"
 _MAX_SHOWN_REFERENCE = 200
 _MAX_UNDEFINED_INPUTS = 20
-"""Undefined inputs of one server that are named."""
+"""Maximum number of undefined inputs that are reported for one server."""
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 ProblemCallback = Callable[[str], None]
@@ -144,10 +144,10 @@ _Timeout = Annotated[float, Meta(gt=0, le=86_400)] | None
 
 
 def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[ServerConfig, ...]:
-    """Return the valid servers of a parsed mcp.json in file order.
+    """Return the valid servers of a parsed mcp.json, in the order of the file.
 
-    *on_problem* receives a sentence for each invalid entry. Raises ConfigError if the document or its list of servers
-    is not an object.
+    A sentence about each invalid entry is passed to *on_problem*. Raises ConfigError if the document or its object of
+    servers is not an object.
     """
     if not isinstance(document, dict):
         raise ConfigError(
@@ -194,7 +194,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
 
 
 def parse_file_roots(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[RootConfig, ...]:
-    """Return the folders under `mcphost.roots` of a project's or a named file.
+    """Return the shared folders (`mcphost.roots`) of a project's `.mcp.json` or of a file given with `--mcp-config`.
 
     The user's own roots belong in config.toml: for a "user" file, *on_problem* is called and nothing is returned.
     """
@@ -212,7 +212,7 @@ def _entry_location(file: str, name: str) -> str:
 
 
 class _ServerEntry:
-    """Parser of one entry of `mcpServers`; methods raise ConfigError naming the file, server, key and fix."""
+    """Parser of one entry of `mcpServers`; its errors (ConfigError) name the file, server, key and fix."""
 
     def __init__(
         self,
@@ -223,7 +223,11 @@ class _ServerEntry:
         on_problem: ProblemCallback,
         definitions: dict[str, ServerInput] | None,
     ) -> None:
-        """*definitions* are the inputs of the file by id; None says that the entry has no references."""
+        """Store the entry and its context.
+
+        The *definitions* are the inputs of the file, keyed by id; None means that the entry has no references. Raises
+        ConfigError if the entry is not an object.
+        """
         self.name, self.file, self.on_problem = name, file, on_problem
         self.definitions = definitions or {}
         self.has_references = definitions is not None
@@ -296,7 +300,7 @@ class _ServerEntry:
         )
 
     def _parse_watched_files(self) -> tuple[str, ...]:
-        """Return the patterns of `mcphost.watch`, and of `dev.watch` as VS Code writes it."""
+        """Return the file patterns of `mcphost.watch` and of `dev.watch`, which is VS Code's key."""
         dev = self.entry.get("dev")
         of_vs_code = cast("dict[str, Any]", dev).get("watch") if isinstance(dev, dict) else None
         own = self._get_own("watch", _Texts, ()) or ()
@@ -307,7 +311,10 @@ class _ServerEntry:
         return folder if folder and not _is_open(folder) else os.path.dirname(os.path.abspath(self.file))
 
     def _read_own(self) -> dict[str, Any]:
-        """Read what only mcphost knows about the server, and its own definitions of inputs. Raises ConfigError."""
+        """Return the entry's "mcphost" object, and add the inputs that it defines to `definitions`.
+
+        Raises ConfigError.
+        """
         own = self.entry.get(OWN_KEY, {})
         if not isinstance(own, dict):
             raise ConfigError(
@@ -321,10 +328,11 @@ class _ServerEntry:
     def _resolve_cwd(self, cwd: str) -> str:
         """Return the absolute working directory: *cwd* resolved against the configuration file's folder.
 
-        Only `${workspaceFolder}` selects the folder mcphost was started in, never an empty value: an untrusted folder
-        may contain programs with the names that npx, python -m and others look up in their working directory. Such a
-        server is approved for each folder separately. Symbolic links are resolved so that a changed link needs a new
-        approval. With other references, *cwd* is returned as it is, and resolved when the server starts.
+        Only `${workspaceFolder}` selects the folder mcphost was started in; an empty value does not, because an
+        untrusted folder may contain programs with the names that npx, python -m and others look up in their working
+        directory. Such a server is approved for each folder separately. Symbolic links are resolved so that a changed
+        link needs a new approval. If *cwd* has other references, it is returned unchanged, and resolved when the server
+        starts.
         """
         if "\0" in cwd:
             raise ConfigError(f'{self.location}: "cwd" has a NUL character in it.', "Remove it.")
@@ -335,7 +343,7 @@ class _ServerEntry:
         return resolve_folder(self.file, expand_home(cwd))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Parse the sign-in settings; `private` is reset unless it is set in the user's own file."""
+        """Parse the sign-in settings; `private` is ignored unless it is set in the user's own file."""
         oauth = parse_oauth(own.get("oauth"), self.location)
         if oauth.private and self.source != "user":
             self.on_problem(
@@ -377,7 +385,10 @@ class _ServerEntry:
             )
 
     def _check_target(self, key: str, text: str) -> None:
-        """Check the references in what is started or reached. Raises ConfigError for nested ones and secrets."""
+        """Check the references in *text*, which determines what is started or reached.
+
+        Raises ConfigError for a nested reference or a reference to a secret.
+        """
         where = f'{self.location}: "{key}"'
         if has_nested_reference(text):
             raise nested_reference_error(where)
@@ -421,7 +432,7 @@ class _ServerEntry:
         return revision
 
     def _find_inputs(self, texts: Iterable[str]) -> tuple[ServerInput, ...]:
-        """Return the inputs that texts of the entry refer to, and report those that are not defined."""
+        """Return the inputs that *texts* of the entry refer to, and report those that are not defined."""
         ids = referenced_inputs(texts)
         for input_id in [one for one in ids if one not in self.definitions][:_MAX_UNDEFINED_INPUTS]:
             shown = sanitize(input_id, keep_newlines=False)
@@ -446,7 +457,7 @@ class _ServerEntry:
         return os.path.join(os.path.dirname(os.path.abspath(self.file)), expand_home(path)) if path else ""
 
     def _parse_trust_annotations(self) -> bool:
-        """Return whether tool annotations of this server are trusted; only the user's own file can set this."""
+        """Return whether the server's tool annotations are trusted, which only the user's own file can specify."""
         is_trusted: bool = self._get_own("trustAnnotations", bool, False)
         if is_trusted and self.source != "user":
             self.on_problem(
@@ -546,7 +557,7 @@ class _ServerEntry:
 
 
 def parse_sampling(value: Any, location: str, source: Source, on_problem: ProblemCallback) -> dict[str, int]:
-    """Parse `mcphost.sampling` to limits by field name of SamplingLimits.
+    """Parse `mcphost.sampling` to limits, keyed by the field names of SamplingLimits.
 
     Invalid limits are reported to *on_problem* and skipped, as are all limits in a project's file.
     """

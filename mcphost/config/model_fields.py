@@ -1,4 +1,4 @@
-"""A model's configuration as the texts of a form, and back."""
+"""Conversion between a model's configuration and the texts in the fields of a form."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,14 +18,14 @@ MODEL_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("tools", "tools", "auto, always or never"),
     ("api", "API", "auto, chat or responses"),
 )
-"""The key, the label and the placeholder of each field of one line."""
+"""The key, label and placeholder of each single-line field."""
 
 _WHOLE_NUMBERS = frozenset({"max_output_tokens", "context_window"})
 _NUMBERS = frozenset({"temperature", "top_p"})
 
 
 def format_fields(config: ModelConfig) -> dict[str, str]:
-    """Return the text of each field, "" for a default; headers have a line each."""
+    """Return the text of each form field, keyed by setting; "" for a default, and one line per header."""
     default = ModelConfig()
     texts = {
         key: "" if (value := getattr(config, key)) == getattr(default, key) else str(value)
@@ -35,7 +35,10 @@ def format_fields(config: ModelConfig) -> dict[str, str]:
 
 
 def parse_fields(texts: Mapping[str, str]) -> ModelConfig:
-    """Return the configuration written in the fields. Raises UsageError that names the first wrong field."""
+    """Return the model's configuration from form fields, keyed by setting.
+
+    Raises UsageError naming the first wrong field.
+    """
     kinds = settable_fields(ModelConfig)
     values: dict[str, Any] = {}
     for key, label, _placeholder in MODEL_FIELDS:
@@ -56,7 +59,7 @@ def parse_fields(texts: Mapping[str, str]) -> ModelConfig:
 
 
 def _parse_number(key: str, text: str) -> Any:
-    """Return the number in *text*, or the text where none is expected."""
+    """Return *text* as a number, or unchanged if the field is not numeric. Raises InvalidValue."""
     try:
         if key in _WHOLE_NUMBERS:
             return int(text.replace(",", "").replace("_", ""))

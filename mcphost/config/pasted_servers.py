@@ -1,4 +1,4 @@
-"""Parsing of server entries that users paste from READMEs, with or without the surrounding file."""
+"""Parsing of server entries that users paste from READMEs, with or without the rest of the file."""
 
 from typing import Any, cast
 
@@ -8,13 +8,13 @@ from mcphost.errors import ConfigError
 
 MAX_PASTED_CHARACTERS = 100_000
 _WRAPPERS = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
-"""Keys of the object of servers: most hosts, VS Code, VS Code's settings.json, Zed."""
+"""Keys that lead to the object of servers in most hosts, VS Code, VS Code's settings.json and Zed."""
 
 _HINT = 'Paste what the README shows, for example {"command": "uvx", "args": ["mcp-server-time"]}.'
 
 
 def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]:
-    """Return the server entries in pasted text by name; *name* is for an entry that has none.
+    """Return the server entries in pasted text, keyed by name; *name* is used for an entry that has none.
 
     Accepts `{"mcpServers": {…}}` and the formats of other hosts, `"name": {…}` without outer braces, a single entry
     without a name, and any of these in a Markdown code fence. Raises ConfigError if the text has no server, is too long

@@ -1,4 +1,4 @@
-"""Profiles: named sets of settings in config.toml, one of which can be used at a time.
+"""Profiles: named sets of settings in config.toml, of which at most one is in use.
 
 [profiles.review]
 description = "Careful reviews, read-only servers"
@@ -22,9 +22,9 @@ _KEYS = ("description", "model", "system_prompt", "servers")
 
 
 def parse_profiles(table: TomlTable, default: ModelConfig) -> tuple[Profile, ...]:
-    """Parse the `[profiles.NAME]` tables; an invalid value is reported, and the profile does not set it.
+    """Parse the `[profiles.NAME]` tables; an invalid value is reported and ignored.
 
-    A profile's model that names no model changes only the given settings of *default*.
+    A profile's model without a name changes only the given settings of *default*.
     """
     if len(table.values) > MAX_PROFILES:
         table.on_problem(f"{table.file}: {len(table.values)} profiles; the first {MAX_PROFILES} count.")
@@ -53,9 +53,9 @@ def _parse_model(table: TomlTable, default: ModelConfig) -> ModelConfig:
 
 
 def switch_model(model: ModelConfig, name: str) -> ModelConfig:
-    """Return *model* with another name, and with those settings that apply to the new one too.
+    """Return *model* with another name, keeping only those settings that apply to the new model too.
 
-    An address or a key written for one provider is never used for another.
+    A URL or key configured for one provider is never used for another.
     """
     if name == model.name:
         return model
@@ -65,7 +65,7 @@ def switch_model(model: ModelConfig, name: str) -> ModelConfig:
 
 
 def find_profile(config: HostConfig, name: str) -> Profile:
-    """Return the profile with this name. Raises UsageError."""
+    """Return the profile with this name. Raises UsageError if there is none."""
     found = next((profile for profile in config.profiles if profile.name == name), None)
     if found is None:
         names = ", ".join(profile.name for profile in config.profiles[:_MAX_NAMES_SHOWN])
@@ -75,7 +75,7 @@ def find_profile(config: HostConfig, name: str) -> Profile:
 
 
 def apply_profile(config: HostConfig, name: str) -> HostConfig:
-    """Return the configuration with the settings of a profile; "" changes nothing.
+    """Return the configuration with the settings of a profile; with "" as the name, no profile is in use.
 
     Servers that the profile does not list are disabled. Raises UsageError for an unknown profile.
     """

@@ -1,4 +1,4 @@
-"""References in a server's entry, such as `${env:NAME}`: parsing, listing and bounded expansion."""
+"""References in a server's entry, such as `${env:NAME}`: parsing, listing and expansion of limited length."""
 
 import os
 import re
@@ -15,14 +15,14 @@ from mcphost.unicode_forms import split_url
 
 ReferenceKind = Literal["variable", "keyring", "input", "place", "unknown"]
 Lookup = Callable[[str], str | None]
-"""Returns the secret of this name, or None."""
+"""Function that returns the secret with the given name, or None."""
 
 MAX_EXPANDED_TEXT = 131_072
-"""Characters of one expanded text; Linux starts no program with a longer argument or variable."""
+"""Maximum number of characters of one expanded text; Linux allows no longer argument or variable."""
 MAX_EXPANDED_ENTRY = 1_000_000
-"""Characters of all expanded texts of one entry."""
+"""Maximum number of characters of all expanded texts of one entry together."""
 _MAX_RESOLVED_TEXT = 8_192
-"""Characters of a text that is expanded only to be compared or shown."""
+"""Maximum number of characters of a text that is expanded only to be compared or shown."""
 
 # Possessive, so that it takes linear time. The innermost "${…}" matches; `_NESTED` finds one inside a default.
 _REFERENCE = re.compile(r"\$\{((?:[^}$]|\$(?!\{)){0,1000}+)\}")
@@ -38,13 +38,14 @@ _PLACES: dict[str, Callable[[], str]] = {
     "pathSeparator": lambda: os.sep,
     "/": lambda: os.sep,
 }
-"""The names of VS Code and Cursor; the workspace is the folder mcphost was started in."""
+"""Names that VS Code and Cursor use; the workspace is the folder mcphost was started in."""
 
 
 class Reference(Struct, frozen=True):
-    """A reference in a text: `text` is what is written at `start`, `name` what it refers to.
+    """A reference within a text: `text` is the reference as written, `start` its position, `name` what it refers to.
 
-    The kind "variable" is an environment variable, "place" a folder of this machine, and "unknown" is not expanded.
+    A "variable" is an environment variable, "keyring" a secret, "input" a value that the user was asked for, and
+    "place" a folder or path separator of this machine; a reference of the kind "unknown" is not expanded.
     """
 
     kind: ReferenceKind
@@ -55,7 +56,7 @@ class Reference(Struct, frozen=True):
 
     @property
     def short_text(self) -> str:
-        """The reference without its default and without white space around the name."""
+        """The reference without its default and without white space around its name."""
         prefix = (
             self.text[2 : self.text.index(":") + 1]
             if self.text.startswith(("${env:", "${keyring:", "${input:"))
@@ -72,7 +73,7 @@ class Reference(Struct, frozen=True):
 
 
 def find_references(text: str) -> tuple[Reference, ...]:
-    """Return the references of a text in order, also unknown ones; the time is linear in its length."""
+    """Return the references in *text* in order, including unknown ones; takes linear time."""
     if "${" not in text:
         return ()
     return tuple(_read_reference(match) for match in _REFERENCE.finditer(text))
@@ -95,7 +96,7 @@ def _read_reference(match: re.Match[str]) -> Reference:
 
 
 def has_nested_reference(text: str) -> bool:
-    """Return whether a default has a reference inside, which no host expands reliably."""
+    """Return whether the default of a reference contains another reference, which no host expands reliably."""
     return "${" in text and _NESTED.search(text) is not None
 
 
@@ -113,7 +114,7 @@ def expand_home(path: str) -> str:
 
 
 class ReferenceExpander:
-    """Expansion of the references in one entry; values are not expanded again, and all texts together are bounded."""
+    """Expands the references in one server's entry; values are not expanded again, and the total length is limited."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class ReferenceExpander:
         server: ServerConfig | None = None,
         text_limit: int = MAX_EXPANDED_TEXT,
     ) -> None:
-        """*keyring* is None where a secret does not belong, as in arguments; *server* has the inputs."""
+        """Create an expander; without *keyring*, secrets are refused. The inputs are those of *server*."""
         self._server = server
         self._environ = environ
         self._keyring = keyring
@@ -133,7 +134,7 @@ class ReferenceExpander:
     def expand(self, text: str, where: str) -> str:
         """Return *text* with its references replaced by their values; *where* names the setting in messages.
 
-        Secret values are registered for redaction. Raises ConfigError if a value is missing, or the result too long.
+        Secret values are registered for redaction. Raises ConfigError if a value is missing or the result is too long.
         """
         references = find_references(text)
         if not references:
@@ -215,12 +216,12 @@ INPUT_HINT = 'Add it to "inputs" in the file, with its "id" and "type".'
 
 
 def find_input(server: ServerConfig, input_id: str) -> ServerInput | None:
-    """Return the definition of an input, or None."""
+    """Return the definition of the server's input with this id, or None."""
     return next((one for one in server.inputs if one.id == input_id), None)
 
 
 def secret_place_error(where: str, shown: str) -> ConfigError:
-    """Return the error for a reference to a secret where it would be visible to other programs."""
+    """Return the error for a reference to a secret in a setting that is visible to other programs."""
     return ConfigError(
         f"{where} has {shown}, which is for secrets; other programs and logs can see them there.",
         'Put it into "env" or "headers", and let the program read the variable.',
@@ -228,14 +229,18 @@ def secret_place_error(where: str, shown: str) -> ConfigError:
 
 
 def nested_reference_error(where: str) -> ConfigError:
-    """Return the error for a reference inside the default of another."""
+    """Return the error for a reference inside the default of another reference."""
     return ConfigError(
         f"{where} has a reference inside the default of another one.", "Write the default as plain text."
     )
 
 
 def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
-    """Return the texts that decide what is started or reached: their place, their key in the file, and the text."""
+    """Return the texts that determine what is started or reached: the command, arguments and folder, or the URL.
+
+    Each is a tuple of a label, the key in the configuration file, and the text. The folder is left out unless it has
+    references.
+    """
     if not server.is_stdio:
         return (("address", "url", server.url),)
     texts = [("command", "command", server.command)]
@@ -244,7 +249,7 @@ def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
 
 
 class ReferenceValue(Struct, frozen=True):
-    """What a reference stands for in this process; `value` is None if it is missing."""
+    """The value of a reference in this process; `text` is the reference as shown, `value` is None if it is missing."""
 
     text: str
     name: str
@@ -252,9 +257,9 @@ class ReferenceValue(Struct, frozen=True):
 
 
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
-    """Return what each reference in `target_texts` stands for now, and a leading `~`; each of them once.
+    """Return the present value of each distinct reference in `target_texts`, and of a leading `~`.
 
-    References to a variable that is set differ only in defaults that are not used; they count as one.
+    References to a variable that is set count as one even if their defaults differ, since these are not used.
     """
     values: dict[str, ReferenceValue] = {}
     for place, _, text in target_texts(server):
@@ -280,7 +285,10 @@ def _current_value(server: ServerConfig, reference: Reference) -> str | None:
 
 
 def resolve_text(server: ServerConfig, text: str) -> str:
-    """Return the beginning of *text* with the variables and folders of this process, without secrets."""
+    """Return *text* with variables, folders and inputs of this process filled in, but secrets left empty.
+
+    Beyond a maximum length, the rest of the text is not expanded.
+    """
     parts: list[str] = []
     end = length = 0
     for reference in find_references(text):
@@ -295,14 +303,14 @@ def resolve_text(server: ServerConfig, text: str) -> str:
 
 
 def has_target_references(server: ServerConfig) -> bool:
-    """Return whether the command, an argument, the folder or the address changes when it is expanded."""
+    """Return whether the command, an argument, the folder or the URL has references or a leading `~`."""
     return any("${" in text or text[:1] == "~" for _, _, text in target_texts(server))
 
 
 def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerConfig:
-    """Return the server with the references in its command, arguments, folder and address expanded.
+    """Return the server with the references in its command, arguments, folder and URL expanded.
 
-    A leading `~` is expanded in all of them but the address. The expanded address is checked like a written one.
+    A leading `~` is expanded in all of them except the URL. The expanded URL is checked like one without references.
     Raises ConfigError if a value is missing, or if the result cannot be started or reached.
     """
     if not has_target_references(server):
@@ -318,9 +326,9 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerCon
 
 
 def resolve_target(server: ServerConfig) -> ServerConfig:
-    """Return the server as `expand_target` does with the variables of this process, for comparing and showing it.
+    """Expand a server's references like `expand_target`, only to compare or show the server.
 
-    A text that cannot be expanded, or is long then, stays as it is written.
+    The variables of this process are used. Text that cannot be expanded, or would be too long, stays as written.
     """
     if not has_target_references(server):
         return server
@@ -337,7 +345,10 @@ def resolve_target(server: ServerConfig) -> ServerConfig:
 
 
 def _replace_target(server: ServerConfig, expand: Callable[[str, str], str]) -> ServerConfig:
-    """Return the server with *expand* applied to the key and the text of what it starts or reaches."""
+    """Return the server with *expand* applied to its command, arguments and folder, or to its URL.
+
+    The arguments of *expand* are the key in the configuration file and the text.
+    """
     if not server.is_stdio:
         return replace(server, url=expand("url", server.url).strip())
     args = tuple(expand(f"args[{number}]", text) for number, text in enumerate(server.args))
@@ -355,12 +366,12 @@ def _expand_text(expander: ReferenceExpander, key: str, text: str, location: str
 
 
 def resolve_folder(file: str, path: str) -> str:
-    """Return the absolute form of *path*, relative to the folder of the configuration file, with links resolved."""
+    """Return *path* as absolute, relative to the folder of the configuration *file*, with links resolved."""
     return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(file)), path))
 
 
 def entry_location(server: ServerConfig) -> str:
-    """Name the file and the server for messages."""
+    """Return text for messages that names the server and its file."""
     return f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
 
 
@@ -376,5 +387,5 @@ def check_address(url: str, location: str) -> None:
 
 
 def uses_workspace(texts: Iterable[str]) -> bool:
-    """Return whether a text refers to the folder mcphost was started in."""
+    """Return whether any text refers to the folder mcphost was started in."""
     return any(reference.is_workspace for text in texts for reference in find_references(text))

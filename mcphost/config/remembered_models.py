@@ -1,4 +1,4 @@
-"""Models that were used or marked as favourites, with their parameters, in a small file of the state folder."""
+"""Models that were used or marked as favorites, with their parameters, in a small file in the state folder."""
 
 import time
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from mcphost.serialization import Struct, decode, encode, replace
 
 MODELS_FILE = "models.json"
 MAX_RECENT = 12
-"""Models kept without being favourites; the one used longest ago is dropped first."""
+"""Maximum number of models that are not favorites; the least recently used one is dropped first."""
 
 MAX_FAVORITES = 100
 _MAX_BYTES = 262_144
 
 
 class RememberedModel(Struct, frozen=True, kw_only=True):
-    """A model with the parameters it was last used with; `used_at` is in seconds since 1970, 0 for never."""
+    """A model with the parameters it was last used with; `used_at` is in seconds since 1970, 0 if never used."""
 
     config: ModelConfig
     is_favorite: bool = False
@@ -27,7 +27,7 @@ class RememberedModel(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """The model's name and address, by which it is recognized."""
+        """The model's name and API base URL, which identify it."""
         return self.config.name, self.config.api_base
 
 
@@ -36,13 +36,13 @@ class _File(Struct, frozen=True):
 
 
 class RememberedModels:
-    """The remembered models of a state folder. Methods block and may be called in any thread."""
+    """Store of the remembered models, in a state folder; its methods block and may be called from any thread."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / MODELS_FILE
 
     def load(self) -> tuple[RememberedModel, ...]:
-        """Return favourites first, then the most recently used; nothing if the file is missing or damaged."""
+        """Return favorites first, then the most recently used; nothing if the file is missing or damaged."""
         try:
             content = read_snapshot(self._path, _MAX_BYTES).content
             models = decode(content, _File).models
@@ -51,11 +51,11 @@ class RememberedModels:
         return _sort(models)
 
     def record_use(self, config: ModelConfig) -> None:
-        """Remember that a model was used now, with its parameters. Raises OSError or ConfigError."""
+        """Remember that a model is being used now, with its parameters. Raises OSError or ConfigError."""
         self._update(config, lambda model: replace(model, config=config, used_at=time.time()))
 
     def toggle_favorite(self, config: ModelConfig) -> bool:
-        """Add a model to the favourites or remove it, and return whether it is one now.
+        """Add a model to the favorites, or remove it if it is one; return whether it is a favorite now.
 
         Raises OSError or ConfigError.
         """
@@ -73,7 +73,7 @@ class RememberedModels:
 
 
 def _sort(models: tuple[RememberedModel, ...]) -> tuple[RememberedModel, ...]:
-    """Return the models to keep, favourites first, each group with the most recently used first."""
+    """Return the models to keep: favorites, then others, each group with the most recently used model first."""
     newest = sorted(models, key=lambda model: -model.used_at)
     favorites = [model for model in newest if model.is_favorite]
     recent = [model for model in newest if not model.is_favorite]

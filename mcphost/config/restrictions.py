@@ -1,8 +1,8 @@
-"""Application of the user's restrictions to project entries that lead to the same server.
+"""Application of the user's restrictions to entries of a project that lead to the same server.
 
 Restrictions are stored by server name, and a project's file can choose any name. Two entries count as the same server
-if they have the same address, or the same program and identifying arguments, however these are spelled. This is a
-heuristic: an entry that starts the program indirectly (`sh -c`, a copy of it) is not recognized, but the user sees
+if they have the same URL, or the same program and identifying arguments, however these are spelled. This is a
+heuristic: an entry that starts the program indirectly (through `sh -c` or a copy) is not recognized, but the user sees
 its command before approving it.
 """
 
@@ -21,7 +21,7 @@ from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 INSTALLER_START_TIMEOUT = 120.0
-"""Seconds that such a command may take until its server answers."""
+"""Time limit in seconds for the start of a server whose command first downloads its program."""
 
 _INSTALLERS = frozenset({"npx", "pnpx", "bunx", "uvx", "dlx"})
 _INSTALLER_SUBCOMMANDS: dict[str, frozenset[str]] = {
@@ -66,10 +66,11 @@ _PYTHON_MODULE_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(.+)", re.DOTALL)
 def apply_restrictions(
     servers: Sequence[ServerConfig], never: tuple[Rule, ...], limits: SamplingLimits
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
-    """Copy the restrictions of the user's servers to project entries for the same servers.
+    """Copy the restrictions on the user's servers to project entries for the same servers.
 
-    Such an entry gets the reviews, disabled tools and lower sampling limits of the user's server, and copies of its
-    never-rules. Returns all servers and the extended never-list. *limits* apply to all servers.
+    Such an entry also gets result reviews, disabled tools, lower sampling limits and the *never* rules (tool calls that
+    are always refused) of the user's server. Return all servers, and *never* with the added rules. *limits* are the
+    sampling limits of servers without their own.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
@@ -104,12 +105,12 @@ def _restrict_server(
 
 
 def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
-    """Return whether two entries have the same address or start the same program."""
+    """Return whether two entries have the same URL or start the same program."""
     return _is_same(_make_target(own), _make_target(other))
 
 
 class _Target(Struct, frozen=True):
-    """The target of an entry: an address, or a program and its identifying arguments."""
+    """What an entry reaches or starts: a URL, or a program with the arguments that identify it."""
 
     address: tuple[str, ...]
     arguments: frozenset[str] = frozenset()
@@ -139,7 +140,7 @@ def _normalize_address(url: str) -> tuple[str, int, str]:
 
 
 def _normalize_host(name: str) -> str:
-    """Return the host in its canonical form; all loopback names and addresses become "localhost"."""
+    """Return a host in its canonical form; all loopback names and addresses become "localhost"."""
     name = unquote(name).lower().rstrip(".")
     with contextlib.suppress(UnicodeError):
         if len(name) <= HOST_LIMIT:  # a longer one is invalid, and takes quadratic time
@@ -175,7 +176,7 @@ def _normalize_path(path: str) -> str:
 
 
 def _normalize_program(server: ServerConfig) -> str:
-    """Return the program's name without folder, suffix and version; "installer" for every package runner."""
+    """Return a program's name without folder, suffix and version, or "installer" for any package runner."""
     if is_installer(server.argv):
         return "installer"
     name = server.command.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -185,7 +186,7 @@ def _normalize_program(server: ServerConfig) -> str:
 
 
 def _identifying_arguments(server: ServerConfig) -> frozenset[str]:
-    """Return the arguments that name a module, package or script; if there are none, all positional arguments."""
+    """Return the arguments that name a module, package or script; without any, all positional arguments."""
     plain = [word for word in server.args if not word.startswith("-")]
     named: set[str] = set()
     for word in (*plain, *_attached_option_values(server)):

@@ -91,7 +91,7 @@ def classify_variable(name: str) -> Risk | None:
 
 
 def group_by_risk(names: Iterable[str]) -> dict[Risk, tuple[str, ...]]:
-    """Group the risky names of *names* by kind of risk, sorted; kinds without names are omitted."""
+    """Group the risky ones among *names* by kind of risk, sorted; kinds without names are omitted."""
     ordered = sorted(names)
     groups: dict[Risk, tuple[str, ...]] = {
         risk: tuple(name for name in ordered if classify_variable(name) == risk) for risk in _PATTERNS_BY_RISK

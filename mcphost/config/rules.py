@@ -1,7 +1,7 @@
-"""Rules about tool calls and their text form, such as `server/tool?path=under:/home/me/proj&n=<10`.
+"""Rules about tool calls, and their text form, such as `server/tool?path=under:/home/me/proj&n=<10`.
 
 Percent-encode a special character to use it literally: `%2A` for a star in a tool's name, `%2E` for a dot in an
-argument's name, `%26` for an ampersand in a value. Matching is in `host/consent/rule_matching.py`.
+argument's name, `%26` for an ampersand in a value. Rules are matched in `host/consent/rule_matching.py`.
 """
 
 import json
@@ -34,7 +34,7 @@ SYNTAX_HINT = (
 
 
 class Condition(Struct, frozen=True):
-    """A condition on one argument; `argument` is its path, with one name for each level of nested objects.
+    """A condition on one argument of a tool call; `argument` is its path, with one name per level of nested objects.
 
     `values` has one value, or several for the operator "in". Values of different types are never equal: `1`, `true` and
     `"1"` all differ. The value of "under" is a folder, absolute or starting with `~`; that of "re" is a pattern that
@@ -49,9 +49,9 @@ class Condition(Struct, frozen=True):
 class Rule(Struct, frozen=True, kw_only=True):
     """A rule that applies to the tool calls that meet all its conditions.
 
-    `tool` is empty for all tools of the server, or a pattern in which `*` matches any text; `exact_pattern` makes one
-    for exactly one name. `account` is None for any account. `expires` is a Unix time in seconds, or None for never. The
-    text form omits account, scope and expiry.
+    `tool` is a pattern in which `*` matches any text (see `exact_pattern` for a single tool), or empty for all tools of
+    the server. `account` is None for any account. `expires` is a Unix time in seconds, or None for never. The text form
+    omits account, scope and expiry.
     """
 
     server: str
@@ -62,12 +62,12 @@ class Rule(Struct, frozen=True, kw_only=True):
     expires: float | None = None
 
     def covers(self, server: str, tool: str) -> bool:
-        """Return whether the rule's server and tool pattern match; conditions are ignored and case matters."""
+        """Return whether the rule's server and tool pattern match, ignoring its conditions; case matters."""
         return self.server == server and pattern_covers(self.tool, tool)
 
     @property
     def exact_tool(self) -> str | None:
-        """The name of the only tool that the rule covers; None if it has a pattern or covers the whole server."""
+        """The name of the only tool that the rule covers, or None if it may cover several."""
         return None if not self.tool or "*" in self.tool else decode_percent(self.tool)
 
 
@@ -106,9 +106,9 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_alternatives(text: str) -> tuple[Rule, ...]:
-    """Return every possible reading of a rule: since a server's name may contain slashes, one for each slash.
+    """Return every possible reading of a rule: one per slash, since a server's name may contain slashes.
 
-    The first one is that of `parse_rule`. Raises UsageError for invalid syntax.
+    The first one is the result of `parse_rule`. Raises UsageError for invalid syntax.
     """
     if len(text) > MAX_TEXT_LENGTH:
         raise UsageError(f"The rule is over {MAX_TEXT_LENGTH:,} characters.", SYNTAX_HINT)

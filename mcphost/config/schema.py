@@ -1,4 +1,4 @@
-"""The configuration as immutable structs whose types and bounds are used to validate files."""
+"""The configuration as immutable structs, whose types and bounds are also used to validate the files."""
 
 from typing import Annotated, Any, Literal, cast, get_args
 
@@ -18,7 +18,7 @@ class InvalidValue(Exception):
 
 
 def convert_value(value: Any, kind: Any) -> Any:
-    """Validate *value* against the type *kind*, whose `Meta` may set bounds, and return it. Raises InvalidValue.
+    """Validate *value* against the type *kind*, which may have bounds (`Meta`), and return it. Raises InvalidValue.
 
     Values are not coerced, except lists to tuples and integers to floats.
     """
@@ -29,12 +29,12 @@ def convert_value(value: Any, kind: Any) -> Any:
 
 
 def settable_fields(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
-    """Return the fields of a struct by their key in configuration files."""
+    """Return the fields of a struct, keyed by their names in configuration files."""
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}
 
 
 def build_json_schema(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a field's type; the type contains no struct."""
+    """Return the JSON Schema of a field's type, which must not contain a struct."""
     return msgspec.json.schema(kind)
 
 
@@ -85,11 +85,11 @@ OAuthGrant = Literal["person", "client_credentials", "enterprise", "workload"]
 Source = Literal["user", "project", "flag", "demo"]
 RootSource = Literal["started", "user", "project", "flag", "demo", "added"]
 SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
-"""Where sign-ins are stored; "" means in the keyring, and the user is asked if there is none."""
+"""Where sign-ins are stored; "" means in the keyring, or where the user chooses if there is no keyring."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """OAuth settings of a server; empty ones are discovered or have a default.
+    """OAuth settings of a server; those left empty are discovered or have a default.
 
     `client_secret`, `key`, `assertion` and `idp_token` may contain references such as `${keyring:NAME}`.
     """
@@ -97,7 +97,7 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     client_id: str = ""
     client_secret: str = ""
     issuer: str = ""
-    """Authorization server of the client id, which is sent to no other."""
+    """The authorization server that issued the client id; the id is sent to no other server."""
 
     port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     """Loopback port of the registered redirect URI; 0 means any."""
@@ -128,9 +128,10 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 
 
 class ServerInput(Struct, frozen=True, kw_only=True):
-    """A value that a server's entry asks the user for, as `${input:ID}`; with `options`, one of them.
+    """A value that the user is asked for because a server's entry refers to it as `${input:ID}`.
 
-    A password is in the keyring as `keyring_entry`; another one is `stored_value`, None if not set yet.
+    If there are `options`, it is one of them. A password is stored in the keyring as `keyring_entry`; any other value
+    is `stored_value`, or None if not set yet.
     """
 
     id: str
@@ -138,10 +139,10 @@ class ServerInput(Struct, frozen=True, kw_only=True):
     password: bool = False
     options: tuple[str, ...] = ()
     default: str = ""
-    """What is proposed when the user is asked; it is not used without being asked."""
+    """Proposed when the user is asked for the value; never used without asking."""
 
     is_shared: bool = False
-    """Whether it is defined for all servers of the file."""
+    """Whether the input is defined for all servers of the file."""
 
     keyring_entry: str = ""
     stored_value: str | None = None
@@ -151,11 +152,12 @@ class ServerInput(Struct, frozen=True, kw_only=True):
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """Configuration of one server: either `command` is set (stdio) or `url` (HTTP).
+    """Configuration of one server: either `command` (stdio) or `url` (HTTP) is set.
 
     `command`, `args`, `cwd`, `url` and the values of `env` and `headers` may contain references, which are expanded
-    when connecting; see config.references.
-    If `revision` is set, only this protocol revision is used; `era` is then the revision's era or "auto".
+    when connecting; see config.references. The `era` limits the protocol revisions: up to 2025-11-25 (handshake) or
+    later ones (stateless). If `revision` is set, only this revision is used; `era` is then that of the revision or
+    "auto".
     """
 
     name: str
@@ -163,20 +165,20 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     env_file: str = ""
-    """Path of a file with more variables, as written; `env` comes before it. See config.env_file."""
+    """Path of a file with more variables, as written; those in `env` override them. See config.env_file."""
 
     env_file_digest: str = ""
-    """Slow digest of the approved content of `env_file`."""
+    """Digest of the approved content of `env_file`, which is slow to compute because the content is secret."""
 
     env_file_names: tuple[str, ...] = ()
     """Names of the variables in that content."""
 
     cwd: str = ""
     cwd_has_references: bool = False
-    """Whether `cwd` is as written, with references; else it is an absolute path, or empty."""
+    """Whether `cwd` still has references; otherwise it is an absolute path, or empty."""
 
     inputs: tuple[ServerInput, ...] = ()
-    """The inputs that the entry refers to, with their values as far as these are set and no passwords."""
+    """The inputs that the entry refers to, with the stored values of those that are not passwords."""
 
     startup_folder: str = ""
     """The folder mcphost was started in if the server depends on it, else ""."""
@@ -213,13 +215,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     watched_folder: str = ""
     matching_servers: tuple[str, ...] = ()
-    """The user's servers that this project entry also leads to; their restrictions are applied to it."""
+    """Names of the user's servers that are the same as this project's server; their restrictions apply to it."""
 
     never_rules: tuple[str, ...] = ()
-    """Never-rules of `matching_servers` as text; they are also in `HostConfig.never_rules`."""
+    """Rules of `matching_servers` for calls that are always refused, as text; also in `HostConfig.never_rules`."""
 
     sampling_limits: dict[str, int] = {}  # noqa: RUF012
-    """Fields of SamplingLimits with another value for this server; only the user's own file can raise one."""
+    """Limits that differ for this server, keyed by field of SamplingLimits; only the user's own file can raise one."""
 
     source: Source = "user"
     file: str = ""
@@ -256,22 +258,22 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Time limits in seconds, and limits on the number of rounds, parallel calls and tools."""
+    """Time limits in seconds, and limits on the number of model requests per turn, parallel calls and tools."""
 
     request_timeout: _Seconds = 60
     request_timeout_max: _Seconds = 600
     task_timeout: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] = 3_600
-    """Limit of a call that the server turned into a task."""
+    """Limit for a tool call that the server runs as a task."""
 
     connect_timeout: Annotated[float, Meta(ge=0.1, le=3_600)] = 30
     server_wait: Annotated[float, Meta(ge=0, le=3_600)] = 2
-    """How long a turn waits for a starting server, from the beginning of its start."""
+    """How long a turn waits for a server that is starting, counted from when its start began."""
 
     includes_user_time: bool = False
-    """Whether the time that a user takes to answer counts; set by --timeout only."""
+    """Whether time limits include the time that the user takes to answer; set by `--timeout` only."""
 
     ping_interval: Annotated[float, Meta(ge=0, le=86_400)] = 60
-    """0 disables pings."""
+    """Time between pings of a server; 0 disables them."""
 
     max_rounds: Annotated[int, Meta(ge=1, le=1_000)] = 25
     parallel_calls: Annotated[int, Meta(ge=1, le=64)] = 8
@@ -306,7 +308,7 @@ class SamplingLimits(Struct, frozen=True, kw_only=True):
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Sampling settings; `models` may be used besides the selected model and are ordered from the most capable."""
+    """Sampling settings; `models` may be used besides the selected model, and are listed from the most capable."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()
@@ -316,7 +318,7 @@ class AuditConfig(Struct, frozen=True, kw_only=True):
     """Settings of the audit log."""
 
     content: bool = False
-    """Whether to store texts and arguments too, with secrets redacted."""
+    """Whether to also store the text of messages and the arguments of calls, with secrets redacted."""
 
     required: bool = False
     """Whether to refuse every action that cannot be recorded on disk first."""
@@ -330,13 +332,13 @@ class ResultsConfig(Struct, frozen=True, kw_only=True):
 
 
 class RegistryConfig(Struct, frozen=True, kw_only=True):
-    """The registry that servers are searched in: the base URL of its API, or a JSON file."""
+    """The registry in which to search for servers: the base URL of its API, or a JSON file."""
 
     url: Annotated[str, Meta(max_length=2_000)] = "https://registry.modelcontextprotocol.io"
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """A named set of settings from `[profiles.NAME]`; None leaves a setting as it is without the profile."""
+    """A named set of settings from `[profiles.NAME]`; None leaves a setting unchanged."""
 
     name: str
     description: Annotated[str, Meta(max_length=500)] = ""
@@ -347,10 +349,10 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class HostConfig(Struct, frozen=True, kw_only=True):
-    """The merged configuration. `problems` are the errors that were skipped, each one a readable sentence.
+    """The merged configuration; `problems` are sentences about the parts that were invalid and skipped.
 
-    `roots` is None if not configured; it is then the folder mcphost was started in. `project_roots` are those of a
-    project's trusted file, or of a file named on the command line.
+    `roots` is None if not configured; the folder mcphost was started in is then used. `project_roots` come from a
+    project's trusted file, or from a file given with `--mcp-config`.
     """
 
     servers: tuple[ServerConfig, ...] = ()
@@ -369,13 +371,13 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     roots: tuple[RootConfig, ...] | None = None
     project_roots: tuple[RootConfig, ...] = ()
     allow_rules: tuple[Rule, ...] = ()
-    """Calls that run without asking in this session."""
+    """Rules for tool calls that run without asking in this session."""
 
     pass_rules: tuple[Rule, ...] = ()
-    """Calls whose results the model gets without review in this session, whatever `review_results` says."""
+    """Rules for tool calls whose results need no review in this session, whatever `review_results` says."""
 
     never_rules: tuple[Rule, ...] = ()
-    """Calls that no grant, no mode and no answer allows."""
+    """Rules for tool calls that are always refused, whatever the user grants, selects or answers."""
 
     secret_store: SecretStore = ""
     settings_file: str = "config.toml"

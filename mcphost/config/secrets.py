@@ -54,7 +54,7 @@ class PlaintextSecret(Struct, frozen=True):
 def find_plaintext_secrets(server: ServerConfig, known: Sequence[tuple[str, str]] = ()) -> tuple[PlaintextSecret, ...]:
     """Find the probable plaintext secrets in a server's environment, headers and sign-in settings.
 
-    *known* are places, such as `("env", "API_KEY")`, that are secrets whatever their names and values look like.
+    Settings in *known*, such as `("env", "API_KEY")`, count as secrets regardless of their names and values.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -76,7 +76,7 @@ def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
 
 
 def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tuple[str, ...]:
-    """Return the keyring entries that mcphost named after a server, and that no other server refers to."""
+    """Return the keyring entries that mcphost created for a server and to which no other server refers."""
     any_secret = PlaintextSecret(keys=("env", "x"), value="", prefix="", secret="")
     prefix = keyring_entry_name(server.name, any_secret).removesuffix("x")
     used = {name for other in others for name in _list_keyring_names(other)}
@@ -91,7 +91,7 @@ def _list_keyring_names(server: ServerConfig) -> tuple[str, ...]:
 
 
 def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: str) -> ServerConfig:
-    """Return a copy of the server in which `${keyring:NAME}` replaces the plaintext secret."""
+    """Return a copy of the server with `${keyring:NAME}` in place of the plaintext secret."""
     new = f"{plaintext.prefix}${{keyring:{name}}}"
     match plaintext.keys:
         case ("env", key):
@@ -105,7 +105,7 @@ def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: st
 
 
 def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecret, name: str) -> str:
-    """Return the text of a configuration file in which `${keyring:NAME}` replaces one secret and nothing else changes.
+    """Return the text of a configuration file with `${keyring:NAME}` in place of one secret and no other change.
 
     Raises ConfigError if the file no longer contains the secret, or if the edit would change another value.
     """
@@ -170,7 +170,7 @@ REFERENCE = re.compile(
     r"(\$\{(?:(?:keyring|input):[^}$]{0,200}+\}|env:[^}:$]{0,200}+\}|[A-Za-z_][A-Za-z0-9_]{0,199}+\}"
     r"|(?:env:)?[A-Za-z_][A-Za-z0-9_]{0,199}+:-))"
 )
-"""A reference, which stays visible; its default, which may be a secret, is no part of it."""
+"""Matches a reference, which is never masked, but not its default, which may be a secret."""
 _AUTH_SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
 _PATH_OR_URL = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
 _LONG_WORD = re.compile(r"[A-Za-z0-9+=_-]{20,}")
@@ -186,9 +186,10 @@ _FULL_COST_VALUES = 16
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     """Return *value* with `[hidden]` in place of each probable secret; references stay visible.
 
-    A variable that decides which code or settings are loaded is never masked. In one that decides where packages come
-    from or connections go, text is masked only if its name or its pattern marks it as a secret. *is_foreign* is for an
-    environment that the user did not write: a value that may be code is then shown, except for credentials in URLs.
+    The value of a variable that determines which code or settings are loaded is never masked. If it determines the
+    source of packages or the target of connections, text is masked only if the variable's name or a known pattern marks
+    it as a secret. With *is_foreign*, the user did not write the environment: a value that may be code is then shown,
+    except for credentials in URLs.
     """
     risk = classify_variable(name)
     # Every second part is a reference; the others are literal text.
@@ -213,17 +214,17 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
 
 
 def _can_be_code(literal: str) -> bool:
-    """Return whether a text has characters that are common in commands and paths, but rare in secrets."""
+    """Return whether text has characters that are common in commands and paths, but rare in secrets."""
     scheme = _AUTH_SCHEME.match(literal)
     word = literal[scheme.end() if scheme else 0 :]
     return any(char in _CODE_CHARACTERS or char.isspace() for char in word)
 
 
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
-    """Return a slow digest (PBKDF2, 64 hex digits) of a masked value.
+    """Return a digest of a masked value that is slow to compute (PBKDF2, 64 hex digits), to hinder guessing.
 
-    *hidden_count* is the number of masked values in the entry. From 17 values on, each gets fewer iterations, so that
-    an entry with thousands of them does not block the program.
+    The number of masked values in the entry is *hidden_count*. If it is 17 or more, each value gets fewer iterations,
+    so that an entry with thousands of them does not block the program.
     """
     return _derive_fingerprint(
         name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
@@ -280,10 +281,10 @@ def _is_random(text: str, min_length: int) -> bool:
 def expand_server(
     server: ServerConfig, environ: Mapping[str, str], keyring: Lookup, from_file: Mapping[str, str] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return a server's environment and its headers with references expanded; secrets are registered for redaction.
+    """Return a server's environment and headers with references expanded; secrets are registered for redaction.
 
-    *from_file* has the variables of its environment file, which those of the entry replace.
-    Raises ConfigError if a variable or keyring entry is missing, or if a header's value has a line break.
+    Variables of the environment file are in *from_file*; those of the entry override them. Raises ConfigError if a
+    variable or keyring entry is missing, or if a header's value has a line break.
     """
     at = entry_location(server)
     expander = ReferenceExpander(environ, keyring, server=server)
@@ -322,9 +323,9 @@ _KEY_BY_FIELD = {field: key for key, field in FIELD_BY_KEY.items()}
 
 
 def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
-    """List a server's references with the setting that has them, such as ("header X", "${env:TOKEN}").
+    """List the references of a server, each with its setting, such as ("header X", "${env:TOKEN}").
 
-    If sign-in settings have references, the configured addresses that receive these secrets are listed too.
+    If sign-in settings have references, the configured URLs that receive these secrets are listed too.
     """
     texts = [(place, text) for place, _, text in target_texts(server)]
     texts += [(f"environment {name}", text) for name, text in sorted(server.env.items())]

@@ -1,4 +1,4 @@
-"""A server's entry without its secrets, to be given to others."""
+"""Export of a server's entry without its secrets, to share it with others."""
 
 import re
 from typing import Any, cast
@@ -15,7 +15,8 @@ _KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")
 def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of *entry* with `${env:NAME}` in place of each secret and each reference to the keyring.
 
-    Secrets in arguments and in the URL become `[redacted]`. Inputs of the whole file are defined in the entry.
+    Secrets in arguments and in the URL become `[redacted]`. Inputs that the file defines for all servers are added to
+    the entry.
     """
     exported = _copy(entry)
     if shared := [format_input(one) for one in server.inputs if one.is_shared]:
@@ -38,7 +39,7 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _remove_secret_defaults(entry: dict[str, Any]) -> None:
-    """Remove the defaults of references, and those of inputs that are passwords, if they are secrets."""
+    """Remove secret defaults of references, and the defaults of inputs that are passwords, from *entry* in place."""
     for key in ("env", "headers"):
         pairs = entry.get(key)
         for name, text in list(cast("dict[str, Any]", pairs).items()) if isinstance(pairs, dict) else ():
@@ -61,7 +62,7 @@ def _copy(value: Any) -> Any:
 
 
 def _replace_keyring_references(value: Any, name: str) -> Any:
-    """Replace references in every text of *value*, in place; *name* is the key that has it."""
+    """Replace the keyring references in every text of *value*, in place, and return it; *name* is its key."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         for key, member in members.items():

@@ -1,4 +1,4 @@
-"""The files that servers are configured in (user, project, local), and planned edits of their entries."""
+"""The files that configure servers (user, project, local), and planned edits of their entries."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ _ENTRY_KEYS = ("mcpServers", "servers")
 
 
 class ServerFile(Struct, frozen=True):
-    """A file with servers; `parents` are the keys of the object that has `mcpServers` in it."""
+    """A file that configures servers; `parents` are the keys that lead to the object with `mcpServers`."""
 
     path: Path
     source: Source
@@ -34,8 +34,8 @@ class ServerFile(Struct, frozen=True):
 class ServerEdit(Struct, frozen=True, kw_only=True):
     """A planned change of one server's entry; nothing is written until `apply`.
 
-    `entry` and `server` are what the file has afterwards, None if the server is removed. `warnings` are sentences
-    about the entry, such as a value that looks like a secret.
+    `entry` and `server` describe the server after the edit; both are None if it is removed. `warnings` are sentences
+    about the entry, for example about a value that looks like a secret.
     """
 
     name: str
@@ -47,7 +47,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def apply(self) -> None:
-        """Write the file. Raises ConfigError if it changed since the edit was planned, or cannot be written."""
+        """Write the file. Raises ConfigError if it has changed since the edit was planned, or cannot be written."""
         path = self.file.path
         if self.file.source == "project":
             replace_if_unchanged(path, self.before, self.content, mode=None if self.before else _PROJECT_FILE_MODE)
@@ -61,7 +61,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
         replace_if_unchanged(path, self.before, self.content)
 
     def undo(self) -> None:
-        """Restore the file as it was before. Raises ConfigError if it changed since."""
+        """Restore the file's content from before the edit. Raises ConfigError if the file has changed since."""
         path = self.file.path
         current = read_snapshot(path)
         if current.content != self.content:
@@ -73,7 +73,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
 
 
 def scope_file(scope: Scope, config_dir: Path, folder: Path) -> ServerFile:
-    """Return the file of a scope; *folder* is the one mcphost was started in."""
+    """Return the configuration file of a scope; *folder* is the one mcphost was started in."""
     match scope:
         case "user":
             return ServerFile(config_dir / SERVERS_FILE, "user")
@@ -84,7 +84,7 @@ def scope_file(scope: Scope, config_dir: Path, folder: Path) -> ServerFile:
 
 
 def file_of(server: ServerConfig, config_dir: Path, folder: Path) -> ServerFile:
-    """Return the file that a configured server is in. Raises UsageError for the server of the demo."""
+    """Return the file that configures a server. Raises UsageError for the built-in server of the demo."""
     if server.source == "demo" or not server.file:
         raise UsageError(f"{server.name!r} is built in.", "Only servers in a file can be changed.")
     local = scope_file("local", config_dir, folder)
@@ -94,9 +94,10 @@ def file_of(server: ServerConfig, config_dir: Path, folder: Path) -> ServerFile:
 
 
 def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: bool = False) -> ServerEdit:
-    """Plan to add a server, or with *replace* to change its entry.
+    """Plan to add a server's entry, or with *replace* also to change an existing one.
 
-    Raises ConfigError if the entry or the file is invalid, UsageError if there is already a server with this name.
+    Raises ConfigError if the entry or the file is invalid, UsageError if a server with this name exists and *replace*
+    is not set.
     """
     before, text = _read(file)
     path = _entry_path(text, file, name)
@@ -108,7 +109,7 @@ def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: boo
 
 
 def plan_remove(file: ServerFile, name: str) -> ServerEdit:
-    """Plan to remove a server. Raises ConfigError."""
+    """Plan to remove a server's entry. Raises ConfigError."""
     before, text = _read(file)
     edited = remove_member(text, str(file.path), _entry_path(text, file, name))
     return ServerEdit(name=name, file=file, before=before, content=edited.encode())
@@ -164,7 +165,7 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
-    """Return the keys that lead to a server's entry, by the name that the file has for its object of servers."""
+    """Return the keys that lead to a server's entry; the file decides between `mcpServers` and `servers`."""
     parent = _get(_parse(text, file), file.parents)
     members = cast("dict[str, Any]", parent) if isinstance(parent, dict) else {}
     key = next((key for key in _ENTRY_KEYS if key in members), _ENTRY_KEYS[0])
@@ -172,7 +173,10 @@ def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
 
 
 def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str) -> ServerEdit:
-    """Return the edit that writes *edited*, after a check that the server is valid in it. Raises ConfigError."""
+    """Return the edit that writes *edited*, after checking that its entry for the server is valid.
+
+    Raises ConfigError.
+    """
     problems: list[str] = []
     document = _parse(edited, file)
     servers = parse_servers(_get(document, file.parents), str(file.path), file.source, problems.append)

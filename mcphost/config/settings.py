@@ -1,4 +1,4 @@
-"""Parsing of `config.toml`, including shared folders, and overrides by flags and environment variables."""
+"""Parsing of `config.toml`, including shared folders, and overrides from flags and environment variables."""
 
 import os
 import tomllib
@@ -110,7 +110,7 @@ class _SecretsTable(Struct, frozen=True):
 
 
 def _check_size(text: str, file: str) -> None:
-    """Raise ConfigError if a text would take too long to parse."""
+    """Raise ConfigError if *text* would take too long to parse."""
     if sum(map(text.count, _COUNTED_CHARACTERS)) > _MAX_COUNTED_CHARACTERS:
         raise ConfigError(
             f"{file}: more than {_MAX_COUNTED_CHARACTERS:,} keys, values, lines and escapes.", "Is it the right file?"
@@ -129,8 +129,8 @@ def _possible_keys(line: str) -> list[str]:
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
     """Parse a config.toml; a wrong value is reported to *on_problem* and replaced by its default.
 
-    Raises ConfigError if the text is not valid TOML (with the parser's reason), is too large or has an invalid
-    never-list.
+    Raises ConfigError if the text is not valid TOML (with the parser's reason), is too large or has an invalid rule in
+    `consent.never`.
     """
     _check_size(text, file)
     try:

@@ -1,4 +1,4 @@
-"""Edits of config.toml: one table is set, and comments, order and every other value stay as they are."""
+"""Edits of config.toml that set one table and preserve comments, order and all other values."""
 
 import tomllib
 from collections.abc import Mapping
@@ -23,13 +23,13 @@ _MODEL_KEYS_OF_NAME = (
     "api_base",
     "api_key_env",
 )
-"""Settings of `[model]` that belong to one model, and go when another one is saved."""
+"""Settings of `[model]` that belong to one model and are removed when another model is saved."""
 
 
 def save_model(path: Path, model: ModelConfig) -> None:
     """Set `[model]` of a config.toml to the non-default values of *model*; the file is created if it is missing.
 
-    Raises ConfigError, with the lines to write as the hint; then the file is as it was.
+    Raises ConfigError if this fails; its hint tells the user which lines to write, and the file is unchanged.
     """
     default = ModelConfig()
     values = {
@@ -50,7 +50,7 @@ def save_model(path: Path, model: ModelConfig) -> None:
 
 
 def set_model(text: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a config.toml with these values in `[model]`, and none that belong to another model.
+    """Return the text of a config.toml with *values* set in `[model]`, without settings of the previous model.
 
     A dictionary is written as an inline table. Raises ValueError if the text is not valid, or if anything else would
     change.
@@ -84,7 +84,7 @@ def set_model(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _make_item(value: Any) -> Any:
-    """Return a value for tomlkit; a dictionary would otherwise become a table of its own."""
+    """Return a value for tomlkit, with a dictionary as an inline table instead of a separate table."""
     import tomlkit
 
     if not isinstance(value, dict):

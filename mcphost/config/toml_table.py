@@ -12,17 +12,17 @@ ProblemCallback = Callable[[str], None]
 S = TypeVar("S", bound=Struct)
 
 _MAX_UNKNOWN_KEYS_SHOWN = 20
-"""Unknown keys of one table that are named; the others are counted."""
+"""Maximum number of unknown keys of one table that are reported by name; the others are only counted."""
 
 
 class TomlTable:
-    """A TOML table; `prefix` is its name followed by a dot, for messages, or "" for the document."""
+    """A TOML table; in messages, `prefix` precedes its keys: the table's name and a dot, or "" for the document."""
 
     def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
         self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
 
     def get_table(self, key: str) -> "TomlTable":
-        """Return the subtable *key*; if it is missing or not a table, return an empty one."""
+        """Return the subtable *key*, or an empty one if it is missing or not a table."""
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             if not (key == "model" and isinstance(value, str)):
@@ -31,7 +31,7 @@ class TomlTable:
         return TomlTable(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
 
     def read(self, kind: type[S]) -> S:
-        """Convert the whole table to *kind*; report unknown keys, and report and replace invalid values by defaults."""
+        """Convert the table to *kind*; report unknown keys and invalid values, and use defaults for the latter."""
         keys = tuple(settable_fields(kind))
         self.report_unknown(keys)
         return kind(**self.read_values(kind, keys))

@@ -1,1 +1,1 @@
-"""The demo: a real MCP server over stdio, and what `mcphost demo` starts with."""
+"""The demo: a real MCP server over stdio, which `mcphost demo` connects to."""

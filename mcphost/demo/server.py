@@ -1,7 +1,7 @@
-"""The demo MCP server: `python -m mcphost.demo.server` speaks both eras over stdio, on the standard library only.
+"""The demo MCP server (`python -m mcphost.demo.server`): every protocol revision over stdio, standard library only.
 
-Independent of our client on purpose: it reads and writes its own JSON, so the two cannot share a bug. Nothing of
-mcphost or of a third party is imported here beyond its tools, which keeps its start under 100 ms.
+It deliberately shares no code with mcphost's client, so that the two cannot share a bug: it reads and writes its own
+JSON. Apart from its tools, it imports nothing of mcphost or of third parties, so it starts in less than 100 ms.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ _TTL_MS = 60_000
 
 
 class JsonRpcError(Exception):
-    """A JSON-RPC error that the client receives: code, message and data."""
+    """A JSON-RPC error to send to the client: its code, message and data."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -53,9 +53,9 @@ class JsonRpcError(Exception):
 
 
 class DemoServer:
-    """The server of one client on stdin and stdout.
+    """Server for one client, on stdin and stdout.
 
-    Requests are read on the main thread; each call of a slow tool runs on a thread of its own.
+    Requests are read on the main thread; each call of a slow or interactive tool runs on its own thread.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class DemoServer:
         self._page: VisitPage | None = None
 
     def serve(self) -> None:
-        """Serve until the input ends; running calls are then cancelled."""
+        """Serve until the input ends, then cancel the tool calls that are still running."""
         lines = sys.stdin.buffer
         while line := lines.readline(_MAX_LINE_BYTES):
             if not line.endswith(b"\n") and len(line) >= _MAX_LINE_BYTES:
@@ -124,7 +124,7 @@ class DemoServer:
             self._send_error(request_id, error)
 
     def _is_stateless_request(self, method: str, params: dict[str, Any]) -> bool:
-        """Return whether a request has the metadata of the stateless era. Raises JsonRpcError."""
+        """Return whether a request has the metadata that revisions since 2026-07-28 require. Raises JsonRpcError."""
         meta = _as_object(params.get("_meta")) or {}
         version = meta.get(f"{_META_PREFIX}protocolVersion")
         if version is not None and method != "initialize":
@@ -137,7 +137,7 @@ class DemoServer:
             return True
         if method == "initialize":
             if self._is_stateless:
-                # Both probes arrived: the era that was answered first stays.
+                # The client sent `server/discover` too; the one that was answered first decides the revisions.
                 raise JsonRpcError(
                     -32022,
                     "Unsupported protocol version",
@@ -151,7 +151,7 @@ class DemoServer:
         return False
 
     def _handle_request(self, method: str, params: dict[str, Any], is_stateless: bool) -> dict[str, Any]:
-        """Return the result of any request but a tool call. Raises JsonRpcError."""
+        """Return the result of a request other than a tool call. Raises JsonRpcError."""
         match method:
             case "initialize" if not is_stateless:
                 return self._initialize(params)
@@ -272,10 +272,10 @@ class DemoServer:
     def _run_interactive_tool(
         self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, is_stateless: bool
     ) -> str | dict[str, Any]:
-        """Run a tool that asks the client for something, and return the result's text.
+        """Run a tool that sends the client a request, and return the text of the tool's result.
 
-        A stateless request returns an `input_required` result instead, until it is repeated with the client's
-        replies. Raises DemoToolError, CallCancelled.
+        If *is_stateless* (revisions since 2026-07-28), return an `input_required` result instead until the client
+        repeats the tool call with its replies. Raises DemoToolError, CallCancelled.
         """
         tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)
@@ -311,7 +311,7 @@ class DemoServer:
                 self._close_page(page)
 
     def _open_page(self) -> VisitPage:
-        """Open a page to visit, and close the previous one."""
+        """Open a page for the user to visit, and close the previous one. Raises DemoToolError."""
         if self._page is not None:
             self._close_page(self._page)
         try:
@@ -378,7 +378,7 @@ def _as_object(value: Any) -> dict[str, Any] | None:
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Run the server until the input ends."""
     with contextlib.suppress(KeyboardInterrupt):
         DemoServer().serve()
 

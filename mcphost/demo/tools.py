@@ -11,15 +11,15 @@ ProgressFn = Callable[[float, float, str], None]
 
 
 class DemoToolError(Exception):
-    """An error for invalid arguments; its text says how to correct them."""
+    """Failure of a tool, such as invalid arguments; the message tells the user or the model what is wrong."""
 
 
 class CallCancelled(Exception):
-    """Raised when the client cancelled the call."""
+    """Raised inside a tool when the client has cancelled the call."""
 
 
 def object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of an object with these properties and no others."""
+    """Return the JSON Schema of an object with only these properties."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
@@ -145,14 +145,14 @@ _MAX_NOTES = 1000
 
 
 class DemoTools:
-    """The notes, and the tools that work on them; safe to use from several threads."""
+    """The basic tools and the notes that they manage; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._notes: list[str] = []
         self._lock = threading.Lock()
 
     def call(self, name: str, arguments: dict[str, Any], report_progress: ProgressFn, stop: threading.Event) -> str:
-        """Run one tool and return its text.
+        """Run a basic tool and return the text of its result.
 
         Raises DemoToolError for invalid arguments, CallCancelled when *stop* is set, KeyError for an unknown tool.
         """
@@ -179,7 +179,7 @@ class DemoTools:
                 return f"The die shows {int.from_bytes(os.urandom(8), 'big') % given['sides'] + 1}."
 
     def notes(self) -> str:
-        """Return all notes, numbered, one per line; "" for none."""
+        """Return all notes, numbered, one per line; "" if there are none."""
         with self._lock:
             return "\n".join(f"{number}. {note}" for number, note in enumerate(self._notes, 1))
 
@@ -209,7 +209,7 @@ def read_resource(uri: str, tools: DemoTools) -> tuple[str, str] | None:
 
 
 def render_prompt(arguments: dict[str, Any]) -> str:
-    """Return the text of the `plan` prompt. Raises DemoToolError."""
+    """Return the text of the `plan` prompt. Raises DemoToolError for invalid arguments."""
     topic, tone = arguments.get("topic"), arguments.get("tone", "")
     if not isinstance(topic, str) or not topic.strip():
         raise DemoToolError("The prompt needs the argument topic, a text.")
@@ -230,7 +230,7 @@ def _count_slowly(to: int, seconds: float, report_progress: ProgressFn, stop: th
 def validate_arguments(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with defaults filled in. Raises DemoToolError if they do not fit the schema.
 
-    Only the keywords of JSON Schema that these tools use are supported.
+    Only the JSON Schema keywords that these tools use are supported.
     """
     properties: dict[str, dict[str, Any]] = schema["properties"]
     for name in arguments:
@@ -268,7 +268,7 @@ def _format_number(number: float) -> str:
 
 
 VISIT_TIMEOUT = 120.0
-"""Seconds that a page waits for a visit."""
+"""Seconds that a page waits to be visited."""
 _PAGE_HTML = b"""<!doctype html><meta charset="utf-8"><title>mcphost demo</title>
 <p>Thank you for your visit. You can close this page and go back to the terminal.</p>
 """
@@ -332,7 +332,7 @@ _REQUIRED_CAPABILITIES = {
 
 
 class VisitPage:
-    """A web page on 127.0.0.1 that waits for one visit; every other URL returns 404."""
+    """A web page on 127.0.0.1 that waits for the user to visit it once; any other URL returns 404."""
 
     def __init__(self) -> None:
         from http.server import BaseHTTPRequestHandler, HTTPServer  # lazy, so that the server starts fast
@@ -345,7 +345,7 @@ class VisitPage:
             timeout = 5
 
             def do_GET(self) -> None:
-                """Serve the page to a client that knows its whole URL."""
+                """Serve the page to a browser that knows its secret key."""
                 is_authorized = secrets.compare_digest(self.path.encode(), f"/tea?key={page.key}".encode())
                 self.send_response(200 if is_authorized else 404)
                 self.send_header("Content-Type", "text/html")
@@ -368,7 +368,7 @@ class VisitPage:
         return f"http://127.0.0.1:{self._server.server_address[1]}/tea?key={self.key}"
 
     def wait(self, stop: threading.Event) -> bool:
-        """Wait until somebody opens the page, at most VISIT_TIMEOUT seconds, and return whether they did.
+        """Wait for a visit, for at most VISIT_TIMEOUT seconds; return whether there was one.
 
         Raises CallCancelled when *stop* is set.
         """
@@ -386,7 +386,7 @@ class VisitPage:
 
 
 def require_capability(name: str, capabilities: dict[str, Any]) -> None:
-    """Raise DemoToolError if the client did not declare the capability that the tool needs."""
+    """Raise DemoToolError if the client did not declare the capability that the tool *name* needs."""
     feature, mode, words = _REQUIRED_CAPABILITIES[name]
     declared = capabilities.get(feature)
     offered = cast("dict[str, Any]", declared) if isinstance(declared, dict) else None
@@ -400,7 +400,7 @@ def require_capability(name: str, capabilities: dict[str, Any]) -> None:
 
 
 def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, is_stateless: bool) -> dict[str, Any]:
-    """Return the method and params of the tool's request."""
+    """Return the method and params of the request that an interactive tool sends to the client."""
     if name == "order_tea":
         form = {"mode": "form", "message": "How would you like your tea?", "requestedSchema": _TEA_FORM}
         return {"method": "elicitation/create", "params": form}
@@ -418,7 +418,10 @@ def build_request(name: str, arguments: dict[str, Any], page: VisitPage | None, 
 def describe_reply(
     name: str, reply: dict[str, Any], page: VisitPage | None, stop: threading.Event, on_visited: Callable[[], None]
 ) -> str:
-    """Describe the client's reply in words."""
+    """Return the text of an interactive tool's result, which describes the client's reply.
+
+    For `open_page`, wait for the visit first and then call *on_visited*. Raises CallCancelled.
+    """
     if name == "ask_model":
         return f"{reply.get('model', 'Your model')} answered: {_content_text(reply.get('content'))}"
     action = reply.get("action")

@@ -1,1 +1,1 @@
-"""Diagnosis of a server that does not work, step by step; it starts nothing and needs no running host."""
+"""Step-by-step diagnosis of a server that does not work; no server is started and no running host is needed."""

@@ -1,4 +1,4 @@
-"""Explanation of a connection that failed: which step it was, and what to do."""
+"""Explanation of a failed connection: the step that failed, and what to do about it."""
 
 import re
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("arguments are required", "Correct args: see its README."),
     ("usage:", "Correct args: see its README."),
 )  # fmt: skip
-"""Lower-case text in error output, and what to do; the first that is found counts."""
+"""Lower-case text in a program's error output, and what to do about it; the first match is used."""
 
 _MISSING_SETTING = re.compile(r"\b([A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,20}){1,5})\b")
 _SETTING_WORDS = (
@@ -88,9 +88,10 @@ _STATUS = re.compile(r"HTTP(?:/1\.1)? (?:status )?(\d{3})|status (\d{3})")
 def explain_failure(
     server: ServerConfig, error: McpHostError, stderr: Sequence[str], warnings: Sequence[str]
 ) -> DiagnosisStep:
-    """Return the failed step of a connection attempt.
+    """Return the diagnosis step at which a connection attempt failed with *error*.
 
-    *stderr* has the last lines of a program's error output, *warnings* what was noticed about its output.
+    The last lines of the program's error output are in *stderr*, and problems noticed in its standard output in
+    *warnings*.
     """
     if isinstance(error, ConsentDenied):
         return make_step("approval", "failed", error.message, error.hint)
@@ -142,7 +143,7 @@ def _find_cause(output: str) -> str:
 
 
 def _find_missing_setting(text: str) -> str:
-    """Return the hint to set a variable, if a line says that it is missing."""
+    """Return a hint to set an environment variable if a line of *text* says that one is missing, else ""."""
     for line in text.splitlines():
         lower = line.lower()
         if any(word in lower for word in _SETTING_WORDS) and (found := _MISSING_SETTING.search(line[:2_000])):
@@ -170,7 +171,7 @@ def _explain_http(error: McpHostError) -> DiagnosisStep:
 
 
 def _find_status(error: McpHostError) -> int:
-    """Return the HTTP status of the error or one of its causes; 0 if there is none."""
+    """Return the HTTP status of the error or one of its causes, or 0 if there is none."""
     cause: BaseException | None = error
     for _ in range(10):
         if cause is None:

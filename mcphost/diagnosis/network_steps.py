@@ -1,4 +1,4 @@
-"""Steps for an HTTP server, before a request is sent: URL, proxy, name, port and certificate."""
+"""Diagnosis steps for an HTTP server before any request is sent: URL, proxy, host name, port and certificate."""
 
 import asyncio
 import errno
@@ -30,7 +30,10 @@ _WRONG_NAME = (62, 64)
 
 
 async def check_address(server: ServerConfig) -> AsyncIterator[DiagnosisStep]:
-    """Yield the steps for a server whose references are expanded; a failed one is the last."""
+    """Check how the server can be reached; yield the result of each step, up to the first that failed.
+
+    References in the server's entry must be expanded already.
+    """
     try:
         parts = split_url(server.url)
         scheme, host, port = parts.scheme, parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
@@ -95,7 +98,7 @@ async def _resolve(host: str, port: int) -> tuple[str, ...] | DiagnosisStep:
 
 
 async def _connect_any(addresses: tuple[str, ...], host: str, port: int) -> DiagnosisStep:
-    """Return the step "port" for the first address that accepts a connection, or for the last that does not."""
+    """Return the step "port": a success if any address accepts a connection, else the failure of the last one."""
     failure = make_step("port", "failed", f"{host} has no address.", "Check DNS.")
     for address in addresses:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Steps for a stdio server, before it is started: folder, command and interpreter."""
+"""Diagnosis steps for a stdio server before it is started: folder, command, interpreter and arguments."""
 
 import os
 import shutil
@@ -42,11 +42,14 @@ _VERSION_MANAGER_FOLDERS = (
     ".asdf/shims",
     ".pyenv/shims",
 )
-"""Where version managers put programs, below the home folder; they often are in the PATH of a shell only."""
+"""Folders below the home folder where version managers put programs; often only a shell has them in its PATH."""
 
 
 def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
-    """Yield the steps for a server whose references are expanded; a failed one is the last."""
+    """Check whether the server's program can be started; yield the result of each step, up to the first that failed.
+
+    References in the server's entry must be expanded already.
+    """
     environment = build_environment(server.env)
     if server.cwd:
         if not Path(server.cwd).is_dir():
@@ -98,7 +101,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
 
 
 def _find_elsewhere(command: str) -> str:
-    """Return the path of a program in a folder that version managers use, or ""."""
+    """Return the path of a program in a folder that version managers use, or "" if it is in none of them."""
     home = Path.home()
     for pattern in _VERSION_MANAGER_FOLDERS:
         for folder in sorted(home.glob(pattern), reverse=True)[:20]:
@@ -108,7 +111,7 @@ def _find_elsewhere(command: str) -> str:
 
 
 def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str:
-    """Return the interpreter that a script names and that is not there, or ""."""
+    """Return the interpreter that a script's first line names if it does not exist, else ""."""
     try:
         with program.open("rb") as file:
             head = file.read(MAX_SHEBANG_BYTES)

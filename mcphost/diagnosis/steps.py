@@ -1,4 +1,4 @@
-"""A step of a diagnosis: what was checked, with which result, and what to do."""
+"""One step of a diagnosis: what was checked, the result, and what to do about it."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ MAX_DETAIL_LENGTH = 1_000
 
 
 class DiagnosisStep(Struct, frozen=True):
-    """Result of one step; the first failed one ends a diagnosis. `hint` is what to do."""
+    """Result of one diagnosis step; the diagnosis ends at the first failed one. `hint` tells the user what to do."""
 
     name: str
     status: StepStatus
@@ -19,7 +19,7 @@ class DiagnosisStep(Struct, frozen=True):
 
 
 def make_step(name: str, status: StepStatus, detail: str, hint: str = "") -> DiagnosisStep:
-    """Return a step whose texts, which may quote a server, are bounded and have no control characters."""
+    """Return a step; its texts may quote a server, so they are cut to a maximum length and sanitized."""
     return DiagnosisStep(name, status, _clean(detail), _clean(hint))
 
 

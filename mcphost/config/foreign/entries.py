@@ -1,4 +1,4 @@
-"""Conversion of server entries from the formats of other hosts to that of `mcp.json`."""
+"""Conversion of server entries from the formats of other MCP hosts to the format of `mcp.json`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ class UnusableEntry(Exception):
 
 
 class VariableSyntax(NamedTuple):
-    """Syntax in which a host's files refer to environment variables."""
+    """Syntax of references to environment variables in a host's files."""
 
     pattern: re.Pattern[str]
     """Matches a reference; group 1 is the variable, group 2, if any, the default."""
@@ -44,10 +44,10 @@ _MAX_NAMED_REFERENCES = 20
 
 
 class ForeignServer(Struct, frozen=True, kw_only=True):
-    """A server from another host's configuration file.
+    """A server found in another host's configuration file.
 
-    `entry` is converted to the format of `mcp.json`; if that failed, it is empty and `problem` is the reason. `notes`
-    are sentences for the user, such as about settings that mcphost does not support.
+    Its `entry` is in the format of `mcp.json`; if the conversion failed, `entry` is empty and `problem` is the reason.
+    `notes` are sentences for the user, for example about settings that mcphost does not support.
     """
 
     name: str
@@ -65,10 +65,10 @@ Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]
 
 
 def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry with the keys most hosts use: `command`, `args`, `env`, `cwd`, `url`, `headers`, `type`.
+    """Convert an entry with the keys that most hosts use: `command`, `args`, `env`, `cwd`, `url`, `headers`, `type`.
 
-    Also reads `envFile` with an absolute path (VS Code, Cursor), `serverUrl` (Windsurf), `httpUrl` (Gemini CLI) and
-    `disabled`. Raises UnusableEntry.
+    Also reads `envFile` with an absolute path (VS Code, Cursor), `serverUrl` (Windsurf) and `httpUrl` (Gemini CLI).
+    Raises UnusableEntry.
     """
     http_url = _text(entry, "httpUrl") or _text(entry, "serverUrl")
     url = http_url or _text(entry, "url")
@@ -86,7 +86,7 @@ def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
 
 
 def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry of Gemini CLI, whose `url` means HTTP+SSE and `httpUrl` Streamable HTTP."""
+    """Convert an entry of Gemini CLI, in which `url` means HTTP+SSE and `httpUrl` means Streamable HTTP."""
     converted = convert_common(entry, syntax)
     if "url" in converted and not _text(entry, "httpUrl") and _text(entry, "type") != "http":
         converted["type"] = "sse"
@@ -95,7 +95,7 @@ def convert_gemini(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
 
 
 def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert a table `[mcp_servers.NAME]` of Codex."""
+    """Convert a `[mcp_servers.NAME]` table of Codex."""
     if command := _text(entry, "command"):
         env = {**_pairs(entry, "env"), **{name: f"${{env:{name}}}" for name in _texts(entry, "env_vars")}}
         converted = _stdio(command, _texts(entry, "args"), env, _text(entry, "cwd"), syntax)
@@ -150,9 +150,9 @@ def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
 
 
 def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the references that mcphost cannot expand, in an entry that was converted from another host's file.
+    """Return the references in a converted entry that mcphost cannot expand.
 
-    Those are references of an unknown kind, such as `${command:NAME}`, and inputs that the entry does not define.
+    These are references of unknown kinds, such as `${command:NAME}`, and inputs that the entry does not define.
     """
     own = cast("dict[str, Any]", entry.get("mcphost", {}))
     defined = {definition["id"] for definition in own.get("inputs", ())}
@@ -168,7 +168,7 @@ def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def newly_filled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the references `${NAME}` of a converted entry, which its host passes on as they are."""
+    """Return the `${NAME}` references in a converted entry that mcphost expands, but the entry's own host does not."""
     references = [reference for text in entry_texts(entry) for reference in find_references(text)]
     return _shown([one.text for one in references if one.kind == "variable" and not one.text.startswith("${env:")])
 

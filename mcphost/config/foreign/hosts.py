@@ -37,14 +37,14 @@ from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 
 MAX_FILE_BYTES = 5_000_000
-"""Bytes; Claude Code keeps its history in the same file."""
+"""In bytes; large, because Claude Code keeps its history in the same file."""
 
 MAX_SERVERS_OF_FILE = 200
 _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """The folders that contain files of other hosts; HostFormat.files refers to them by field name."""
+    """Folders that contain files of other hosts; the paths in HostFormat.files refer to these fields."""
 
     home: str
     folder: str
@@ -67,21 +67,21 @@ class Places(NamedTuple):
 
 
 class HostFormat(NamedTuple):
-    """A host with its id for the command line, its title, and the location and format of its files."""
+    """Another MCP host: its id on the command line, its title, and the location and format of its files."""
 
     id: str
     title: str
     files: tuple[str, ...]
-    """Paths with the fields of Places in braces."""
+    """Paths that contain field names of Places in braces, such as `{home}`."""
 
     keys: tuple[tuple[str, ...], ...] = (("mcpServers",),)
-    """Paths of keys that may lead to the object of servers; the first that is found counts."""
+    """Paths of keys that may lead to the object of servers; the first that exists is used."""
 
     convert: Convert = convert_common
     syntax: VariableSyntax = NONE
 
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
-        """Return the paths where the host's files would be; without *with_folder* only those of the user."""
+        """Return the paths where the host's files would be; without *with_folder*, none in the current folder."""
         templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
         return [Path(template.format(**places._asdict())) for template in templates]
 
@@ -157,7 +157,7 @@ HOSTS: tuple[HostFormat, ...] = (
 
 
 def find_places(home: Path, folder: Path, environ: Mapping[str, str], platform: str = sys.platform) -> Places:
-    """Return the folders for this platform; *folder* is the one mcphost was started in."""
+    """Return the folders that contain files of other hosts; *folder* is the one mcphost was started in."""
     xdg_config = environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     config, data = xdg_config, environ.get("XDG_DATA_HOME") or f"{home}/.local/share"
     if platform == "darwin":
@@ -181,10 +181,10 @@ def find_host(host_id: str) -> HostFormat | None:
 def find_foreign_servers(
     places: Places, hosts: Iterable[HostFormat] = HOSTS, *, with_folder: bool = False
 ) -> tuple[ForeignServer, ...]:
-    """Return the servers in the files of other hosts, also those that cannot be used, in the order of the hosts.
+    """Return the servers in the files of other hosts, in the order of the hosts, including servers that cannot be used.
 
-    Files in the folder mcphost was started in, which others may have written, are read only *with_folder*. A file that
-    cannot be read is one entry with a `problem` and without a name. The files are read; nothing is started.
+    Files in the folder mcphost was started in, which others may have written, are read only if *with_folder* is set. A
+    file that cannot be read becomes one ForeignServer with a `problem` and without a name. No server is started.
     """
     return tuple(
         server
@@ -219,7 +219,7 @@ def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[For
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:
-    """Guess from a file's name, keys and folder which host's format it has; Claude Desktop if nothing matches."""
+    """Guess which host's format a file has, from its name, keys and folder; Claude Desktop if nothing matches."""
     names = {"config.toml": "codex", "config.yaml": "goose", "opencode.json": "opencode", "opencode.jsonc": "opencode"}
     by_name = find_host(names.get(file.name, ""))
     fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]
@@ -231,7 +231,7 @@ def guess_host(file: Path, document: Any) -> HostFormat:
 
 
 def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
-    """Return the servers in a file that the user named.
+    """Return the servers in a file of another host that the user named.
 
     Raises ConfigError if the file is missing, unreadable or has no servers.
     """
@@ -246,7 +246,7 @@ def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
 
 
 def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any) -> ForeignServer:
-    """Convert one entry; *inputs* are the definitions of the file for `${input:ID}`."""
+    """Convert one entry; *inputs* is the list of the file that defines the values of `${input:ID}`."""
     shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
     try:
         if not isinstance(entry, dict):
@@ -284,7 +284,7 @@ def _parse_file(file: Path) -> Any:
 
 
 def _parse_yaml(text: str, file: Path) -> Any:
-    """Parse YAML without aliases, because a few of them can expand a small file to a huge value."""
+    """Parse YAML. Raises ConfigError, also for aliases, because they can expand a small file to a huge value."""
     events = cast("Any", yaml).parse(text, yaml.SafeLoader)
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in events):
