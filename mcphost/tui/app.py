@@ -1,4 +1,4 @@
-"""The Textual application: owns the chat screen and the theme, dispatches host events and runs global actions."""
+"""The Textual application, which owns the chat screen, dispatches host events and runs global actions."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -139,7 +139,7 @@ class McpHostApp(QuestionApp):
             self.register_theme(themes.load(name if name in themes.names() else themes.DEFAULT))
         self.theme = name if name in self.available_themes else themes.DEFAULT
 
-    # -- life
+    # -- startup and shutdown
 
     def on_mount(self) -> None:
         """Arrange for the host, if one is already attached, to start after the first frame has been drawn."""
@@ -241,13 +241,13 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Refuse all open questions and quit the app, or, before the first frame, as soon as it is drawn. Idempotent.
+        """Refuse all open questions and quit the app, but not before its first frame has been drawn. Idempotent.
 
         Call this in the event loop's thread; a signal handler registered with the event loop may call it.
         """
         self._is_quitting = True
         self._close_frontend()
-        if self.is_running and self.first_frame_drawn.is_set():  # leaving while mounting raises
+        if self.is_running and self.first_frame_drawn.is_set():  # exiting while widgets are being mounted raises
             self.exit()
 
     async def action_quit(self) -> None:
@@ -291,7 +291,7 @@ class McpHostApp(QuestionApp):
         if action == "answer":
             return True  # also over a form in which the user is typing
         if action == "auto_approval" and self._host is not None and self._host.auto_approval_status is not None:
-            return True  # the kill key works over everything
+            return True  # the key that stops auto-approve works over any screen
         return not (action in names and self._screen_stack and self.screen.is_modal)
 
     async def run_action(
@@ -300,7 +300,7 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run the action; if it needs the host before that has started, defer it until then and return True."""
+        """Run the action; if the action needs the host and the host has not started, defer it and return True."""
         if not self._is_started:
             namespace, name, _ = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))

@@ -24,7 +24,7 @@ class OpenPageFn(Protocol):
 
 
 class ConfigFollower:
-    """Link between the configuration files and the chat: reports changes, and applies them or another profile."""
+    """Handler of configuration file changes: reports them to the user, and applies them or another profile."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
             except BaseException as error:  # noqa: BLE001 - Textual does not resume after any
                 failure = error
             if not app.is_running or cast("Any", app)._exit:
-                # The app is exiting, so leave by an exception: Textual then does not take the terminal back.
+                # The app is exiting: raise, so that Textual does not take over the terminal again.
                 raise failure or UsageError("mcphost is leaving.")
     finally:
         signal.signal(signal.SIGQUIT, before)

@@ -239,7 +239,7 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
     added = sum(d - c for kind, _, _, c, d in blocks if kind != "equal")
     removed = sum(b - a for kind, a, b, _, _ in blocks if kind != "equal")
     matcher: Any = SequenceMatcher(None, "", "")
-    matcher.opcodes = blocks  # replaces its own comparison, whose time has no bound
+    matcher.opcodes = blocks  # instead of its own comparison, which could take arbitrarily long
     rows: list[str] = []
     for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
         rows.append(f"@ line {group[0][3] + 1}")

@@ -1,4 +1,4 @@
-"""The frontend of the terminal UI: queues the host's questions and shows them one at a time."""
+"""The frontend of the terminal UI, which queues the host's questions and shows them one at a time."""
 
 from asyncio import Event
 from collections import deque
@@ -169,10 +169,10 @@ class TuiFrontend:
         return waiting.answer
 
     def mark_call_ended(self, server: str, number: int) -> None:
-        """Tell the user that the tool call during which *server* asked its open questions has ended.
+        """Tell the user that the request during which *server* asked some of the open questions has ended.
 
-        The reason shown in each of these questions gets the suffix "(that call has ended)". *number* identifies the
-        tool call; see `Question.number`.
+        The reason shown in these questions gets the suffix "(that call has ended)". *number* identifies the request;
+        see `Question.number`.
         """
         for waiting in self._queue:
             question = waiting.question
@@ -207,7 +207,7 @@ class TuiFrontend:
     def _show_next(self) -> None:
         """Show the first question in the queue unless one is shown already, and update the number of waiting questions.
 
-        If the first question is about a tool call and another call is waiting, both are shown in one list.
+        If the first question is about a tool call and other calls are waiting too, all of them are shown in one list.
         """
         stage = self._display
         if stage is None:

@@ -60,7 +60,7 @@ class AnswerGuard:
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
-        """Return whether a key must be ignored, as it came too soon after the question appeared or after another key.
+        """Return whether to ignore a key because it came too soon after the question appeared or after another key.
 
         Too soon is less than GUARD_SECONDS. After a key that moved the focus or scrolled, only letters are ignored, and
         Enter is not: a user who presses Tab or an arrow key is answering the question, not typing text.
@@ -118,7 +118,7 @@ class Guarded(Protocol):
         ...
 
     async def process_key(self, key: str) -> bool:
-        """Handle a key whose effect the next key depends on; return whether the key was handled."""
+        """Handle a key that must take effect before the next key arrives; return whether it was handled."""
         ...
 
 
@@ -161,7 +161,11 @@ class InputGuardApp(App[None]):
 
     @property
     def is_typing(self) -> bool:
-        """Whether the user is writing: the text field below contains text or received a key within TYPING_SECONDS."""
+        """Whether the user is typing text that is not meant for a question.
+
+        That is, the text field of the topmost screen without a question contains text, or received a key within the
+        last TYPING_SECONDS.
+        """
         field = self.find_text_input(self._base_screen)
         if field is None:
             return False
@@ -228,7 +232,7 @@ class InputGuardApp(App[None]):
         if event.is_forwarded:
             return not guard.is_new(ago)
         if question.is_field_focused:
-            guard.record_key(ago, is_navigation=True)  # a letter right after it is text, too
+            guard.record_key(ago, is_navigation=True)  # a letter that follows immediately is also text
             return True
         if isinstance(event, events.Key):
             return (self._accepts_entered_key if guard.is_entered else self._accepts_unentered_key)(
@@ -286,7 +290,7 @@ class InputGuardApp(App[None]):
         return keys if holder is question else ()
 
     def _redirect_typing(self, question: Guarded, event: events.Key | events.Paste, ago: float) -> None:
-        """Send text typed while a question is on top to the text field below, and minimize the question.
+        """Send text that was typed over a question to the text field of the screen below, and minimize the question.
 
         A single letter may have been meant for the question, so it is buffered until the next key. Letters typed right
         after another question was answered are buffered as well, because the user may have pressed the answer key

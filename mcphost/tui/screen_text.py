@@ -22,7 +22,7 @@ def clean(text: str) -> str:
     text = sanitize(text)
     if text.isascii():
         return text
-    from mcphost.tui.combining_marks import limit_combining_marks  # slow to import: only on first use
+    from mcphost.tui.combining_marks import limit_combining_marks  # slow to import, so only when needed
 
     return limit_combining_marks(text)
 
@@ -115,7 +115,7 @@ def find_row_breaks(line: str, width: int) -> list[int]:
 
 
 def has_stable_width(text: str) -> bool:
-    """Return whether Textual's cell count is enough for the text in every terminal."""
+    """Return whether every terminal draws the text in at most as many cells as Textual counts."""
     return text.isascii() or sum(measure_character(character)[0] for character in text) == cell_len(text)
 
 

@@ -33,7 +33,7 @@ class ResilientStream:
         """Write the text and return its length; if the terminal is gone, discard the text and return 0."""
         try:
             return cast("int", self._stream.write(text))
-        except (OSError, ValueError):  # hung up, or closed
+        except (OSError, ValueError):  # the terminal hung up, or the stream is closed
             return 0
 
     def flush(self) -> None:
@@ -102,7 +102,7 @@ class ResilientDriver(LinuxDriver):
         cast("Any", super())._sigcont_application()
 
 
-# Characters that move the cursor, end a control string or reorder a line. Widgets should have sanitized them already.
+# Characters that move the cursor, end a control string or reorder a line. Normally, text has been sanitized before.
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -186,7 +186,7 @@ class ChatScreen(Screen[None]):
                 transcript.add(pending[0])
 
     def _remove_pending_messages(self) -> None:
-        """Remove from the transcript the placeholders of messages entered during startup, once they are not needed."""
+        """Remove the placeholders for messages that the user entered during startup from the transcript."""
         for words in self._pending_messages:
             self.query_one(Transcript).remove_block(words)
         self._pending_messages.clear()

@@ -96,7 +96,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for roots, which revision 2026-07-28 deprecates, in that revision; else ""."""
+    """Return a note if the server asked for roots under revision 2026-07-28, which deprecates them; otherwise ""."""
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return "; asking for folders is deprecated in its revision" if old else ""

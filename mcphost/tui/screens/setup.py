@@ -99,7 +99,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return "Set up mcphost"
 
     def body(self) -> ComposeResult:
-        """Yield the lists of models and servers, or an input for an API key if no model was found."""
+        """Yield the lists of models and servers; if no model was found, an API key input replaces the first list."""
         has_anything = bool(self._models or self._servers)
         yield Static(_ABOUT if has_anything else _NOTHING, markup=False)
         yield Static("Model", classes="heading", markup=False)

@@ -90,8 +90,8 @@ class CompletionItem(NamedTuple):
     """An entry of the completion popup.
 
     `kind` says what choosing the entry does: run an action, open a prompt, attach a resource, or insert text. `value`
-    is the action name, prompt name, URI or text, and `server` is the server that it belongs to, or "". `title` and
-    `detail` are shown.
+    is the action name, prompt name, URI or text, and `server` is the server that it belongs to, or "". The popup shows
+    `title` and `detail`.
     """
 
     kind: Literal["action", "prompt", "resource", "text"]

@@ -1,4 +1,4 @@
-"""Widget that shows an image as large as it fits, and is hidden if the terminal cannot show images."""
+"""Widget that shows an image at the largest size that fits, and is hidden if the terminal cannot show images."""
 
 from collections.abc import Iterable
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Text inputs that handle keys in the order in which they were pressed, single or as a labeled group."""
+"""Text inputs, alone or in a labeled group, that handle keys in the order in which they were pressed."""
 
 import asyncio
 from contextlib import suppress

@@ -38,8 +38,8 @@ class RowIndex:
     """Index of the offsets in a text at which its rows begin when it is wrapped to *width* cells.
 
     A row ends after a line feed, after the last space in its second half, or else when it is full. Every character
-    belongs to a row: the space stays at the end of its row. ASCII lines and sanitized text are measured exactly; other
-    lines wrap early, because each character counts as the widest it could be.
+    belongs to a row; a space at which a row breaks is at the end of that row. ASCII lines and sanitized text are
+    measured exactly; other lines wrap early, because each character counts as the widest it could be.
 
     The text is processed in chunks of about 16,000 characters, and each chunk begins a new row. The index stores the
     first row and the offset of each chunk; the rows within a chunk are computed when needed, and cached for 16 chunks.
@@ -376,14 +376,14 @@ class LongText(ScrollView, can_focus=True):
         self.refresh()
 
     async def find_row(self, offset: int) -> int:
-        """Return the row that contains *offset*, a result of `find`; count rows until that one if necessary."""
+        """Return the number of the row that contains *offset*, counting rows up to there if necessary."""
         await self._row_index.advance_to(offset)
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """Return the offset of the first match after offset *after*, or of the first of all if there is none.
+        """Return the offset of the first match after *after*; if there is none, that of the first in the text.
 
-        Return -1 if there is no match. The search is case-sensitive.
+        Return -1 if there is no match at all. The search is case-sensitive.
         """
         found = self._display_text.find(needle, after + 1)
         return found if found >= 0 else self._display_text.find(needle)
