@@ -51,8 +51,8 @@ class TokenAges:
     def age(self, token: str, issued: float) -> float:
         """Return the seconds since *token* was issued, or infinity if that is unknown.
 
-        *issued* is in seconds since 1970. The age is unknown if *issued* is well in the future when this process first
-        sees the token, because the wall clock was set back.
+        *issued* is in seconds since 1970. The age is unknown if *issued* is over five minutes in the future when this
+        process first sees the token, because the wall clock was set back.
         """
         return self._clock() - self.issue_time(token, issued)
 

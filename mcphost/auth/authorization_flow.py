@@ -134,7 +134,7 @@ async def poll_token(
     on_poll: Callable[[int, float, bool], None],
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """Poll the token endpoint until the user has entered the code, and return the tokens. Can be cancelled.
+    """Poll the token endpoint until the user has authorized the sign-in; return the tokens. Can be cancelled.
 
     *on_poll* receives the number of requests so far, the seconds until the next one, and whether that interval is
     longer than the one the server first asked for. Raises TokenError if the server refuses or the code expires.

@@ -72,8 +72,8 @@ class DiscoveredIssuer(Struct, frozen=True):
 class ProtectedResource(Struct, frozen=True):
     """The result of discovery for an MCP server.
 
-    `identifier` is sent unchanged as `resource` in every OAuth request (RFC 8707). `metadata_url` is "" if the server
-    publishes no metadata.
+    `identifier` is sent unchanged as the `resource` of authorization and token requests (RFC 8707). `metadata_url` is
+    "" if the server publishes no metadata.
     """
 
     identifier: str

@@ -61,7 +61,7 @@ class OAuthClient(Struct, frozen=True):
     def can_request(self, scopes: tuple[str, ...]) -> bool:
         """Return whether the client may request *scopes*.
 
-        Servers restrict clients to the scopes of their registration.
+        Servers restrict clients to the scopes that they were registered for.
         """
         return not self.scopes or set(scopes) <= set(self.scopes)
 

@@ -54,7 +54,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, str]:
-        """URL and account, which together identify a sign-in."""
+        """The server URL and the account name, which together identify a sign-in."""
         return self.url, self.account
 
     def to_account(self, place: str) -> Account:
@@ -227,7 +227,7 @@ class TokenStore:
         return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """Return an entry of the index with the expiry of the token in memory, if this process has one."""
+        """Return an index entry with the expiry of the token in memory, if this process has loaded one."""
         sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
         if sign_in is None:
             return entry

@@ -130,7 +130,7 @@ class Keepalive:
         except (RequestTimeout, ConnectionLost) as error:
             return error.message
         except HttpStatusError as error:
-            return error.message if error.status >= 500 else ""  # 5xx: a gateway may respond for an unreachable server
+            return error.message if error.status >= 500 else ""  # a gateway may respond for an unreachable server
         except ServerError:
             return ""
         return ""

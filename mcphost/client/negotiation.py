@@ -323,7 +323,7 @@ class HedgedOpening:
             self._discovered = await self._negotiation.discover()
         except ServerError as error:
             self._probe_error = error
-            # `discover` raises only for errors of the stateless era.
+            # `discover` raises these errors only if the server is of the stateless era.
             is_final = isinstance(error, UnsupportedRevision | RequestRefused) and not self._is_initialize_sent
             if is_final or isinstance(error, ConnectionLost):
                 scope.cancel()

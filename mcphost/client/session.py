@@ -166,7 +166,7 @@ class RequestHandler(Protocol):
         ...
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Return a context manager that is entered during each client request; it must not block.
+        """Return a context manager that is entered for the duration of each client request; it must not block.
 
         Called only for revisions before 2026-07-28.
         """

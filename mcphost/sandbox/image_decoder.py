@@ -8,7 +8,7 @@ from mcphost.sandbox.process import SandboxProcess
 from mcphost.serialization import Struct, decode
 
 DECODE_TIMEOUT = 5.0
-"""Maximum seconds for one image; after ALARM_SECONDS (six), the worker ends itself."""
+"""Maximum seconds for one image. It must be below the six seconds after which the worker ends itself."""
 IMAGE_QUEUE_TIMEOUT = 30.0
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 MAX_SIDE = 400
