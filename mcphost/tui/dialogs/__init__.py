@@ -1,1 +1,1 @@
-"""Dialogs: one question each, refused unless the user approves."""
+"""Modal dialogs that each ask the user one question; closing one without approving refuses the request."""

@@ -1,4 +1,4 @@
-"""Dialog to call a tool by hand, with a form made from the tool's schema."""
+"""Dialog for calling a tool manually, with a form generated from the tool's input schema."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -19,9 +19,9 @@ _MAX_DESCRIPTION_LENGTH = 600
 
 
 class CallToolDialog(EditArgumentsDialog):
-    """Dialog that returns the arguments that the user entered for a call, or None if the user leaves.
+    """Dialog in which the user enters arguments to call a tool; returns them, or None if the user goes back.
 
-    Enter in the last field only moves on to the button. A key that is held down does not call the tool.
+    Enter in the last field only moves the focus to the Call button, and holding a key down does not call the tool.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -46,7 +46,7 @@ class CallToolDialog(EditArgumentsDialog):
         return f"Call {self.server} · {self.tool}"
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the tool's description, and a form or a text for its arguments."""
+        """Return the tool's description and the input for its arguments, which is a form or JSON text."""
         about = [
             clean(self._description) + "\n" if self._description else "",
             "" if self._takes_arguments else NO_ARGUMENTS,
@@ -54,18 +54,18 @@ class CallToolDialog(EditArgumentsDialog):
         return [*(Content(text) for text in about if text), *super().body()]
 
     def focus_first(self) -> None:
-        """Focus the first field, or the button that calls a tool without arguments."""
+        """Focus the first field, or the Call button if the tool takes no arguments."""
         super().focus_first()
         if not self.is_json and not self.form.rows:
             self.set_focus(self.query_one("#apply"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Focus the button after the last field, and ignore keys that follow at once."""
+        """Move the focus from the form to a button; for a moment, no key can call the tool."""
         self._moved_at = input_guard.clock()
         super().on_form_focus_exited(event)
 
     def action_apply(self) -> None:
-        """Validate the arguments and call the tool, unless the key may be the repetition of another."""
+        """Validate the arguments and call the tool; ignore a key that comes so soon that it may be a key repeat."""
         now, before = input_guard.clock(), self._moved_at
         self._moved_at = now
         if now - before >= input_guard.GUARD_SECONDS:

@@ -1,4 +1,4 @@
-"""Rendering of a call's arguments, with hidden and ambiguous characters marked and truncated text counted."""
+"""Rendering of a tool call's arguments for review, with marks for hidden characters and a count of omitted ones."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
@@ -30,11 +30,12 @@ ORIGINAL_STYLES = ("$faint", "$faint")
 
 
 class CallView(NamedTuple):
-    """Arguments of a call, rendered for display.
+    """Arguments of a tool call, rendered for display.
 
-    `pairs` are the names and values to show. `languages` maps the index of a pair with a multiline text to the language
-    for highlighting, empty for plain text. `styles` maps the index of an edited pair to the styles of its name and
-    value. `changes` summarizes the edits, such as "1 changed". `omitted_characters` counts the truncated characters.
+    `pairs` has the names and values to show; other fields refer to a pair by its index. `languages` maps pairs with
+    multiline text to the language for syntax highlighting, "" for plain text. `styles` maps pairs that the user edited
+    to the styles of the name and the value. `changes` summarizes the edits, such as "1 changed". `omitted_characters`
+    is the number of characters that were truncated.
     """
 
     pairs: list[tuple[str, str]]
@@ -46,15 +47,15 @@ class CallView(NamedTuple):
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are the same JSON; unlike in Python, true differs from 1. Member order is ignored."""
+    """Return whether two values are equal as JSON. Unlike in Python, true differs from 1. Member order is ignored."""
     return one is other or (one == other and arguments_digest({"": one}) == arguments_digest({"": other}))
 
 
 def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallView:
-    """Render the arguments of a call as sanitized names and values, truncated to fit the dialog.
+    """Render the arguments of a tool call as sanitized names and values, truncated to fit the dialog.
 
-    If *original* has the arguments that the model asked for, each edited argument is followed by its original value.
-    Truncated text is marked in place and counted in `omitted_characters`.
+    *original* has the arguments as the model sent them, if the user may have edited them since; each edited argument is
+    then followed by its original value. Truncated text is marked in place and counted in `omitted_characters`.
     """
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
@@ -103,14 +104,14 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
 
 
 def has_hidden_characters(text: str) -> bool:
-    """Return whether a text has hidden or ambiguous characters; a tab counts only in a single-line text."""
+    """Return whether *text* has hidden or ambiguous characters; a tab counts as one only in single-line text."""
     return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
         "\t" in text and "\n" not in text
     )
 
 
 def _detect_file_language(arguments: dict[str, Any]) -> str:
-    """Detect the language of the file that the arguments name by path; empty unless it is unambiguous."""
+    """Return the programming language of the files named in the arguments; empty if unknown or not the same for all."""
     named = {detect_language(value) for name, value in arguments.items()
              if isinstance(value, str) and not _is_multiline(value) and looks_like_path(name, value)}  # fmt: skip
     return named.pop() if len(named) == 1 else ""
@@ -121,7 +122,10 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Split an argument that contains multiline texts into (path, value) pairs of its leaves; keep others whole."""
+    """Split an object or list that contains multiline strings into a (path, value) pair for each value inside.
+
+    Any other argument, and one that is nested too deeply or too large, is returned as a single pair.
+    """
     if not isinstance(value, dict | list) or not any(map(_is_multiline, _iter_texts(cast("Any", value)))):
         return [(name, value)]
     leaves: list[tuple[str, Any]] = []
@@ -157,10 +161,10 @@ def _render_original(value: Any) -> str:
 
 
 def render_value(value: Any) -> str:
-    """Return a text unchanged and any other value as JSON; a text that could be mistaken for JSON is quoted.
+    """Return a string unchanged and any other value as JSON; a string that could be mistaken for JSON is quoted.
 
-    A multiline text keeps its lines; tabs, trailing spaces and a missing final line break are marked, as are unusual
-    spaces.
+    A multiline string keeps its lines; tabs, trailing spaces and a final line break are marked. Unusual spaces are
+    always marked.
     """
     return mark_unusual_spaces(_render_plain_value(value))
 
@@ -178,7 +182,7 @@ def _render_plain_value(value: Any) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Return whether a text could be mistaken for JSON: it is valid JSON, or is enclosed in brackets."""
+    """Return whether *text* could be mistaken for JSON because it is valid JSON or is enclosed in brackets."""
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
         return True
@@ -192,12 +196,15 @@ def _looks_like_json(text: str) -> bool:
 
 
 def _kind_suffix(value: Any) -> str:
-    """Return " (text)" for a multiline text that looks like JSON, else "". Quoting the text would hide its lines."""
+    """Return " (text)" for a multiline string that looks like JSON, else "".
+
+    Such a string is labeled and not quoted, because quoting would put all its lines on one.
+    """
     return " (text)" if _is_multiline(value) and _looks_like_json(value) else ""
 
 
 def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
-    """Return all arguments untruncated as sections for the full-screen viewer, which sanitizes them."""
+    """Return all arguments in full as sections for the full-screen viewer, which sanitizes them."""
     count = len(arguments)
     return tuple(
         Section(f"── argument {number} of {count}: {part}{_kind_suffix(inner)}", render_value(inner))
@@ -207,7 +214,10 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
 
 
 def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
-    """Summarize the arguments on one line; the caller must truncate it to *limit* characters."""
+    """Return the names and values of the arguments, separated by spaces.
+
+    The text ends soon after *limit* characters; the caller must sanitize it and truncate it to one line of *limit*.
+    """
     words: list[str] = []
     used = 0
     for name, value in arguments.items():
@@ -220,7 +230,7 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
-    """Yield every string in a JSON value, including the names of members."""
+    """Yield every string in a JSON value, including the member names of objects."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -234,7 +244,7 @@ def _iter_texts(value: Any) -> Iterator[str]:
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:
-    """Describe the annotations that a server declares for a tool, such as "only reads"; empty if it declares none."""
+    """Describe the annotations that a server gives for a tool, such as "only reads"; empty if there are none."""
     words: list[str] = []
     if annotations.read_only_hint is not None:
         words.append("only reads" if annotations.read_only_hint else "writes data")

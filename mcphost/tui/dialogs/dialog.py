@@ -24,17 +24,17 @@ from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 
 class FlowLayout(Layout):
-    """Layout that places widgets side by side at their own widths and wraps them into rows."""
+    """Layout that places widgets side by side at their own widths and starts a new row when one does not fit."""
 
     name = "flow"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Place the children in rows; only their right margins are applied."""
+        """Place the children in rows. Of their margins, only the right one is used."""
         placements: list[WidgetPlacement] = []
         viewport = cast("Any", parent).app.viewport_size
         x = y = tallest = 0
         for child in children:
-            box = cast("Any", child)._get_box_model(  # what Textual's own layouts ask
+            box = cast("Any", child)._get_box_model(  # as Textual's own layouts do
                 size, viewport, Fraction(size.width), Fraction(size.height), greedy=greedy
             )
             width, height = int(box.width), max(1, int(box.height))
@@ -48,7 +48,7 @@ class FlowLayout(Layout):
 
 
 class WrappingRow(Widget):
-    """Container whose children wrap into further rows if they do not fit the width."""
+    """Container that places its children side by side and starts a new row when one does not fit."""
 
     DEFAULT_CSS = """
     WrappingRow { height: auto; width: 1fr; }
@@ -57,12 +57,12 @@ class WrappingRow(Widget):
 
     @property
     def layout(self) -> Layout:
-        """The flow layout; style sheets cannot select it, because it is not one of Textual's own."""
+        """The flow layout. It is set here because a style sheet can select only Textual's built-in layouts."""
         return self._flow
 
 
 def wrap_key_hints(key_hints: str, width: int) -> list[str]:
-    """Wrap key hints, separated by " · ", to *width* cells without separating a key from its label."""
+    """Wrap key hints, separated by " · ", into lines of *width* characters, breaking lines only between hints."""
     rows: list[str] = []
     for word in key_hints.split(" · "):
         if rows and len(rows[-1]) + len(word) + 3 <= width:
@@ -81,7 +81,10 @@ _SHORT_HEIGHT = 30
 
 
 class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
-    """A modal dialog for one question. Only `dismiss(answer)` closes it; a click outside of it does nothing."""
+    """Modal dialog that asks one question.
+
+    It closes only through `dismiss(answer)`; a click outside it does nothing.
+    """
 
     CSS_PATH = None
     DEFAULT_CSS = """
@@ -121,21 +124,21 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         Binding("home", "edge(-1)", show=False),
         Binding("end", "edge(1)", show=False),
     ]
-    # (id, label, classes); the first one refuses and has the focus.
+    # The id and label of each button; the first one refuses and has the focus at first.
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "No"),)
     KEYS: ClassVar[str] = "esc no"
-    # Dismissal value if the user decides about another question first.
+    # Passed to `dismiss` if the user wants to answer another question first.
     POSTPONED: ClassVar[object] = object()
-    # Dismissal value if the user types elsewhere: the question waits as a card.
+    # Passed to `dismiss` if the user types elsewhere; the question stays open as a card.
     MINIMIZED: ClassVar[object] = object()
-    # Whether the frame names the account of the server; False if the body does.
+    # Whether the account is shown below the title; False if the body shows it.
     SHOW_ACCOUNT: ClassVar[bool] = True
-    # Actions that open an input. Their keys have `priority` and focus it at once: text typed right after such a key is
-    # meant for the input and must not reach the keys that answer.
+    # Actions that open an input. Their keys have `priority` and focus the input immediately, because text typed right
+    # after such a key is meant for the input and must not trigger other keys.
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset()
-    # Whether a title that is too long is repeated whole below; False if the body has the names.
+    # Whether a title that the frame truncates is repeated in full below it; False if the body has the names.
     REPEAT_LONG_TITLE: ClassVar[bool] = True
-    # Buttons that approve: they work only after the content was on the screen to its end.
+    # Buttons that approve; they are disabled until the end of the content has been visible.
     APPROVING: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, question: Question[A]) -> None:
@@ -144,7 +147,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.is_read = not self.APPROVING
         self.guard = AnswerGuard()
         self._body_version = 0
-        """Number of earlier contents of the body."""
+        """How often the body was replaced, so that a callback for an earlier body can be ignored."""
         self.is_follow_up = False
         self._queue_position = (1, 1)
         self.key_line = self.KEYS
@@ -163,7 +166,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return any(isinstance(node, Form) for node in focused.ancestors)
 
     def enter(self) -> None:
-        """Activate the keys of the dialog after the user has moved to it deliberately, such as with F8."""
+        """Enable the dialog's keys, because the user has moved to the dialog deliberately, for example with F8."""
         self.guard.is_entered = True
         if self.is_mounted:
             self.show_key_hints(self.key_line)
@@ -179,16 +182,16 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return any(box.region.contains(x, y) for box in self.query("#box"))
 
     def card_texts(self) -> tuple[str, tuple[str, ...], str]:
-        """Return the title, the lines and the queue position for the card that replaces the minimized dialog."""
+        """Return title, summary lines and queue position for the card shown while the dialog is minimized."""
         place, total = self._queue_position
         lines = (clean_line(self.preview(), 400), clean_line(self.question.why, 400))
         return clean_line(self.headline(), 400), lines, f"{place} of {total} waiting" if total > 1 else ""
 
     async def process_key(self, key: str) -> bool:
-        """Run the action of a key before the next key is delivered; return False if the key has no such action.
+        """Run the action bound to a key before the next key is delivered; return False if the key has no such action.
 
-        This covers every key while the buttons or the body have the focus and, in a form, keys that leave a field. Text
-        typed right after such a key then goes to the input that the key opens or moves to.
+        While a button or the body has the focus, this applies to every key; in a form, only to keys that move the focus
+        to another field. Text typed right after such a key goes to the input that the key opens or focuses.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -204,22 +207,22 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- overridden by each dialog
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request; the caller sanitizes it."""
+        """Return the title, which usually names the server and what it requests; the caller sanitizes the title."""
         raise NotImplementedError
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return a one-line summary for the card shown while the dialog is minimized; the caller sanitizes it."""
         return ""
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return everything that the user must know before answering, already sanitized."""
+        """Return sanitized content and widgets with everything that the user must know before answering."""
         raise NotImplementedError
 
     def last_required_row(self) -> int:
-        """Return the row up to which the user must scroll the body before approving.
+        """Return the row of the body to which the user must have scrolled before approving.
 
-        It is the last row of the widget with the id `sent`, if there is one, because text of the server may follow it;
-        otherwise it is the last row of the body.
+        This is the end of the widget with the id `sent`, which shows what the user approves; text from the server may
+        follow it and need not be read. Without such a widget, it is the end of the body.
         """
         sent = self.query("#sent")
         if sent and sent.first().virtual_region.height:  # 0 until it is laid out
@@ -227,7 +230,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions that open an input while one is open, because their keys then enter text."""
+        """Disable the actions that open an input while an input is open, because their keys then enter text."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)
@@ -237,7 +240,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self._unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
     def key_hints(self) -> str:
-        """Return the key hints for when no input is open."""
+        """Return the key hints to show while no input is open."""
         return self.KEYS
 
     def compose_extra(self) -> ComposeResult:
@@ -252,7 +255,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self.fit)
 
     def close_extra(self) -> bool:
-        """Hide the inputs and clear passwords; return False if no input was open."""
+        """Hide the inputs, clear passwords and return True; return False if no input was open."""
         extra = self.query_one("#extra")
         if not extra.has_class("shown"):
             return False
@@ -269,7 +272,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- the frame
 
     def compose(self) -> ComposeResult:
-        """Create the frame with the reason, the body, the hidden inputs, the buttons and the key hints."""
+        """Create the frame with the reason for the request, the body, hidden inputs, buttons and key hints."""
         with Vertical(id="box") as box:
             box.border_title = ""
             yield Static(self._requester_text(), id="why", markup=False)
@@ -284,7 +287,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(self.KEYS, id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Return the reason for the request and the account, below the full title if the frame truncates it."""
+        """Return the reason for the request and the account, preceded by the title if the frame truncates the title."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
@@ -296,7 +299,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(piece, markup=False) if isinstance(piece, Content) else piece
 
     async def show_body(self) -> None:
-        """Replace the body and restart the input guard; the user must scroll to the end again before approving."""
+        """Replace the body and briefly ignore keys. The user must scroll to the end again before approving."""
         self.is_read = not self.APPROVING
         self._body_version += 1
         self.guard.hide()
@@ -309,7 +312,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus the refusing button and start the input guard after the first layout."""
+        """Focus the refusing button. The time during which keys are ignored starts after the first layout."""
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
@@ -330,7 +333,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_key_hint_opacity()
 
     def update_key_hint_opacity(self) -> None:
-        """Hide the key hints while the input guard ignores keys, and show them afterwards."""
+        """Hide the key hints while keys are ignored, and show them afterwards."""
         if not self.guard.is_shown or not self.is_open:
             return  # the body is being replaced
         blocked = self.guard.is_blocking(0.0, is_letter=True)  # read once: it changes with time
@@ -400,7 +403,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_locked_buttons()
 
     def update_remaining(self) -> None:
-        """Show how many lines are below the visible part of the body; unlock the buttons at its end."""
+        """Show how many lines of the body are still to be read, and enable the buttons once there are none."""
         if not self.is_open:
             return
         self._update_read_state()
@@ -414,11 +417,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def reminder(self) -> str:
-        """Return a sanitized reminder of what the user must do before approving, besides reading the body."""
+        """Return a sanitized reminder of what else the user must do before approving; empty if nothing."""
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Mark the buttons that are disabled."""
+        """Set the CSS class `locked` on the buttons that are disabled."""
         for button in self.query("#buttons Button"):
             button.set_class(bool(self.disabled_reason(button.id or "")), "locked")
 
@@ -431,17 +434,20 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.dismiss(answer)
 
     def show_hint(self, why: str) -> None:
-        """Show a highlighted message that explains why a key or a button did nothing."""
+        """Show *why*, which explains why a key or a button did nothing, as a highlighted message."""
         for more in self.query("#more").results(Static):
             more.add_class("insists")
             more.update(Content(clean_line(why, 400)))
 
     def restore_review(self, review: Any) -> Any:
-        """Restore the progress of an earlier dialog for this question; return the object that stores it from now on."""
+        """Continue an earlier review of the same question; return the object that stores the progress from now on.
+
+        *review* is what the earlier dialog's `restore_review` returned. The base class stores no progress.
+        """
         return review
 
     def set_list_available(self, *, is_available: bool) -> None:
-        """Set whether the user can go back to a list of waiting calls; the base class ignores it."""
+        """Set whether the user can go back to a list of waiting tool calls; the base class does nothing."""
 
     def show_key_hints(self, text: str) -> None:
         """Replace the key hints at the bottom of the dialog."""
@@ -455,21 +461,21 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def update_reason(self, why: str) -> None:
         """Replace the reason for the request and highlight it."""
         self.question = replace(self.question, why=why)
-        # Before it is composed there is none, and composing uses the new reason.
+        # Before the dialog is composed, there is no such widget, and composing uses the new reason.
         for line in self.query("#why").results(Static):
             line.add_class("changed")
             line.update(Content(self._requester_text()))
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
-        """Show the position of this question among all waiting ones, unless it is the only one."""
+        """Show the position of this question in the queue, such as "2 of 3 waiting", unless it is the only one."""
         self._queue_position = (place, total)
-        # Composed a moment after it is attached; until then, on_mount shows the position.
+        # The dialog is composed shortly after it is attached; before that, on_mount will show the position.
         for box in self.query("#box"):
             box.border_subtitle = f"{place} of {total} waiting" if total > 1 else None
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Run the action named by the id of the button."""
+        """Run the action that has the button's id as its name."""
         event.stop()
         self.call_later(self.run_action, str(event.button.id))
 
@@ -478,16 +484,16 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.dismiss(self.question.refusal())
 
     def action_page(self, by: int) -> None:
-        """Scroll the body by pages; negative numbers scroll up."""
+        """Scroll the body down by *by* pages, or up if *by* is negative."""
         body = self.query_one("#body")
         body.scroll_relative(y=by * max(1, body.size.height - 1), animate=False)
 
     def action_line(self, by: int) -> None:
-        """Scroll the body by lines; negative numbers scroll up."""
+        """Scroll the body down by *by* lines, or up if *by* is negative."""
         self.query_one("#body").scroll_relative(y=by, animate=False)
 
     def action_edge(self, which: int) -> None:
-        """Scroll to the end of the body if *which* is positive, else to its beginning."""
+        """Scroll to the end of the body if *which* is positive, else to the beginning."""
         body = self.query_one("#body")
         body.scroll_to(y=body.max_scroll_y if which > 0 else 0, animate=False)
 

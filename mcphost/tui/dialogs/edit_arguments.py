@@ -1,4 +1,4 @@
-"""Dialog to edit the arguments of a tool call, in a form made from the tool's schema or as JSON."""
+"""Dialog for editing the arguments of a tool call, in a form generated from the tool's input schema or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -35,21 +35,21 @@ MAX_JSON_CHARACTERS = 1_000_000
 
 
 class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_only=True):
-    """Question for edited arguments. Only the TUI asks it, so other frontends need not support it."""
+    """Question that asks for edited arguments. Only the TUI asks it, so other frontends need not support it."""
 
     KIND: ClassVar[str] = "write_arguments"
 
     def refusal(self) -> dict[str, Any] | None:
-        """Return the answer that stands for a refusal."""
+        """Return None, which leaves the arguments unchanged."""
         return None
 
 
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
-    """Dialog that returns the edited arguments, validated against the tool's schema, or None for no change.
+    """Dialog that returns the edited arguments after validating them, or None if the user changes nothing.
 
-    *schema* is the tool's input schema. If validation is impossible, the arguments are accepted. Escape in a field only
-    focuses the buttons, so that one key press does not discard a half-filled form; Escape on the buttons closes the
-    dialog.
+    *schema* is the tool's input schema; if arguments cannot be checked against it, they are accepted. Escape in a field
+    only focuses the buttons, so that one key press does not discard a half-filled form; Escape on the buttons closes
+    the dialog.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -77,7 +77,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
     def __init__(self, server: str, tool: str, schema: Raw, arguments: dict[str, Any]) -> None:
         super().__init__(EditArgumentsQuestion(server=server, why=""))
-        # Nothing is approved here, and keys typed after the one that opened it are meant for it.
+        # Nothing is approved here, and keys typed after the key that opened the dialog are meant for the dialog.
         self.guard = AnswerGuard(is_entered=True, has_delay=False)
         self.server, self.tool, self.schema = server, tool, schema
         self._initial_arguments = arguments
@@ -93,28 +93,28 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return Form(argument_fields(self.schema, arguments), values)
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server and the tool."""
         return f"Edit the arguments of {self.server} · {self.tool}"
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the form and the text area for JSON, one of which is hidden."""
         area = OrderedTextArea(id="arguments-text", compact=True, show_line_numbers=False)
         area.display = self.is_json
         self.form.display = not self.is_json
         return [self.form, area]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the line for error messages, which is hidden while there is no error."""
         yield Static("", id="fault", markup=False)
 
     def on_mount(self) -> None:
-        """Show the initial arguments."""
+        """Show the initial arguments as JSON if they cannot be shown in a form."""
         self.query_one("#body").can_focus = False
         if self.is_json:
             self._set_text(escape_unsafe_json(dumps(self._initial_arguments, indent=2)))
 
     def focus_first(self) -> None:
-        """Focus the first field of the form, or the JSON text."""
+        """Focus the first field of the form, or the JSON text, and update the buttons."""
         button = self.query_one("#as_json", Button)
         button.label = Content("Form" if self.is_json else "JSON")
         button.display = not self.is_json or bool(argument_fields(self.schema, self._initial_arguments))
@@ -138,7 +138,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._text_area.text = text
 
     def fit(self) -> None:
-        """Limit the height of the content so that the buttons stay visible."""
+        """Limit the height of the body so that the buttons stay visible; show field descriptions if there is room."""
         if not self.is_active:
             return  # it was dismissed before this call ran
         super().fit()
@@ -152,7 +152,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     # -- arguments and validation
 
     def _read_arguments(self) -> dict[str, Any] | None:
-        """Return the arguments as entered, or show the error and return None if the JSON or a field is invalid."""
+        """Return the entered arguments; if the JSON or a field is invalid, show the error and return None."""
         if not self.is_json:
             if not self.form.validate():
                 return None
@@ -165,7 +165,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return arguments
 
     def _parse(self, text: str) -> dict[str, Any] | str:
-        """Parse JSON text into arguments; return an error message as a string if it is not a JSON object."""
+        """Parse JSON text into arguments; if it is not a JSON object, return an error message instead."""
         if len(text) > MAX_JSON_CHARACTERS:
             return f"The arguments are over {MAX_JSON_CHARACTERS:,} characters."
         try:
@@ -177,7 +177,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:
-        """Return the values of the form in the order of the call; untouched arguments keep their original value."""
+        """Return the arguments in the form, in their original order; those not edited keep their exact value."""
         content = self.form.content()
         untouched = {row.field.name for row in self.form.rows if row.is_unchanged}
         kept = {name: value for name, value in self._initial_arguments.items() if name in untouched}
@@ -188,7 +188,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         }
 
     def on_form_changed(self, event: Form.Changed) -> None:
-        """Clear the message, and validate against the schema once the user pauses typing."""
+        """Clear the error message, and validate the arguments against the schema once the user pauses typing."""
         event.stop()
         # The event may arrive after the change was checked.
         if not self._checked_json or self._checked_json != dumps(self._form_arguments()):
@@ -196,7 +196,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self._schedule_check()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Clear the error once the text differs from the one that caused it."""
+        """Clear the error message once the text differs from the text that caused it."""
         event.stop()
         if self._text_area.text != self._parsed_text:
             self._set_status("")
@@ -228,7 +228,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.post_message(ArgumentCheckRequested(self.server, self.tool, arguments, checked))
 
     def _show_field_faults(self, errors: "SchemaErrors") -> None:
-        """Show each error below its field, and the others at the end."""
+        """Show each validation error below its field, and errors that belong to no field below the form."""
         names = {row.field.name for row in self.form.rows if row.display}
         by_field: dict[str, list[str]] = {}
         rest: list[str] = []
@@ -257,7 +257,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.query_one("#extra").set_class(bool(text), "shown")
         self.call_after_refresh(self.fit)
 
-    # -- where the keys go
+    # -- focus and keys
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Show the key hints for the focused widget."""
@@ -279,7 +279,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self.form.focus_last()
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Focus the apply button after the last field."""
+        """Focus the Apply button after the last field, or the Back button before the first."""
         event.stop()
         self._focus_button(event.direction)
 
@@ -290,21 +290,21 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self.set_focus(self.query_one("#apply" if by > 0 else "#refuse"))
 
     def action_refuse(self) -> None:
-        """Go back without changes; from a field, focus the buttons first."""
+        """Close the dialog without changes; if a field has the focus, only focus the buttons."""
         if isinstance(self.focused, Button) or self.focused is None:
             self.dismiss(None)
         else:
             self.set_focus(self.query_one("#refuse"))
 
     def action_apply(self) -> None:
-        """Validate the arguments, then apply them."""
+        """Validate the arguments and, if they are valid, close the dialog with them."""
         arguments = self._read_arguments()
         if arguments is not None:
             self._set_status("checking …" if self.is_json else "")
             self._check(arguments, apply=True)
 
     async def action_as_json(self) -> None:
-        """Switch between the form and JSON."""
+        """Switch between the form and JSON, unless the entered arguments are invalid."""
         arguments = self._read_arguments()
         if arguments is None:
             return
@@ -314,7 +314,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             await self._show_arguments(arguments, not self.is_json)
 
     def action_editor(self) -> None:
-        """Open the arguments as JSON in the user's external editor, even if they are invalid."""
+        """Open the arguments as JSON in the user's external editor; JSON text is opened even if it is invalid."""
         if not self._editor_name:
             return
         if self.is_json:
@@ -332,7 +332,10 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.post_message(EditorRequested(text, edited))
 
     async def _apply_editor_text(self, text: str | None, fault: str) -> None:
-        """Show the text from the external editor; invalid JSON is shown as text for correction."""
+        """Show the arguments from the external editor; invalid JSON is shown as text to be corrected.
+
+        *text* is None if the editor failed, and *fault* then says why.
+        """
         if text is None:
             self._set_status(fault)
             return
@@ -362,7 +365,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
 
 def _locate_json_error(text: str) -> str:
-    """Return a message with line and column of a JSON error; empty if Python's parser accepts the text."""
+    """Return a message with the line and column of a JSON error; empty if Python's parser does not locate one."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

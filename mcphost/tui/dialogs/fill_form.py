@@ -1,4 +1,4 @@
-"""Dialog for a server's form (form elicitation): fill in fields or JSON, then send, decline or cancel."""
+"""Dialog for form elicitation, in which the user fills in a server's form and sends, declines or cancels it."""
 
 import json
 from typing import Any, ClassVar, cast
@@ -20,10 +20,10 @@ from mcphost.tui.widgets.inputs import OrderedTextArea
 
 
 class FillFormDialog(Dialog[FormVerdict]):
-    """Dialog to send, decline or cancel a form.
+    """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
 
-    The tab key stops at the buttons and at every field. Escape in a field focuses the buttons, so that one key does not
-    discard a half-filled form; on the buttons it cancels. No letter answers, because users type into forms even before
+    Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that one key press does
+    not discard a half-filled form; Escape on the buttons cancels. No letter key answers, because users may type before
     a field has the focus.
     """
 
@@ -61,15 +61,15 @@ class FillFormDialog(Dialog[FormVerdict]):
         self._shown_fault = ("", False)
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"{self.details.server} asks you to fill in a form"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the server's message for the card shown while the dialog is minimized."""
         return self.details.message
 
     def body(self) -> list[Content]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the server's message, the warnings and a note on what will be sent."""
         asked = self.details
         out = [Content.assemble(("The server says: ", "$faint"), clean(asked.message))]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
@@ -81,13 +81,13 @@ class FillFormDialog(Dialog[FormVerdict]):
         return out
 
     def update_remaining(self) -> None:
-        """Show how many lines remain to be read, once the form is laid out."""
-        # Defaults of fields never shown are sent as well, so nothing counts as read before layout.
+        """Show how many lines remain to be read; do nothing until the form is laid out."""
+        # Defaults are sent even for fields that were never visible, so nothing counts as read before layout.
         if self.form.size.height or not self.form.rows:
             super().update_remaining()
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the JSON editor and the line for error messages, which are hidden until needed."""
         yield OrderedTextArea(id="content", compact=True, show_line_numbers=False)
         yield Static("", id="fault", markup=False)
 
@@ -105,17 +105,17 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.call_after_refresh(self._handle_layout)
 
     def fit(self) -> None:
-        """Limit the height of the content so that the buttons stay visible."""
+        """Limit the height of the body so that the buttons stay visible; show field descriptions if there is room."""
         super().fit()
         body = self.query_one("#body")
         limit = body.styles.max_height
         room = limit.value if limit is not None and limit.cells is not None else 0
         width = max(20, body.size.width)
         words = sum(-(-len(piece.plain) // width) for piece in self.body()) + 1
-        # 6 rows of slack: a focused field may show its description and a choice its list.
+        # 6 spare rows, because a focused field may show its description, or a choice its list of options.
         self.form.show_descriptions(words + self.form.estimated_height + 6 <= room)
 
-    # -- where the keys go
+    # -- focus and keys
 
     @property
     def _is_editing(self) -> bool:
@@ -130,7 +130,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Move the focus through the buttons and the fields."""
+        """Move the focus to the next or previous field or button."""
         if self._is_editing or not self.form.rows:
             self.focus_next() if by > 0 else self.focus_previous()
         elif self.form.current_row is not None:
@@ -142,14 +142,14 @@ class FillFormDialog(Dialog[FormVerdict]):
             self.form.focus_last()
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Focus the send button after the last field."""
+        """Focus the Send button after the last field, or the Cancel button before the first."""
         self._focus_button(event.direction)
 
     def _focus_button(self, by: int) -> None:
         self.set_focus(self.query_one("#send" if by > 0 else "#refuse"))
 
     def action_button(self, by: int) -> None:
-        """Move along the buttons."""
+        """Focus the next or previous button; after the last button comes the first."""
         ids = [button_id for button_id, _ in self.BUTTONS]
         focused = self.focused.id if self.focused is not None else None
         at = ids.index(focused) if focused in ids else 0
@@ -158,7 +158,7 @@ class FillFormDialog(Dialog[FormVerdict]):
     # -- answers
 
     def action_refuse(self) -> None:
-        """Cancel; from a field or the JSON editor, only go back to the buttons."""
+        """Cancel; if a field or the JSON editor has the focus, only return to the buttons."""
         if self._is_editing:
             self._close_editor()
         elif self.form.current_row is not None:
@@ -171,12 +171,15 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.dismiss(Decline())
 
     def action_decline_unless_editing(self) -> None:
-        """Decline by key, except in a field, where the key edits text."""
+        """Decline the form, except while a field or the JSON editor has the focus, where the key edits text."""
         if not self._is_editing and self.form.current_row is None:
             self.dismiss(Decline())
 
     def action_send(self) -> None:
-        """Send the form if it is valid; ask again if a value looks like a secret."""
+        """Send the form if it is valid; in the JSON editor, copy the values into the form instead.
+
+        If a value looks like a secret, the first attempt only shows a warning.
+        """
         if self._is_editing:
             self.call_later(self._apply_json)
             return
@@ -204,7 +207,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.dismiss(Accept(content))
 
     def on_form_changed(self) -> None:
-        """Clear the message about values that have since changed."""
+        """Clear the warning or error, which was about the previous values."""
         self._warned_secrets = ()
         if not self._is_editing:
             self._show_fault("")
@@ -220,7 +223,10 @@ class FillFormDialog(Dialog[FormVerdict]):
     # -- as JSON
 
     def action_edit(self) -> None:
-        """Edit the fields as JSON; null or a missing member leaves a field empty."""
+        """Open the values as JSON.
+
+        There, null empties a field, and a missing member resets the field to its default.
+        """
         if self._is_editing or self.form.current_row is not None:
             return
         area = self.query_one("#content", TextArea)
@@ -233,7 +239,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.set_focus(area)
 
     async def _apply_json(self) -> None:
-        """Copy the edited values into the fields if they are valid."""
+        """Copy the values from the JSON editor into the fields, or show why they are invalid."""
         try:
             value = loads(self.query_one("#content", TextArea).text, "JSON")
             if not isinstance(value, dict):

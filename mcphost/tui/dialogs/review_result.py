@@ -1,4 +1,4 @@
-"""Dialog to review a tool result before the model gets it: pass, edit, trim or withhold."""
+"""Dialog to review a tool result before the model receives it, and to send, edit, trim or withhold it."""
 
 import re
 from collections.abc import Sequence
@@ -40,13 +40,13 @@ REDACTED = "[redacted]"
 MAX_EDITABLE_CHARACTERS = 50_000
 """Maximum characters of an editable text; a longer one must be trimmed or omitted."""
 MIN_REPLACE_ALL_LENGTH = 4
-"""Minimum length of a selection that is redacted everywhere: a secret often appears more than once."""
+"""Minimum length of a selection that is redacted everywhere, because a secret often appears more than once."""
 _MAX_ARGUMENTS_LENGTH = 140
 _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ResultView(NamedTuple):
-    """Labels and texts of a result for display, and the number of characters that were truncated."""
+    """Tool result rendered for display, with a label and text for each part, and the number of omitted characters."""
 
     pairs: list[tuple[str, str]]
     omitted_characters: int
@@ -57,14 +57,17 @@ def _kind_label(part: ResultPart) -> str:
 
 
 def describe_part(part: ResultPart) -> str:
-    """Describe a part of a result by its kind or MIME type and its size in bytes."""
+    """Describe a part of a result, such as "image/png, 2,048 bytes", by its MIME type or kind and its size."""
     of_its_own = part.kind in ("image", "audio") and part.mime_type
     name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
     return f"{name}, {part.size:,} bytes" if part.size and part.kind != "note" else name
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
-    """Return sanitized labels and texts of the parts; a part whose text is None is marked as not sent."""
+    """Render the parts of a result with sanitized labels and texts; a text of None marks its part as not sent.
+
+    *texts* has one entry for each part, including the user's edits.
+    """
     pairs: list[tuple[str, str]] = []
     left_out, room = 0, MAX_TOTAL_CHARACTERS
     for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
@@ -87,7 +90,7 @@ def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> R
 
 
 def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> tuple[Section, ...]:
-    """Return all parts untruncated as sections for the full-screen viewer, which sanitizes them."""
+    """Return all parts of a result in full as sections for the full-screen viewer, which sanitizes them."""
     return tuple(
         Section(
             f"── part {number} of {len(parts)}: {describe_part(part)}{', left out by you' if text is None else ''}",
@@ -98,9 +101,9 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 
 
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
-    """Shorten each text to its *first* and *last* characters, with a mark in between.
+    """Shorten each text to its first *first* and last *last* characters, with a note between them.
 
-    JSON is not shortened, because it would become invalid.
+    JSON is not shortened, because it would become invalid, and neither is the text of an image.
     """
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):
@@ -114,7 +117,7 @@ def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: 
 
 
 class ResultPartsEditor(Vertical):
-    """Editor for the parts of a result, one at a time; `texts` has the edited texts."""
+    """Editor for the parts of a result, which shows one part at a time; `texts` has the edited texts."""
 
     DEFAULT_CSS = """
     ResultPartsEditor { height: auto; }
@@ -135,7 +138,7 @@ class ResultPartsEditor(Vertical):
         self._index = 0
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
+        """Create the label of the part, its text area and the status line."""
         yield Static("", id="part", markup=False)
         yield OrderedTextArea(id="text", compact=True, soft_wrap=True, show_line_numbers=False)
         yield Static("", id="status", markup=False)
@@ -147,9 +150,9 @@ class ResultPartsEditor(Vertical):
 
     @property
     def texts(self) -> list[str | None]:
-        """The texts of all parts, with edits; None for an omitted part.
+        """The texts of all parts, including edits; None for an omitted part.
 
-        An untouched text is the original one, including its hidden characters.
+        A text that was not edited is exactly the original, including characters that the editor shows as marks.
         """
         self._save_edits()
         return self._texts
@@ -177,19 +180,22 @@ class ResultPartsEditor(Vertical):
             self.show_status("")
 
     def _save_edits(self) -> None:
-        """Store the edits of the part that is shown."""
+        """Store the edited text of the shown part."""
         area = self.query_one(TextArea)
         if not area.read_only and area.text != self._editable_texts[self._index]:
             self._texts[self._index] = self._editable_texts[self._index] = area.text
 
     def step(self, by: int) -> None:
-        """Show the part *by* positions after the current one; negative numbers go back."""
+        """Show the part *by* positions after the current one; negative numbers go back.
+
+        The last part is followed by the first.
+        """
         self._save_edits()
         self._index = (self._index + by) % len(self._parts)
         self._show_part()
 
     def toggle_omitted(self) -> None:
-        """Omit the shown part, or restore its original text."""
+        """Omit the shown part from the result; if it is omitted already, restore its original text."""
         self._save_edits()
         at = self._index
         self._texts[at] = self._parts[at].text if self._texts[at] is None else None
@@ -197,7 +203,7 @@ class ResultPartsEditor(Vertical):
         self._show_part()
 
     def redact(self) -> None:
-        """Replace the selected text by REDACTED; a long selection is replaced in every part.
+        """Replace the selected text with REDACTED; replace a long selection everywhere in all parts.
 
         A selection is long if it has at least MIN_REPLACE_ALL_LENGTH characters.
         """
@@ -219,7 +225,7 @@ class ResultPartsEditor(Vertical):
         self.show_status(f"Redacted in {pluralize(places, 'place')}.")
 
     def show_status(self, text: str) -> None:
-        """Show a message below the text."""
+        """Show a message in the status line below the text."""
         status = self.query_one("#status", Static)
         status.display = bool(text)
         status.update(Content(clean(text[:1_000])))
@@ -227,12 +233,12 @@ class ResultPartsEditor(Vertical):
 
 
 def _editable_text(text: str | None) -> str | None:
-    """Return the text sanitized for editing; one that is too long to edit is returned as it is."""
+    """Return the text sanitized for editing; a text that is too long to edit is returned unchanged."""
     return text if text is None or len(text) > MAX_EDITABLE_CHARACTERS else clean(text)
 
 
 class ReviewResultDialog(Dialog[ResultVerdict]):
-    """Dialog that asks whether the model may get this result."""
+    """Dialog that asks whether the model may receive the result of a tool call."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Withhold"),
@@ -277,17 +283,17 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return self.texts != [part.text for part in self.details.parts]
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server and the tool."""
         return f"Let the model read the result of {self.details.server} · {self.details.tool}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the arguments of the tool call for the card shown while the dialog is minimized."""
         return summarize_arguments(self.details.arguments, _MAX_ARGUMENTS_LENGTH)
 
     # -- content
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the tool call's arguments, the images and texts that the model would receive, and warnings."""
         asked, edited = self.details, self._is_edited
         facts = [
             (
@@ -326,25 +332,25 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return super().disabled_reason(button_id) or self.reminder()
 
     def reminder(self) -> str:
-        """Return a reminder of text that the user must still read before approving; empty if none."""
+        """Return a reminder to read the text that is not shown in the dialog; empty if there is none left to read."""
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters
         return f"{omitted:,} characters are not shown here: read them with v, to the end, or trim (t)"
 
     async def _show_texts(self, texts: list[str | None]) -> None:
-        """Show the texts that would be passed to the model; the user must read them to the end before approving."""
+        """Show *texts* as what the model would receive; the user must read to the end again before approving."""
         self.texts, self.is_fully_shown = texts, False
         await self.show_body()
 
     # -- answers
 
     def action_give(self) -> None:
-        """Pass the result as shown."""
+        """Send the result to the model as shown."""
         self.approve("give", PassEditedResult(tuple(self.texts)) if self._is_edited else PassResult())
 
     def action_withhold(self) -> None:
-        """Withhold the result."""
+        """Withhold the result, unless the editor is open."""
         if self.editor is None:
             self.dismiss(WithholdResult())
 
@@ -356,7 +362,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             self.dismiss(WithholdResult())
 
     def action_view(self) -> None:
-        """Show every part untruncated in the full-screen viewer; the dialog stays open below."""
+        """Open every part in full in the full-screen viewer; the dialog stays open behind it."""
         if self.editor is not None:
             return
 
@@ -370,13 +376,13 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys that open inputs while a part is edited, because they then enter text."""
+        """Disable the keys that open inputs while the editor is open, because they then enter text."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the inputs for a reason and for the lengths to trim to, which are hidden until an action opens one."""
         yield OrderedInput(
             placeholder="Why? The model reads this. Enter withholds, esc goes back.", id="why-not", compact=True
         )
@@ -396,7 +402,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.open_extra(input_id, keys)
 
     def action_reason(self) -> None:
-        """Open the input for a reason, which is sent to the model."""
+        """Open the input for a reason to withhold the result; the model receives the reason."""
         self._open_input("why-not", "enter withholds with this reason · esc goes back")
 
     def action_trim(self) -> None:
@@ -420,7 +426,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- editing
 
     async def action_edit(self) -> None:
-        """Open the editor for the texts, which shows one at a time."""
+        """Open the editor for the parts of the result."""
         if self.editor is None:
             self.close_extra()
             self.editor = ResultPartsEditor(self.details.parts, self.texts, max(3, min(24, self.size.height - 16)))
@@ -437,22 +443,22 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Show the part of the result that is *by* places after the shown one; a negative *by* goes back."""
+        """In the editor, show the part *by* positions after the current one; negative numbers go back."""
         if self.editor is not None:
             self.editor.step(by)
 
     def action_redact(self) -> None:
-        """Redact the selection."""
+        """Redact the text that is selected in the editor."""
         if self.editor is not None:
             self.editor.redact()
 
     def action_leave_out(self) -> None:
-        """Omit the part, or restore it."""
+        """Omit the part that the editor shows, or restore it."""
         if self.editor is not None:
             self.editor.toggle_omitted()
 
     def action_apply(self) -> None:
-        """Show the edited texts for approval."""
+        """Close the editor and show the edited texts for approval; if they are invalid, show the error."""
         if self.editor is None:
             return
         texts = self.editor.texts
@@ -463,7 +469,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             self.call_later(self._close_editor)
 
     def on_result_parts_editor_status_changed(self, message: ResultPartsEditor.StatusChanged) -> None:
-        """Fit the dialog to the changed status line."""
+        """Adapt the dialog to the new height of the status line."""
         message.stop()
         self.call_after_refresh(self.fit)
 

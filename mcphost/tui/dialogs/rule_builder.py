@@ -1,4 +1,4 @@
-"""Dialog to build an allow rule from a tool call: tools, conditions, scope and expiry."""
+"""Dialog to create a rule that allows calls like the current tool call, with conditions, a scope and an expiry."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,21 +32,24 @@ _COMPARE_DELAY = 0.2
 """Seconds without a change before the rule is compared with calls."""
 _MAX_SHOWN_CALLS = 2
 _MAX_NAMED_ARGUMENTS = 3
-"""Maximum number of unbound arguments that are named."""
+"""Maximum number of names in the warning about arguments without a condition."""
 
 
 class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
-    """Question which calls to approve automatically. Only the TUI asks it, so other frontends need not support it."""
+    """Question about which tool calls to allow without asking.
+
+    Only the TUI asks it, so other frontends need not support it.
+    """
 
     KIND: ClassVar[str] = "write_rule"
 
     def refusal(self) -> Rule | None:
-        """Return the answer that stands for a refusal."""
+        """Return None, which creates no rule."""
         return None
 
 
 class RuleBuilderDialog(Dialog[Rule | None]):
-    """Dialog that returns an allow rule matching the current call, or None to go back."""
+    """Dialog that returns an allow rule matching the current tool call, or None if the user goes back."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("save", "Save rule and run"))
     KEYS: ClassVar[str] = "esc back · tab change the rule · ctrl+s save and run"
@@ -82,19 +85,19 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self._compare_timer: Timer | None = None
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title."""
         return "Which calls run without asking?"
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the form that describes the rule."""
         return [self.form]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the preview of the rule, which is shown below the form."""
         yield Static("", id="live", markup=False)
 
     def on_mount(self) -> None:
-        """Show the rule; the back button keeps the focus."""
+        """Show the preview of the initial rule; the Back button keeps the focus."""
         self.query_one("#body").can_focus = False
         self.query_one("#extra").add_class("shown")
         self._update_rule()
@@ -102,7 +105,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Suggest a value that matches the call if the user selected another test, then update the rule."""
+        """Update the rule; if the user selected another test for an argument, first suggest a value for it."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False
@@ -139,7 +142,11 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.show_status()
 
     def _request_comparison(self) -> None:
-        """Request which calls the rule matches; a result that arrives after the rule has changed is ignored."""
+        """Request a comparison of the rule with this call and earlier calls.
+
+        The result is ignored if the rule has changed in the meantime. An initial rule that does not certainly match
+        this call is replaced with one that does.
+        """
         rule = self.rule
         if rule is None:
             return
@@ -155,14 +162,14 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.post_message(RulePreviewRequested(rule, self.details.tool, self.details.arguments, compared))
 
     async def _bind_exactly(self) -> None:
-        """Change every "in this folder" condition to an exact value, which certainly matches the call."""
+        """Change every "in this folder" condition to "exactly this", which certainly matches the current call."""
         for number in range(len(self.arguments)):
             if self._value(f"condition {number}") == rule_form.IN_FOLDER:
                 self._tests[f"condition {number}"] = rule_form.EXACT_VALUE
                 await self._row(f"condition {number}").set_value(rule_form.EXACT_VALUE)
 
     def show_status(self) -> None:
-        """Show the rule and the calls that it covers, or the error in the form."""
+        """Show the rule and the calls that it matches, or the error in the form."""
         live = next(iter(self.query("#live").results(Static)), None)
         if live is None:
             return  # the dialog is being removed
@@ -213,7 +220,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             return self._fault
         return "still comparing with this call" if self._coverage is None else self._uncovered_reason()
 
-    # -- where the keys go
+    # -- focus and keys
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Show the key hints for the focused widget."""
@@ -221,7 +228,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Move the focus through the back button, the fields and the save button."""
+        """Move the focus to the next or previous of the Back button, the fields and the Save button."""
         if self.form.current_row is not None:
             if not self.form.move_focus(by):
                 self._focus_button(by)
@@ -233,7 +240,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             self.set_focus(self.query_one("#save"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Focus the save button after the last field."""
+        """Focus the Save button after the last field, or the Back button before the first."""
         event.stop()
         self._focus_button(event.direction)
 
@@ -241,14 +248,14 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.set_focus(self.query_one("#save" if by > 0 else "#refuse"))
 
     def action_refuse(self) -> None:
-        """Go back to the question; from a field, focus the buttons first."""
+        """Go back to the question about the call; if a field has the focus, only focus the buttons."""
         if self.form.current_row is not None:
             self.query_one("#refuse").focus()
         else:
             self.dismiss(None)
 
     def action_save(self) -> None:
-        """Save the rule."""
+        """Close the dialog with the rule and its expiry time, or show why the rule cannot be saved."""
         rule = self.rule
         if rule is not None:
             rule = replace(rule, expires=rule_form.expiry_time(self._value("until")))
@@ -256,9 +263,9 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the requested rule against the current call and earlier calls, and pass the result to its callback.
+    """Match the rule in *request* against the current call and earlier calls, and pass the results to `on_compared`.
 
-    If the earlier calls cannot be read, the callback gets None for them.
+    If the earlier calls cannot be read, `on_compared` receives None for them.
     """
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)

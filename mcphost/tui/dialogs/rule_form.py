@@ -1,4 +1,4 @@
-"""The fields of the rule builder, and the rule that they describe."""
+"""Fields of the rule builder's form, and conversion of their values to a permission rule."""
 
 import math
 import os
@@ -41,7 +41,7 @@ _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
 class RuleArgument(NamedTuple):
-    """An argument of the call that a condition can test; `path` has one name for each level of nested objects."""
+    """Argument of a tool call that a condition can test. `path` has one name for each level of nested objects."""
 
     path: tuple[str, ...]
     value: Value
@@ -53,7 +53,7 @@ class RuleArgument(NamedTuple):
 
 
 def find_arguments(question: ApproveTool) -> tuple[RuleArgument, ...]:
-    """Return the arguments that conditions can test: the first twelve texts, numbers and booleans of limited length."""
+    """Return the first twelve arguments that a condition can test, which are short strings, numbers and booleans."""
     found: list[RuleArgument] = []
     for one in _iter_plain_arguments(question.arguments, ()):
         if len(found) == _MAX_ARGUMENTS:
@@ -73,7 +73,7 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
-    """Yield the names of arguments that no condition can test, such as lists; a rule allows any value for them."""
+    """Yield the names of the arguments that are not in *arguments*, such as lists; a rule allows any value for them."""
     return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 
@@ -99,7 +99,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return all fields of the rule form; a value field is hidden until the selected test needs a value."""
+    """Return the fields of the rule form; the dialog hides each value field whose test needs no value."""
     out = [
         _choice_field("covers", "covers", (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title="  names", required=True, description="* stands for any text"),
@@ -117,7 +117,7 @@ def _choice_field(name: str, title: str, words: tuple[str, ...]) -> Field:
 
 
 def is_path(argument: RuleArgument) -> bool:
-    """Return whether an argument looks like a file path, judged by its value and its name."""
+    """Return whether an argument looks like a file path, judging by its value and its name."""
     return isinstance(argument.value, str) and looks_like_path(argument.path[-1], argument.value)
 
 
@@ -137,7 +137,7 @@ def takes_value(test: str) -> bool:
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest a value for a test so that the rule still matches *value*; *folder* resolves relative paths."""
+    """Suggest a value to enter for *test* that *value* passes; a relative path is resolved against *folder*."""
     match test:
         case "in this folder":
             parent = os.path.dirname(str(value))
@@ -149,7 +149,10 @@ def suggest_value(test: str, value: Value, folder: str | None) -> str:
 
 
 def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], values: dict[str, Any]) -> Rule:
-    """Build the rule that the form describes, without expiry. Raises UsageError for an invalid value."""
+    """Build a rule without expiry from the values of the form, which are keyed by field name.
+
+    Raises UsageError if a value is invalid or the rule is too long to be shown.
+    """
     match values["covers"]:
         case "this tool":
             tool = exact_pattern(question.tool)
@@ -203,7 +206,7 @@ def _parse_number(name: str, text: str) -> Value:
 
 
 def expiry_time(until: str) -> float | None:
-    """Return the Unix time in seconds at which a rule expires; None for never."""
+    """Return the Unix time at which a rule expires, in seconds; None for never. *until* is one of EXPIRIES."""
     match until:
         case "1 hour":
             return time.time() + 3600
@@ -217,7 +220,7 @@ def expiry_time(until: str) -> float | None:
 
 
 def describe_rule(rule: Rule, until: str) -> str:
-    """Describe the rule in one sanitized sentence."""
+    """Describe a rule in one sanitized sentence. *until*, which is one of EXPIRIES, says when the rule expires."""
     run = "runs"
     match rule.tool, rule.exact_tool:
         case "", _:
@@ -242,11 +245,12 @@ def _describe_condition(condition: Condition) -> str:
 
 
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
-    """Return the initial values of the form: this tool, these arguments, this project, for 30 days.
+    """Return the form's initial values, keyed by field name, for a rule that allows this tool with these arguments.
 
-    A path is bound to its folder, every other value to itself. If the rule is too long to be shown, the longest values
-    are left unbound. If a value is unbound and no path is bound, the rule could allow unrelated calls, so it is limited
-    to this conversation and one hour.
+    A path must be in the same folder; every other argument must have the same value. If the rule is too long to be
+    shown, the conditions with the longest values are left out. The rule applies in this project for 30 days; if an
+    argument has no condition and no path has one, the rule could allow unrelated calls, so it applies in this
+    conversation for one hour.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}
@@ -274,10 +278,11 @@ def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values
 
 
 def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
-    """Return the folder of the path in this argument; empty if it is not a path or the folder is too wide.
+    """Return the folder to which a rule can limit this path argument.
 
-    Uses only the text: the file system may be slow, and the path may not exist yet. A last component without an
-    extension counts as a folder, which is narrower than its parent.
+    Empty if the argument is not a path or the folder would allow too much. Uses only the text of the path, because the
+    file system may be slow and the path may not exist yet. A last component without an extension is taken as a folder,
+    because this allows less than its parent would.
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):
@@ -292,7 +297,7 @@ def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
 
 
 def _is_too_wide(path: str, folder: str) -> bool:
-    """Return whether the folder is at the root, or contains the home folder or the server's folder."""
+    """Return whether *path* is the root or directly below it, is or contains the home folder, or contains *folder*."""
     below = path.rstrip("/") + "/"
     home = os.path.expanduser("~")
     return path.count("/") < 2 or f"{home}/".startswith(below) or (folder != path and folder.startswith(below))

@@ -27,14 +27,14 @@ from mcphost.tui.widgets.image_view import ImageView, create_image_views
 from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart, QuotedText
 
 MAX_CHARACTERS = 100_000
-"""Maximum characters of a text; a longer one cannot be read here, so it cannot be approved."""
+"""Maximum characters of one text; a longer one cannot be shown in full, so it cannot be approved."""
 MAX_TOTAL_CHARACTERS = 400_000
-"""Maximum characters of all texts; more make layout slow."""
+"""Maximum characters of all texts together; more would make layout slow."""
 _PREVIEW_CHARACTERS = 1_000
 _MAX_HEADING_LENGTH = 200
-_MIN_BLOCK_COST = 40  # characters that a block counts for at least, to limit the number of blocks
+_MIN_BLOCK_COST = 40  # a shorter block counts as this many characters, to limit the number of blocks
 MAX_TEXTS = 50
-"""Maximum editable texts of one message, counted from the end; a form with thousands of fields is slow."""
+"""Maximum text blocks of a message that can be edited, the last ones; a form with thousands of fields is slow."""
 _MAX_NAMED_TOOLS = 4
 _STOP_REASONS = {
     "endTurn": "end of turn", "maxTokens": "token limit", "stopSequence": "stop sequence",
@@ -43,7 +43,7 @@ _STOP_REASONS = {
 
 
 class SamplingDialog(Dialog[Any]):
-    """Base class of dialogs for texts that are sent to the model or returned by it.
+    """Base class of the dialogs that review a server's request to the model or the model's reply.
 
     After edits, the texts are shown again, and the user must read them to the end before approving.
     """
@@ -73,11 +73,11 @@ class SamplingDialog(Dialog[Any]):
     # -- overridden by each dialog
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
-        """Return the form fields for editing and their current values by name."""
+        """Return the form fields for editing, and their current values keyed by field name."""
         raise NotImplementedError
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values; return an error message, or "" if they are valid."""
+        """Apply the edited values, which are keyed by field name; return an error message, or "" if they are valid."""
         raise NotImplementedError
 
     def answer(self) -> Any:
@@ -87,7 +87,7 @@ class SamplingDialog(Dialog[Any]):
     # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Return a sanitized text; if it exceeds the character limit, truncate it and disable approval."""
+        """Return *value* sanitized for display; if it exceeds the character limit, truncate it and disable approval."""
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
         if len(value) > room or self._remaining_characters < 0:
@@ -97,16 +97,19 @@ class SamplingDialog(Dialog[Any]):
         return QuotedPart(clean(value), style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Return the parts to show for content blocks in wire format; blocks other than text have a heading."""
+        """Return what to show for content blocks in wire format; blocks other than text have a heading."""
         return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
 
     def first_text(self, content: Any) -> str:
-        """Return the beginning of the first text block of a content in wire format, or ""."""
+        """Return the beginning of the first text block in content in wire format; empty if there is none."""
         texts = (str(one.get("text", "")) for one in map(_as_dict, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """Collect the parts up to the character limit; a bar in front of texts keeps them from imitating headings."""
+        """Build the widget that shows the parts, up to the character limit.
+
+        Every row except headings starts with a bar, so that text cannot imitate a heading.
+        """
         self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
         shown: list[QuotedPart] = []
         for part in parts:
@@ -116,17 +119,17 @@ class SamplingDialog(Dialog[Any]):
         return QuotedText(shown)
 
     def heading_part(self, text: str, style: str = "$muted") -> QuotedPart:
-        """Return a heading for text that mcphost itself writes, sanitized to one line."""
+        """Return a heading written by mcphost, sanitized and on one line."""
         self._remaining_characters -= _MIN_BLOCK_COST
         return QuotedPart(clean_line(text, _MAX_HEADING_LENGTH), style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
-        """Return widgets for the images in these contents; none if the terminal cannot show images."""
+        """Return widgets for the images in these contents; an empty list if the terminal cannot show images."""
         listed = (_as_dict(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """Yield the parts to show for one content block; blocks other than text have a heading."""
+        """Yield what to show for one content block in wire format; blocks other than text have a heading."""
         match block.get("type"):
             case "text":
                 yield self.text_part(str(block.get("text", "")))
@@ -147,23 +150,23 @@ class SamplingDialog(Dialog[Any]):
         return super().disabled_reason(button_id)
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the line for error messages, which is hidden while there is no error."""
         yield Static("", id="fault", markup=False)
 
     # -- answers
 
     def action_send(self) -> None:
-        """Approve what is shown."""
+        """Approve the texts as shown, unless the form is open."""
         if self.form is None:
             self.approve("send", self.answer())
 
     def action_deny_unless_editing(self) -> None:
-        """Deny by key, except while the form is open, where the key enters text."""
+        """Deny, except while the form is open, where the key enters text."""
         if self.form is None:
             self.dismiss(Deny())
 
     def action_refuse(self) -> None:
-        """Deny; if the form is open, only close it."""
+        """Deny; if the form is open, only close the form."""
         if self.form is None:
             self.dismiss(Deny())
         else:
@@ -172,7 +175,7 @@ class SamplingDialog(Dialog[Any]):
     # -- editing
 
     async def action_edit(self) -> None:
-        """Edit the texts in a form."""
+        """Open a form to edit the texts, unless they are too long."""
         if self.form is None and not self.is_too_long:
             self.form = Form(*self.fields(), shows_names=False)
             await self._open_form(self.form)
@@ -189,7 +192,7 @@ class SamplingDialog(Dialog[Any]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Focus the next field or the next button."""
+        """Focus the next or previous field, or the next or previous button if no form is open."""
         if self.form is not None:
             if not self.form.move_focus(by):
                 self.form.focus_first() if by > 0 else self.form.focus_last()
@@ -197,7 +200,7 @@ class SamplingDialog(Dialog[Any]):
             self.focus_next() if by > 0 else self.focus_previous()
 
     def action_apply(self) -> None:
-        """Show the edited texts for approval."""
+        """Close the form and show the edited texts for approval; if a value is invalid, show the error."""
         if self.form is None or not self.form.validate():
             return
         if fault := self.apply_edits(self.form.values()):
@@ -206,7 +209,7 @@ class SamplingDialog(Dialog[Any]):
             self.call_later(self._close_form)
 
     def on_form_changed(self) -> None:
-        """Clear the message about values that have since changed."""
+        """Clear the error message, which was about the previous values."""
         self._show_fault("")
 
     async def _close_form(self) -> None:
@@ -233,7 +236,10 @@ def _as_dict(block: Any) -> dict[str, Any]:
 
 
 def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
-    """Format the maximum cost of a request with *tokens* input tokens and *max_tokens* output tokens."""
+    """Format the maximum cost of a request to a model, such as "about $0.12".
+
+    *tokens* is the number of input tokens, and *max_tokens* the maximum number of output tokens.
+    """
     if offer is None or offer.input_price is None or offer.output_price is None:
         return "cost not known"
     dollars = tokens * offer.input_price + max_tokens * offer.output_price
@@ -241,7 +247,7 @@ def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> s
 
 
 def format_dollars(dollars: float) -> str:
-    """Format US dollars with two decimals, or with four below one cent."""
+    """Format an amount in US dollars with two decimals, or with four if it is below one cent."""
     if dollars <= 0:
         return "nothing"
     return f"${dollars:.2f}" if dollars >= 0.01 else f"${max(dollars, 0.0001):.4f}"
@@ -261,14 +267,20 @@ def _text_blocks(content: Any) -> list[tuple[int, dict[str, Any]]]:
 
 
 def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field], dict[str, Any]]:
-    """Return a form field for each text block, named *prefix* plus the block's index, and the current values."""
+    """Return a form field for each text block, and the current texts keyed by field name.
+
+    The name of a field is *prefix* followed by the block's index in *content*.
+    """
     found = _text_blocks(content)
     fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _ in found]
     return fields, {f"{prefix}{at}": block["text"] or None for at, block in found}
 
 
 def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
-    """Return the content with edited texts, without text blocks that were emptied; None if no block remains."""
+    """Return *content* with the edited texts and without emptied text blocks; None if no block remains.
+
+    *prefix* and the keys of *values* are those of `build_text_fields`.
+    """
     known = {at for at, _ in _text_blocks(content) if f"{prefix}{at}" in values}
     made: list[Any] = []
     for at, block in enumerate(_content_items(content)):
@@ -282,7 +294,7 @@ def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
 
 
 class ReviewSamplingDialog(SamplingDialog):
-    """Dialog that asks whether a server may send this request to the model."""
+    """Dialog that asks whether a server may send a sampling request to the model."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Deny"), ("edit", "Edit"), ("send", "Ask the model"))
     KEYS: ClassVar[str] = "esc/d deny · e edit, other model · a ask the model"
@@ -294,11 +306,11 @@ class ReviewSamplingDialog(SamplingDialog):
         self.includes_context = False
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"Let {self.details.server} ask your model?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the beginning of the last message for the card shown while the dialog is minimized."""
         return self.first_text(self.edited_details.messages[-1].get("content") if self.edited_details.messages else ())
 
     def answer(self) -> Any:
@@ -317,7 +329,7 @@ class ReviewSamplingDialog(SamplingDialog):
     # -- content
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the model, the cost, everything that would be sent to the model, and the settings of the request."""
         asked = self.edited_details
         dear = format_cost(self._model_offer(), asked.tokens, asked.max_tokens)
         facts = [("model", clean_line(asked.label, 200)), ("at most", f"{asked.max_tokens:,} tokens · {dear}")]
@@ -333,7 +345,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows about the selected model, the alternatives and the budget that the server has used."""
+        """Yield rows with the reason for the selected model, the other models, and the used part of the limits."""
         asked = self.edited_details
         reason = asked.reason if asked.model == self.details.model else "You chose it."
         if reason:
@@ -369,7 +381,7 @@ class ReviewSamplingDialog(SamplingDialog):
             yield "server tools", f"{names} (run by the server{must})"
 
     def _sent_parts(self) -> Iterator[QuotedPart]:
-        """Yield everything from the server that is sent to the model, including tool descriptions."""
+        """Yield everything that would be sent to the model: instructions, added conversation, messages and tools."""
         if self.edited_details.system:
             yield from self._section_heading("the server's instructions")
             yield self.text_part(self.edited_details.system)
@@ -394,7 +406,7 @@ class ReviewSamplingDialog(SamplingDialog):
     # -- editing
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
-        """Return the form fields for editing and their current values by name."""
+        """Return the form fields for editing, and their current values keyed by field name."""
         now = self.edited_details
         fields: list[Field] = []
         values: dict[str, Any] = {"model": now.model, "max tokens": now.max_tokens, "system": now.system or None}
@@ -416,7 +428,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values; return an error message, or "" if they are valid."""
+        """Apply the edited values, which are keyed by field name; return an error message, or "" if they are valid."""
         made: list[dict[str, Any]] = []
         for number, message in enumerate(self.edited_details.messages):
             content = replace_texts(message.get("content"), f"{number}.", values)
@@ -439,7 +451,7 @@ class ReviewSamplingDialog(SamplingDialog):
 
 
 class ReviewReplyDialog(SamplingDialog):
-    """Dialog that asks whether the server may get the model's reply."""
+    """Dialog that asks whether a server may receive the model's reply to its sampling request."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Don't send"), ("edit", "Edit"), ("send", "Send"))
     KEYS: ClassVar[str] = "esc/d don't send · e edit · a send"
@@ -450,11 +462,11 @@ class ReviewReplyDialog(SamplingDialog):
         self.content = question.content
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"Send this answer to {self.details.server}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the beginning of the reply for the card shown while the dialog is minimized."""
         return self.first_text(self.content)
 
     def answer(self) -> Any:
@@ -462,7 +474,7 @@ class ReviewReplyDialog(SamplingDialog):
         return ApproveUnchanged() if self.content == self.details.content else EditedReply(self.content)
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the model, its usage and the reply."""
         reason = clean_line(self.details.stop_reason, 60)
         facts = [("model", clean_line(self.details.model, 200)), ("stop reason", _STOP_REASONS.get(reason, reason))]
         usage = self.details.usage
@@ -479,12 +491,12 @@ class ReviewReplyDialog(SamplingDialog):
         ]
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
-        """Return the form fields for editing and their current values by name."""
+        """Return the form fields for editing, and their current values keyed by field name."""
         fields, values = build_text_fields(list(self.content), "", "text")
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values; return an error message, or "" if they are valid."""
+        """Apply the edited values, which are keyed by field name; return an error message, or "" if they are valid."""
         content = replace_texts(list(self.content), "", values)
         if content is None:
             return "The reply cannot be empty. To send nothing, choose Don't send."

@@ -1,4 +1,4 @@
-"""Dialogs to choose where secrets are stored if there is no keyring, and to unlock the encrypted file."""
+"""Dialogs to choose where to store secrets if there is no keyring, and to unlock the encrypted secrets file."""
 
 from typing import ClassVar
 
@@ -28,7 +28,7 @@ _MAX_PATH = 4_096
 
 
 class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
-    """Dialog that asks for the secret store: memory, an encrypted file, or a plain file."""
+    """Dialog that asks whether to keep secrets in memory, in an encrypted file or in a plain file."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "This session only"),
@@ -50,15 +50,15 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self._rejected_values: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the servers whose sign-in would be saved."""
         return f"Save your sign-in to {', '.join(self.details.servers)}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return why there is no keyring, for the card shown while the dialog is minimized."""
         return self.details.reason or "There is no usable keyring."
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return why there is no keyring, and what each choice means."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -83,7 +83,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the input for the passphrase, and a second one if the passphrase is new."""
         if self.details.is_new:
             yield LabeledInputGroup(
                 LabeledInput("new passphrase", "phrase", hidden=True),
@@ -98,7 +98,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
-        """Store secrets in a plain file; ignored while inputs are open, since the key was typed for them."""
+        """Store secrets in a plain file. Ignored while an input is open, because the key was meant as text."""
         if not self.query("#extra.shown"):
             self.dismiss(KeepInPlainFile())
 
@@ -107,13 +107,13 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Clear the error once the inputs differ from the rejected values."""
+        """Clear the error message once the inputs differ from the values that were rejected."""
         event.stop()
         if tuple(box.value for box in self.query(Input)) != self._rejected_values:
             self.update_remaining()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Check the passphrase and its repetition, then answer."""
+        """Check the passphrase and, if it is new, its repetition; then close the dialog with the passphrase."""
         event.stop()
         self._rejected_values = event.values
         phrase, *again = event.values
@@ -145,15 +145,15 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title."""
         return "Unlock your sign-ins?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the path of the secrets file for the card shown while the dialog is minimized."""
         return self.details.file
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the path of the secrets file, and what happens if it stays locked."""
         out: list[Content | Widget] = []
         if self.details.note:
             out.append(Content.styled(clean(self.details.note) + "\n", "bold $warning"))
@@ -167,7 +167,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the input for the passphrase, which is hidden until an action opens it."""
         yield LabeledInputGroup(LabeledInput("passphrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
@@ -180,7 +180,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Answer with the passphrase."""
+        """Close the dialog with the passphrase, unless it is empty."""
         event.stop()
         if event.values[0]:
             self.dismiss(EnterPassphrase(event.values[0]))

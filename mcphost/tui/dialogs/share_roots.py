@@ -1,4 +1,4 @@
-"""Dialogs to share the paths of roots, not their content, with one server or with several."""
+"""Dialogs to share the paths of the user's folders (MCP roots), not their content, with one or several servers."""
 
 from typing import ClassVar
 
@@ -32,7 +32,7 @@ _CHOICE_LABELS = {
 
 
 def render_folders(details: ShareRoots) -> list[Content | Widget]:
-    """Render the folders with their origins and warnings, and an explanation of what sharing means."""
+    """Render the folders with their origins and warnings, and explain what sharing means."""
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
     for at, root in enumerate(details.roots):
@@ -62,7 +62,7 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
 
 
 class ShareRootsDialog(Dialog[RootsVerdict]):
-    """Dialog that asks whether a server may get the paths of the user's folders."""
+    """Dialog that asks whether a server may receive the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Don't share"),
@@ -86,15 +86,15 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"Share your folder paths with {self.details.server}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the paths for the card shown while the dialog is minimized."""
         return " · ".join(uri_path(root.uri) for root in self.details.roots)
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the folders with their warnings, and an explanation of what sharing means."""
         return render_folders(self.details)
 
     def action_refuse(self) -> None:
@@ -102,24 +102,24 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         self.dismiss(DoNotShare())
 
     def action_once(self) -> None:
-        """Share once."""
+        """Share the folder paths once."""
         self.approve("once", ShareOnce())
 
     def action_session(self) -> None:
-        """Share for this session."""
+        """Share the folder paths for this session."""
         self.approve("session", ShareSession())
 
     def action_always(self) -> None:
-        """Share always."""
+        """Share these folder paths with the server from now on."""
         self.approve("always", ShareAlways())
 
     def action_never(self) -> None:
-        """Never share these folders."""
+        """Refuse to share these folder paths with the server from now on."""
         self.dismiss(NeverShare())
 
 
 class SharePerServerDialog(Dialog[RootsVerdict]):
-    """Dialog that asks which servers may get the paths of the user's folders."""
+    """Dialog that asks which of several servers may receive the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Share with none"),
@@ -133,7 +133,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         "O S A the same for all"
     )
     SHOW_ACCOUNT: ClassVar[bool] = False
-    # "done" approves only if a server was chosen.
+    # "done" approves only if the user has chosen to share with a server.
     APPROVING: ClassVar[frozenset[str]] = frozenset({"done", "all_once", "all_session", "all_always"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "choose('deny')", show=False),
@@ -154,15 +154,15 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.choices = {one.server: "deny" for one in question.askers}
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which says how many servers request the paths."""
         return f"Share your folder paths with {pluralize(len(self.details.askers), 'server')}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the names of the servers for the card shown while the dialog is minimized."""
         return ", ".join(one.server for one in self.details.askers)
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the list of servers, the folders with their warnings, and an explanation of what sharing means."""
         return [Static(self._server_rows(), id="servers", markup=False), *render_folders(self.details)]
 
     def _requester_text(self) -> str:
@@ -192,7 +192,10 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.update_locked_buttons()
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why a button is disabled; sharing with no server never requires reading first."""
+        """Return why a button is disabled; empty if it is enabled.
+
+        Only sharing requires the user to read to the end.
+        """
         agrees = button_id.startswith("all") or (button_id == "done" and self._has_approval)
         return self._unread_message() if agrees and not self.is_read else ""
 
@@ -203,7 +206,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     # -- choosing
 
     def action_line(self, by: int) -> None:
-        """Move to another server; past the ends of the list, scroll."""
+        """Move the cursor to the next or previous server; at either end of the list, scroll the body."""
         if 0 <= self.cursor_row + by < len(self.details.askers):
             self.cursor_row += by
             self._update_rows()
@@ -211,7 +214,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
             super().action_line(by)
 
     def action_choose(self, choice: str) -> None:
-        """Set the choice for the server under the cursor, then move to the next."""
+        """Set the choice for the server under the cursor, then move the cursor to the next server."""
         self.choices[self.details.askers[self.cursor_row].server] = choice
         self.cursor_row = min(self.cursor_row + 1, len(self.details.askers) - 1)
         self._update_rows()
@@ -223,19 +226,19 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.dismiss(DoNotShare())
 
     def action_done(self) -> None:
-        """Answer with the choice for each server."""
+        """Close the dialog with the choices for all servers."""
         self.approve("done", SharePerServer(dict(self.choices)))
 
     def action_all_once(self) -> None:
-        """Share with all servers once."""
+        """Share the folder paths with all servers once."""
         self._choose_all("once")
 
     def action_all_session(self) -> None:
-        """Share with all servers for this session."""
+        """Share the folder paths with all servers for this session."""
         self._choose_all("session")
 
     def action_all_always(self) -> None:
-        """Share with all servers always."""
+        """Share the folder paths with all servers from now on."""
         self._choose_all("always")
 
     def _choose_all(self, choice: str) -> None:

@@ -36,12 +36,12 @@ BROWSER_HELP = (
     "paste the final address, even if its page does not load."
 )
 MAX_UNCOUNTED_SCOPES = 5
-"""Number of scopes listed without a count."""
+"""Maximum number of scopes that are listed without stating how many there are."""
 DEVICE_CODE_HELP = "\nUse any browser on any device. mcphost never sees your password."
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
-    """Describe what OAuth scopes permit, each followed by its raw name."""
+    """Describe what OAuth scopes permit, one per line and each with the name of the scope."""
     if not scopes:
         return "use what the server permits every user"
     told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
@@ -50,13 +50,13 @@ def describe_scopes(scopes: tuple[str, ...]) -> str:
 
 
 def format_remaining(seconds: float) -> str:
-    """Format seconds as minutes and seconds, such as 1:05; negative values become 0:00."""
+    """Format seconds as minutes and seconds, such as 1:05. A negative number becomes 0:00."""
     left = max(0, round(seconds))
     return f"{left // 60}:{left % 60:02}"
 
 
 class SignInDialog(Dialog[SignInVerdict]):
-    """Dialog that asks whether and how to sign in."""
+    """Dialog that asks whether to sign in to a server, and how: in the browser, with a code or by pasting a URL."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -88,7 +88,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.key_line = self.key_hints()
 
     def key_hints(self) -> str:
-        """Return the keys of the available sign-in methods."""
+        """Return the key hints for the available sign-in methods."""
         asked = self.details
         words = ["esc/d cancel"]
         if asked.browser:
@@ -100,15 +100,15 @@ class SignInDialog(Dialog[SignInVerdict]):
         return " · ".join((*words, "q QR", "y copy"))
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"Sign in to {self.details.server}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the host at which the user signs in, for the card shown while the dialog is minimized."""
         return f"you sign in at {self.details.host}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the authorization server, the requested scopes, and the URL or the device code."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -140,11 +140,11 @@ class SignInDialog(Dialog[SignInVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the input for the redirect URL, which is hidden until an action opens it."""
         yield OrderedInput(placeholder="http://127.0.0.1:…/callback?code=…", id="redirect", compact=True)
 
     def on_mount(self) -> None:
-        """Show only the available methods, and the remaining time."""
+        """Show only the buttons of the available sign-in methods, and update the remaining time every second."""
         super().on_mount()
         asked = self.details
         for button_id, is_available in (
@@ -160,7 +160,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.set_interval(1.0, self.update_remaining_time)
 
     def _requester_text(self) -> str:
-        """Return the reason, the polling status and the time that remains to sign in."""
+        """Return the reason to sign in, how often mcphost asks for the token, and the time that remains."""
         asked, now = self.details, self._progress
         words = [clean_line(asked.why, 400)]
         if asked.interval:
@@ -176,34 +176,34 @@ class SignInDialog(Dialog[SignInVerdict]):
         return " · ".join(words)
 
     def update_remaining_time(self) -> None:
-        """Show the seconds that remain to sign in."""
+        """Update the time that remains to sign in."""
         self.query_one("#why", Static).update(Content(self._requester_text()))
         self.fit()
 
     def show_sign_in_progress(self, event: SignInProgress) -> None:
-        """Show that the authorization server was polled."""
+        """Show when mcphost last asked the authorization server for the token; ignore events of other sign-ins."""
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
                 self.update_remaining_time()
 
     def action_refuse(self) -> None:
-        """Cancel the sign-in; if an input is open, only close it."""
+        """Cancel the sign-in; if the input is open, only close it."""
         if not self.close_extra():
             self.dismiss(DeclineSignIn())
 
     def action_browser(self) -> None:
-        """Open the browser."""
+        """Sign in with the browser, if one can open on this machine."""
         if self.details.browser:
             self.dismiss(OpenInBrowser())
 
     def action_switch_method(self) -> None:
-        """Switch between the browser and a device code."""
+        """Switch between signing in with the browser and with a device code."""
         if self.details.other_method:
             self.dismiss(SwitchSignInMethod())
 
     def action_qr_code(self) -> None:
-        """Show the URL as a QR code, with the device code included if possible."""
+        """Show the URL as a QR code; it includes the device code if the server provides such a URL."""
         self.post_message(
             QrCodeRequested(
                 f"Sign in at {self.details.host}", self.details.verification_uri_complete or self.details.url
@@ -211,24 +211,24 @@ class SignInDialog(Dialog[SignInVerdict]):
         )
 
     def action_copy(self) -> None:
-        """Copy the code or the URL, also over SSH if the terminal supports it."""
+        """Copy the device code or the URL to the clipboard; this works over SSH if the terminal supports it."""
         self.post_message(CopyRequested(self.details.code or self.details.url))
 
     def action_paste(self) -> None:
-        """Open the input for the redirect URL."""
+        """Open the input for the redirect URL, unless the user signs in with a device code."""
         if self.details.code:
             return
         self.open_extra("redirect", self.INPUT_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Answer with the redirect URL."""
+        """Close the dialog with the redirect URL that the user pasted."""
         event.stop()
         if event.value.strip():
             self.dismiss(PastedRedirect(event.value.strip()))
 
 
 class EnterClientIdDialog(Dialog[ClientVerdict]):
-    """Dialog that asks for the client id and secret of mcphost at an authorization server."""
+    """Dialog that asks for the OAuth client ID and secret that identify mcphost to an authorization server."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Cancel"), ("enter", "Enter the client id"))
@@ -245,15 +245,15 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"Enter a client id for {self.details.server}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return where mcphost must be registered, for the card shown while the dialog is minimized."""
         return f"mcphost must be registered at {self.details.issuer}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return where and with which redirect URI to register mcphost, and where the secret is stored and sent."""
         asked = self.details
         pairs = [("register mcphost at", clean(asked.issuer)), ("for the address", clean(asked.redirect_uri))]
         if asked.account:
@@ -272,7 +272,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         ]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the inputs for the client ID and secret, which are hidden until an action opens them."""
         yield LabeledInputGroup(
             LabeledInput("client id", "client"),
             LabeledInput("client secret", "secret", hidden=True, placeholder="if there is one; not shown"),
@@ -284,11 +284,11 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
             self.dismiss(DeclineClient())
 
     def action_enter(self) -> None:
-        """Open the inputs."""
+        """Open the inputs for the client ID and secret."""
         self.open_extra("client", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Move from the id to the secret, then answer."""
+        """Close the dialog with the client ID and secret, once Enter was pressed in the second input."""
         event.stop()
         client, secret = (value.strip() for value in event.values)
         if not client:

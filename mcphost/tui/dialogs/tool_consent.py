@@ -1,4 +1,4 @@
-"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached its limit."""
+"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached its limit of tool rounds."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
@@ -44,7 +44,11 @@ _MAX_PREVIEW_LENGTH = 300
 
 
 class CallReview:
-    """Edits and reading progress of one call, preserved while the user goes back to the list of calls."""
+    """Edits and reading progress of one tool call, kept while the user looks at the list of waiting calls.
+
+    `is_end_shown` is set once the user has scrolled the dialog to the end, and `is_fully_shown` once the full-screen
+    viewer has shown the end of the arguments.
+    """
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.original_arguments = arguments
@@ -58,7 +62,7 @@ class CallReview:
         return not is_same_json(self.arguments, self.original_arguments)
 
     def edit(self, arguments: dict[str, Any]) -> bool:
-        """Replace the arguments and reset the reading progress; return False if they are the same JSON."""
+        """Replace the arguments and reset the reading progress; return False if the arguments have not changed."""
         if is_same_json(arguments, self.arguments):
             return False
         self.arguments = arguments
@@ -74,7 +78,7 @@ class CallReview:
 
 
 class ToolConsentDialog(Dialog[ToolVerdict]):
-    """Dialog that asks whether a tool may run with these arguments."""
+    """Dialog that asks whether a tool call may run, and lets the user edit its arguments first."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     REPEAT_LONG_TITLE: ClassVar[bool] = False
@@ -111,7 +115,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self._file_diff: TextDiff | None = None
 
     def restore_review(self, review: Any) -> CallReview:
-        """Restore the edits and reading progress of an earlier dialog for this call."""
+        """Continue an earlier review of this call, with its edits; return the object that stores them from now on."""
         if isinstance(review, CallReview):
             self.review, self.is_read = review, review.is_end_shown
         return self.review
@@ -123,23 +127,26 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.show_key_hints(self.key_hints())
 
     def action_list(self) -> None:
-        """Return to the list of waiting calls without deciding."""
+        """Return to the list of waiting calls without answering."""
         if self._has_list:
             self.dismiss(cast("ToolVerdict", self.POSTPONED))
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server and the tool."""
         return f"{mark_unusual_spaces(self.details.server)} wants to run {mark_unusual_spaces(self.details.tool)}"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the arguments for the card shown while the dialog is minimized.
+
+        The tool's name comes first if the title is too long to show it.
+        """
         words = summarize_arguments(self.review.arguments, _MAX_PREVIEW_LENGTH) or "no arguments"
         return f"{self.details.tool}: {words}" if len(self.headline()) > _MAX_HEADLINE_LENGTH else words
 
     # -- content
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return warnings, diffs, the arguments, and what the server says about the tool."""
         self.call_view = render_call(self.review.arguments, self.review.original_arguments)
         out: list[Content | Widget] = [*self._notes()]
         if pairs := self._name_pairs():
@@ -155,7 +162,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
-        """Yield known diffs of what the call would change; the arguments below stay complete."""
+        """Yield diffs of what the call would change, if they are known. The arguments are shown in full in any case."""
         for diff in (*diff_replacements(self.review.arguments), *filter(None, (self._file_diff,))):
             yield Content.styled(diff.title, "$muted")
             if diff.rows:
@@ -163,7 +170,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             yield Content("")
 
     def on_mount(self) -> None:
-        """Request a diff with the file that the call names."""
+        """Request a diff between the call's text and the file that the call would overwrite."""
         self._request_file_diff()
 
     def _request_file_diff(self) -> None:
@@ -198,7 +205,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return out
 
     def _name_pairs(self) -> list[tuple[str, str]]:
-        """Return rows with the account and, if the title is too long to show them, the server's and the tool's name."""
+        """Return rows with the account and, if the title is too long, the names of the server and the tool."""
         pairs: list[tuple[str, str]] = []
         if len(self.headline()) > _MAX_HEADLINE_LENGTH:
             server, tool = mark_unusual_spaces(self.details.server), mark_unusual_spaces(self.details.tool)
@@ -208,7 +215,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> list[Content]:
-        """Return the server's annotations, description and title of the tool, marked as unchecked claims."""
+        """Return the annotations, description and title that the server gives for the tool, presented as its claims."""
         question = self.details
         told = describe_annotations(question.claims)
         said = f"The server claims: {told}" if told else "The server claims nothing about what this tool does"
@@ -247,13 +254,13 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self._excluded_reason(button_id)
 
     def reminder(self) -> str:
-        """Return a reminder of text that the user must still read before approving; empty if none."""
+        """Return a reminder to read the arguments that are not shown in the dialog; empty if all were read."""
         if not self.call_view.omitted_characters or self.review.is_fully_shown:
             return ""
         return f"{self.call_view.omitted_characters:,} characters are not shown here: read them with v, to the end"
 
     def _excluded_reason(self, button_id: str) -> str:
-        """Return why this call can never get this answer, such as for hidden characters; empty if it can."""
+        """Return why a button is never available for this call, such as hidden characters; empty if it can be."""
         if button_id != "once" and self._has_hidden_characters:
             return "calls with hidden characters can be allowed once only"
         if button_id == "session" and self.review.is_edited:
@@ -261,7 +268,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Hide the answers that this call cannot get, mark disabled buttons and update the key hints."""
+        """Hide the buttons that are never available for this call, mark disabled ones and update the key hints."""
         self.review.is_end_shown = self.review.is_end_shown or self.is_read
         for button_id in ("session", "always"):
             self.query_one(f"#{button_id}").display = not self._excluded_reason(button_id)
@@ -284,18 +291,18 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     # -- answers
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the widgets that are hidden until an action opens them."""
+        """Yield the input for the reason to deny the call, which is hidden until an action opens it."""
         yield OrderedInput(
             placeholder="Why not? The model reads this. Enter denies, esc goes back.", id="reason-text", compact=True
         )
 
     def action_refuse(self) -> None:
-        """Deny; if an input is open, only close it."""
+        """Deny the call; if the input for a reason is open, only close it."""
         if not self.close_extra():
             self.dismiss(Deny())
 
     def action_reason(self) -> None:
-        """Open the input for a reason, which is sent to the model."""
+        """Open the input for a reason to deny the call; the model receives the reason."""
         self.open_extra("reason-text", self.REASON_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -304,7 +311,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.dismiss(Deny(reason=event.value.strip()))
 
     def action_once(self) -> None:
-        """Run the call once with the arguments shown."""
+        """Allow this call with the arguments shown."""
         self.approve("once", AllowOnce(arguments=self.review.arguments if self.review.is_edited else None))
 
     def action_session(self) -> None:
@@ -312,7 +319,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.approve("session", AllowSession())
 
     def action_always(self) -> None:
-        """Open the rule builder, which starts with a rule for this tool."""
+        """Open the rule builder with a rule for this call, or show why the user cannot always allow it."""
         if self.disabled_reason("always"):
             self.approve("always", AllowAlways())
             return
@@ -330,7 +337,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
                 self.approve("always", AllowAlways() if plain else AllowRule(rule))
 
     def action_view(self) -> None:
-        """Show all arguments untruncated in the full-screen viewer; the dialog stays open below."""
+        """Open all arguments in full in the full-screen viewer; the dialog stays open behind it."""
 
         def seen() -> None:
             self.review.is_fully_shown = True
@@ -343,7 +350,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.post_message(TextViewRequested(title, "It takes no arguments.", seen, sections=shown))
 
     def action_edit(self) -> None:
-        """Open the editor for the arguments, unless they cannot be edited."""
+        """Open the dialog for editing the arguments, unless they cannot be edited."""
         if self.details.editable and not self.query("#extra.shown"):
             from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 
@@ -353,7 +360,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.app.push_screen(editor, self.apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     async def apply_edits(self, arguments: dict[str, Any] | None) -> None:
-        """Show the edited arguments; the user must read them to the end before approving."""
+        """Show the edited arguments; the user must read to the end again before approving."""
         if arguments is not None and self.review.edit(arguments):
             self._file_diff = None
             await self.show_body()
@@ -361,7 +368,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
 
 class ContinueTurnDialog(Dialog[bool]):
-    """Dialog that asks whether the model may continue for the same number of rounds."""
+    """Dialog that asks whether the model may continue after it reached the limit of tool rounds in a turn."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Stop here"), ("continue", "Go on"))
     KEYS: ClassVar[str] = "esc/d stop here · g go on"
@@ -375,15 +382,15 @@ class ContinueTurnDialog(Dialog[bool]):
         self.rounds = question.rounds
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title."""
         return "Continue?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the number of rounds for the card shown while the dialog is minimized."""
         return f"The model asked for tools {self.rounds} times in this turn."
 
     def body(self) -> list[Content]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the number of rounds so far and what continuing allows."""
         return [
             Content(
                 f"The model asked for tools {self.rounds} times in this turn. It may be stuck, or the task is long. "
@@ -392,5 +399,5 @@ class ContinueTurnDialog(Dialog[bool]):
         ]
 
     def action_continue(self) -> None:
-        """Allow the same number of rounds again."""
+        """Allow the same number of rounds again in this turn."""
         self.dismiss(True)

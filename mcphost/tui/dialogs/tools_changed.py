@@ -1,4 +1,4 @@
-"""Dialog to review changed tool definitions: a diff of each, to be accepted or quarantined."""
+"""Dialog to review changed tool definitions, which shows a diff of each tool and asks whether to accept it."""
 
 from typing import ClassVar
 
@@ -14,12 +14,12 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
 
 _MAX_LINES = 400
-"""Maximum diff lines of one tool; more make layout slow."""
+"""Maximum diff lines to show for one tool; more would make layout slow."""
 _MAX_LINE_LENGTH = 4_000
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
-    """Render the diff of one tool's definition; each line starts with a mark, so color is not needed to read it."""
+    """Render the diff of a tool's definition. Each line starts with a mark, so it can be read without color."""
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in change.difference[:_MAX_LINES]]
     if len(change.difference) > len(shown):
         shown.append(f"  … {len(change.difference) - len(shown):,} more lines: v shows all")
@@ -31,7 +31,7 @@ def _is_truncated(change: ToolChange) -> bool:
 
 
 class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
-    """Dialog that asks which changed tools to accept."""
+    """Dialog that asks which changed tools to accept; the others are quarantined."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Quarantine all"),
@@ -61,17 +61,17 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self._is_body_ready = True
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server and the tool, or the number of tools."""
         count = len(self.details.changes)
         what = f"{count} of its tools" if count > 1 else self.details.changes[0].tool
         return f"{self.details.server} changed {what}"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the names of the changed tools for the card shown while the dialog is minimized."""
         return ", ".join(change.tool for change in self.details.changes)
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the diff of one tool and an explanation of quarantine."""
         change = self.details.changes[self.index]
         count = len(self.details.changes)
         place = f"   {self.index + 1} of {count}" if count > 1 else ""
@@ -89,7 +89,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         ]
 
     def on_mount(self) -> None:
-        """Adapt the buttons to a single change."""
+        """If only one tool has changed, hide the buttons for several and rename the others."""
         super().on_mount()
         if len(self.details.changes) == 1:
             for button_id in ("#done", "#accept_all"):
@@ -101,7 +101,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     # -- reading state
 
     def update_remaining(self) -> None:
-        """Show how many lines remain to be read, once the body is mounted."""
+        """Show how many lines remain to be read; do nothing while another change is being mounted."""
         # Not while another change is being mounted: the layout is still that of the previous one.
         if self._is_body_ready:
             super().update_remaining()
@@ -111,7 +111,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             super()._update_read_state()
 
     def update_locked_buttons(self) -> None:
-        """Record whether the shown change was read to the end, and mark the disabled buttons."""
+        """Record whether the user has read the shown change to the end, and mark the disabled buttons."""
         if self.is_read and (
             self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index])
         ):
@@ -119,7 +119,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         super().update_locked_buttons()
 
     def reminder(self) -> str:
-        """Return a reminder of text that the user must still read before approving; empty if none."""
+        """Return a reminder to read what is not shown in the dialog; empty if there is nothing left to read."""
         if self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index]):
             return ""
         return "not everything is shown here: read it with v, to the end"
@@ -132,7 +132,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         return super().disabled_reason(button_id) or (self.reminder() if button_id == "accept_one" else "")
 
     def action_view(self) -> None:
-        """Show the complete diff in the full-screen viewer; the dialog stays open below."""
+        """Open the complete diff in the full-screen viewer; the dialog stays open behind it."""
         place, change = self.index, self.details.changes[self.index]
 
         def seen() -> None:
@@ -145,15 +145,18 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     # -- answers
 
     def action_done(self) -> None:
-        """Answer with the tools that the user accepted; the others stay quarantined."""
+        """Close the dialog with the tools that the user accepted; the others stay quarantined."""
         self.dismiss(AcceptToolChanges(tuple(self.accepted)))
 
     def action_accept_all(self) -> None:
-        """Accept all changes once each was read."""
+        """Accept all changes, if the user has read each of them."""
         self.approve("accept_all", AcceptToolChanges(tuple(one.tool for one in self.details.changes)))
 
     async def action_accept_one(self) -> None:
-        """Accept the shown change, or undo that, and show the next; close once all changes are accepted."""
+        """Accept the shown change, or undo its acceptance, and show the next.
+
+        The dialog closes once all changes are accepted.
+        """
         tool = self.details.changes[self.index].tool
         if why := self.disabled_reason("accept_one"):
             self.show_hint(why)

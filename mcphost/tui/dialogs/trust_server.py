@@ -1,4 +1,4 @@
-"""Dialog to trust a server before its first use: its exact command or URL and settings."""
+"""Dialog that shows a server's exact command or URL and its settings, and asks whether to use the server."""
 
 import shlex
 from typing import ClassVar
@@ -16,13 +16,13 @@ _MAX_COMMAND_LINE = 50
 
 
 def _quote_value(text: str) -> str:
-    """Return the text on one line, quoted if it is empty or begins or ends with a space."""
+    """Return the text sanitized and on one line, in quotes if it is empty or begins or ends with whitespace."""
     shown = clean(text).replace("\n", "⏎")
     return f'"{shown}"' if not text or text != text.strip() else shown
 
 
 class TrustServerDialog(Dialog[TrustVerdict]):
-    """Dialog that asks whether a server may be started or connected to."""
+    """Dialog that asks whether mcphost may start a server or connect to it."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not use"),
@@ -42,15 +42,15 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"Use the server {self.details.server}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the command or the URL for the card shown while the dialog is minimized."""
         return shlex.join(self.details.command) or self.details.url
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return warnings, the command or URL, the settings, and what has changed since an earlier approval."""
         asked = self.details
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]
@@ -103,13 +103,13 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         return out
 
     def action_refuse(self) -> None:
-        """Do not use the server."""
+        """Refuse to use the server."""
         self.dismiss(DoNotTrust())
 
     def action_once(self) -> None:
-        """Use the server in this session."""
+        """Allow the server for this session."""
         self.approve("once", TrustOnce())
 
     def action_always(self) -> None:
-        """Use the server until its definition changes."""
+        """Allow the server until its definition changes."""
         self.approve("always", TrustAlways())

@@ -1,4 +1,4 @@
-"""Dialogs for URL elicitation: open the address of a server, and repeat the call that waits for it."""
+"""Dialogs for URL elicitation, to open a URL for a server and to repeat the call that required it."""
 
 from time import monotonic
 from typing import ClassVar
@@ -16,7 +16,7 @@ from mcphost.unicode_forms import split_url
 
 
 def highlight_host(url: str, style: str = "$text") -> Content:
-    """Return the complete URL on one line with its host in bold, so that the path cannot be mistaken for it."""
+    """Return the full URL on one line with its host in bold, so that no other part can be mistaken for the host."""
     try:
         host = split_url(url).netloc
     except ValueError:
@@ -33,9 +33,9 @@ def highlight_host(url: str, style: str = "$text") -> Content:
 
 
 def highlight_question_host(question: VisitUrl) -> Content:
-    """Return the complete URL of a question with its host in bold.
+    """Return the full URL that a server asks to open, with its host in bold.
 
-    The whole host is emphasized, because finding the registrable domain would need a public suffix list.
+    All of the host is in bold, because finding the registrable domain would require a public suffix list.
     """
     before, host, after = _split_at_host(question)
     return Content.assemble((clean(before), "$muted"), (clean(host), "bold $accent"), (clean(after), "$muted"))
@@ -50,7 +50,7 @@ def _split_at_host(question: VisitUrl) -> tuple[str, str, str]:
 
 
 class VisitUrlDialog(Dialog[UrlVerdict]):
-    """Dialog that asks whether the browser may open a URL."""
+    """Dialog that asks whether to open a URL in the browser for a server."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Cancel"),
@@ -69,15 +69,15 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"Open an address for {self.details.server}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the host and the server's message for the card shown while the dialog is minimized."""
         return f"{self.details.host}: {self.details.message}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the host, the warnings, the full URL and the server's message."""
         asked = self.details
         out: list[Content | Widget] = [KeyValueList([("host", clean_line(asked.host, 300))], style="bold $text")]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
@@ -95,20 +95,20 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         return out
 
     def action_refuse(self) -> None:
-        """Cancel."""
+        """Cancel the elicitation without a decision."""
         self.dismiss(Cancel())
 
     def action_decline(self) -> None:
-        """Decline."""
+        """Decline to open the URL."""
         self.dismiss(Decline())
 
     def action_visit(self) -> None:
-        """Open the browser."""
+        """Accept, which opens the URL in the browser."""
         self.approve("visit", AcceptUrl())
 
 
 class RetryCallDialog(Dialog[bool]):
-    """Dialog that asks whether the user has finished in the browser, so that the call can be repeated."""
+    """Dialog that asks whether to repeat a call, shown while the user completes what it requires in the browser."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Give up"), ("retry", "Repeat the call"))
     KEYS: ClassVar[str] = "esc/d give up · r repeat the call"
@@ -120,15 +120,15 @@ class RetryCallDialog(Dialog[bool]):
         self._started_at = monotonic()
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which names the server."""
         return f"Repeat the call of {self.details.server}?"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the URLs for the card shown while the dialog is minimized."""
         return " · ".join(self.details.urls)
 
     def on_mount(self) -> None:
-        """Show the time waited, updated every second."""
+        """Show how long the dialog has been open, and update this every second."""
         super().on_mount()
         # On top, so that it stays visible above long addresses.
         self.query_one("#body").mount(Static(self._waiting_text(), id="waited", markup=False), before=0)
@@ -141,7 +141,7 @@ class RetryCallDialog(Dialog[bool]):
         return Content.assemble((f"waiting for {shown}", "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the URLs that the user must visit before the call is repeated."""
         urls = [Content.assemble("\n", highlight_host(url, "$muted")) for url in self.details.urls]
         return [Content("The call waits until you finish in the browser at:"), *urls]
 

@@ -1,4 +1,4 @@
-"""Dialog with a list of waiting tool calls: open one, deny one, or answer all."""
+"""Dialog that lists the tool calls waiting for approval, to open or deny one of them or to answer all."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -21,7 +21,7 @@ _MAX_ARGUMENTS_LENGTH = 200
 
 
 class WaitingCall(NamedTuple):
-    """A waiting call in the list. `key` is unique among waiting calls; `review` is None until the call was opened."""
+    """Tool call in the list. `key` is unique among waiting calls; `review` is None until the user opens the call."""
 
     key: str
     question: ApproveTool
@@ -38,19 +38,19 @@ class RefuseAll(Struct, frozen=True):
 
 
 class AllowAll(Struct, frozen=True):
-    """Verdict to allow each of these calls once; the user has read all of them to the end."""
+    """Verdict to allow each call in `keys` once; the user has read all of them to the end."""
 
     keys: tuple[str, ...]
 
 
 class OpenOne(Struct, frozen=True):
-    """Verdict to open the dialog of this call."""
+    """Verdict to open the dialog of the call with this key."""
 
     key: str
 
 
 class DenyOne(Struct, frozen=True):
-    """Verdict to deny this call only."""
+    """Verdict to deny only the call with this key."""
 
     key: str
 
@@ -59,19 +59,22 @@ ListVerdict = RefuseAll | AllowAll | OpenOne | DenyOne
 
 
 class WaitingCallsQuestion(Question[ListVerdict], frozen=True, kw_only=True):
-    """Question about several tool calls. Only the TUI asks it, so other frontends need not support it."""
+    """Question about all tool calls that are waiting for approval.
+
+    Only the TUI asks it, so other frontends need not support it.
+    """
 
     KIND: ClassVar[str] = "waiting_calls"
 
     def refusal(self) -> ListVerdict:
-        """Return the answer that stands for a refusal."""
+        """Return the verdict that refuses every call in the list."""
         return RefuseAll()
 
 
 class WaitingCallsDialog(Dialog[ListVerdict]):
-    """Dialog with the list of waiting calls.
+    """Dialog with the list of tool calls that are waiting for approval.
 
-    Calls may be added and removed while it is open; the cursor stays on the same call.
+    Calls may be added and removed while the dialog is open; the cursor stays on the same call.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -101,17 +104,17 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self._cursor = self._selected_key = cursor
 
     def headline(self) -> str:
-        """Return the title, which names the requester and the request."""
+        """Return the title, which says how many calls are waiting and how many of them are unread."""
         unread = sum(not entry.is_read for entry in self._entries)
         words = f"{unread} not read yet" if unread else "all were read to the end"
         return f"{len(self._entries)} calls wait · {words}"
 
     def preview(self) -> str:
-        """Return one line that summarizes the question on the card of the minimized dialog."""
+        """Return the server and tool of each call for the card shown while the dialog is minimized."""
         return ", ".join(f"{entry.question.server} · {entry.question.tool}" for entry in self._entries)
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the text and widgets that the user must see before answering."""
+        """Return the list of calls."""
         options = OptionList(
             *(Option(_render_entry(entry), id=entry.key) for entry in self._entries), id="calls", markup=False
         )
@@ -137,13 +140,13 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next call that was not read to the end, or "" if there is none."""
+        """The `key` of the next unread call, on which the list puts the cursor when it reopens; empty if none."""
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")
 
     def show_calls(self, entries: Sequence[WaitingCall]) -> None:
-        """Show the waiting calls; new ones are appended and the cursor stays on its call."""
+        """Replace the calls in the list; new ones are appended, and the cursor stays on the same call."""
         if not self.is_attached:
             self._entries = list(entries)
             return
@@ -171,7 +174,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self.fit()
 
     def fit(self) -> None:
-        """Limit the height of the content so that the buttons stay visible."""
+        """Limit the height of the list so that the buttons stay visible."""
         super().fit()
         rows = self.query_one("#body").styles.max_height
         self._option_list.styles.max_height = rows.value if rows is not None else 10
@@ -183,7 +186,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         (self._option_list.action_cursor_down if by > 0 else self._option_list.action_cursor_up)()
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by a page."""
+        """Move the cursor one page down or up."""
         (self._option_list.action_page_down if by > 0 else self._option_list.action_page_up)()
 
     def action_edge(self, which: int) -> None:
@@ -191,7 +194,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         (self._option_list.action_last if which > 0 else self._option_list.action_first)()
 
     def action_open(self) -> None:
-        """Open the call under the cursor."""
+        """Open the dialog of the call under the cursor."""
         if self.cursor:
             self._selected_key = self.cursor
             self.dismiss(OpenOne(self._selected_key))
@@ -203,12 +206,12 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
             self.dismiss(DenyOne(self._selected_key))
 
     def action_allow_all(self) -> None:
-        """Allow each call once, if each was read to the end."""
+        """Allow each call once, if the user has read all of them to the end."""
         if self._entries and all(entry.is_read for entry in self._entries):
             self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Open the row on Enter or a click."""
+        """Open the dialog of a call after Enter or a click on its row."""
         event.stop()
         self.action_open()
 
