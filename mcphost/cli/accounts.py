@@ -193,7 +193,7 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
     """Return the account selected for a server with `mcphost accounts use`, or "" if none is.
 
-    If the server is no longer configured, *server* is None and the URL comes from the stored *accounts*.
+    The server's URLs come from its stored *accounts*, or from *server* if there are none.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.references import resolve_target

@@ -66,11 +66,11 @@ async def open_host(
     adjust_config: Callable[[HostConfig], HostConfig] = lambda config: config,
     open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[Host]:
-    """Build and enter a Host; its servers are not started.
+    """Build a Host and enter it; its servers are not started.
 
     On exit, everything is stopped and the database is closed. Use *adjust_config* to narrow the configuration, for
-    example to one server or to no model. *open_url* opens a URL in a browser; without it, the front end's user has to.
-    Raises ConfigError.
+    example to one server or to no model. *open_url* opens a URL in a browser; if it is None, users have to open URLs
+    themselves. Raises ConfigError.
     """
     events = EventBus()
     report_store_error = partial(events.notify, "error")
@@ -291,14 +291,14 @@ def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Open the store of approvals and grants; its errors are printed on standard error."""
+    """Open the user's approvals of servers and grants for tool calls; errors of the store are printed on stderr."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 
 
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
-    """Open the store of approvals and grants together with the audit log, for commands that change something."""
+    """Open the user's approvals and grants together with the audit log, for commands that change something."""
     database = Database(paths.database_file(), _print_store_error)
     audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:

@@ -345,8 +345,8 @@ def _schema_types(rule: Any) -> set[str]:
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
     """Parse the value of a KEY=VALUE argument as JSON, or keep it as text if the schema allows only strings.
 
-    The schema allows the JSON *types*, or any if None. Where strings are allowed, text that is not JSON of another
-    allowed type is kept. Raises UsageError for other text.
+    The schema allows the JSON *types*; None means any. Text that is not JSON of an allowed type is kept if strings are
+    allowed; otherwise UsageError is raised.
     """
     if types == {"string"}:
         return text

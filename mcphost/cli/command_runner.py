@@ -107,7 +107,7 @@ ROUND_TRIP_TIMEOUT = 10
 
 
 class ServerConnectResult:
-    """Result of an attempt to connect to a server: its view, the error if it failed, and how many seconds it took."""
+    """Result of an attempt to connect to a server: the server's state, the error if any, and the time it took."""
 
     def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
         self.view, self.error, self.seconds = view, error, seconds

@@ -415,7 +415,7 @@ def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:
 
 
 def _capability_names(capabilities: dict[str, Any]) -> list[str]:
-    """Return the names of capabilities, with a member as `roots.listChanged`, or alone if they have no members."""
+    """Return the names of capabilities, with their members if they have any, such as `roots.listChanged`."""
     names: list[str] = []
     for name, value in capabilities.items():
         members = cast("dict[str, Any]", value) if isinstance(value, dict) else {}

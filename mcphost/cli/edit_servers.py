@@ -1,4 +1,4 @@
-"""Commands `servers add`, `edit`, `remove`, `enable` and `disable`, which change servers' entries in their files."""
+"""Commands `servers add`, `edit`, `remove`, `enable` and `disable`, which change the files that configure servers."""
 
 import argparse
 import os
@@ -57,7 +57,7 @@ def _real_path(text: str) -> str:
 
 
 def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Split at the first `--` into the arguments of mcphost and the command line of the server."""
+    """Split *arguments* at the first `--` into mcphost's own arguments and a server's command line."""
     if "--" not in arguments:
         return arguments, []
     at = arguments.index("--")
@@ -90,7 +90,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 @asynccontextmanager
 async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[ServerEditor, HostConfig]]":
-    """Open an editor for server entries, together with the configuration of this run. Raises ConfigError."""
+    """Open a ServerEditor, which changes server entries, and load the configuration. Raises ConfigError."""
     from mcphost import paths
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.host.servers.server_editor import ServerEditor
@@ -117,7 +117,7 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
-    """Add the servers in pasted JSON, after showing the user what each starts or connects to and asking."""
+    """Show what the servers in pasted JSON start or connect to, ask the user, and add them."""
     from mcphost.cli.input_prompts import ask_missing_inputs
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, is_interactive
     from mcphost.config.approval_digest import describe_server

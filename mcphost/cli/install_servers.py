@@ -121,7 +121,7 @@ class _Installation:
     ) -> "tuple[dict[str, Any], SavedServer | None]":
         """Show the install plan, ask the user, and write the server's entry.
 
-        Return the plan as JSON data and what was saved, or None for the latter if nothing was.
+        Return the plan as JSON data, and the saved server, or None if nothing was written.
         """
         from mcphost.cli.output import print_json
         from mcphost.config.server_files import plan_set, scope_file

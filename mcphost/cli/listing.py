@@ -8,7 +8,7 @@ _KEY_LABELS = {"tools": "Tool", "resources": "URI", "templates": "Template", "pr
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments, which are the same for each of these commands."""
+    """Add the arguments of a listing command; they are the same for all of them."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server; all of them without it")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 

@@ -73,7 +73,7 @@ class LockableProject:
         self.entries = {name: lock_entry(server, entries[name]) for name, server in self.servers.items()}
 
     def select(self, names: list[str], locked: "LockDocument | None" = None) -> list[str]:
-        """Return the sorted names of the servers to lock or verify: *names*, or if empty, all in project and lock file.
+        """Return the sorted names to lock or verify: *names*, or if empty, all servers of the project and of *locked*.
 
         Raises ConfigError or UsageError for an unknown name.
         """
@@ -249,7 +249,7 @@ class Verification:
         return {"lock": str(self._project.lock_path), "servers": servers, "problems": list(self._project.problems)}
 
     def show(self, *, offline: bool) -> None:
-        """Print the result of each server."""
+        """Print the result for each server."""
         from mcphost.cli.output import format_error, print_note, print_text
         from mcphost.pluralize import pluralize
         from mcphost.sanitize import sanitize
@@ -271,7 +271,7 @@ class Verification:
 
 
 class ServerReading:
-    """Connects to servers of a project, subject to the usual approval, and reads what a lock file records of them."""
+    """Reader of what a lock file records: connects to servers of a project, subject to the usual approval."""
 
     def __init__(self, options: "Options", project: LockableProject) -> None:
         self._options, self._project = options, project

@@ -1,4 +1,4 @@
-"""Functions that print the output of commands; control characters in it never reach a terminal."""
+"""Functions that print the output of commands; control characters in the output never reach a terminal."""
 
 import math
 import sys
@@ -193,7 +193,7 @@ def _paused_status() -> Generator[None]:
 
 
 def format_error(error: McpHostError) -> str:
-    """Return the message and the hint of an error as one text.
+    """Return an error's message followed by its hint.
 
     A message without final punctuation gets a period before the hint.
     """
@@ -213,7 +213,7 @@ def first_line(text: str | None) -> str:
 
 
 def unwrap_error(error: BaseException) -> BaseException:
-    """Return the one error to report from nested exception groups, preferably a McpHostError."""
+    """Return the one error to report from nested exception groups, preferably an McpHostError."""
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", inner)

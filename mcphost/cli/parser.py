@@ -59,7 +59,7 @@ class CommandParser(argparse.ArgumentParser):
     """An argument parser that raises UsageError instead of exiting."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError with this message and a hint at `--help`."""
+        """Raise UsageError with *message* and a hint to use `--help`."""
         # parse_intermixed_args names arguments that may be absent among the missing ones.
         text = (message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
         raise UsageError(sanitize(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")

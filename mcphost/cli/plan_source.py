@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 async def open_source(
     editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
 ) -> "PlanSource":
-    """Return what an install plan is made from; a bundle is downloaded and unpacked first, if the user agrees.
+    """Return the source of an install plan; a bundle is downloaded and unpacked first, if the user agrees.
 
     Raises RegistryError, ConsentDenied or UsageError.
     """

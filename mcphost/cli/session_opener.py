@@ -1,4 +1,4 @@
-"""Session opener that imports lazily, expands references on a thread, and remembers what each server speaks."""
+"""Session opener that imports lazily, expands references on a thread, and remembers servers' protocol revisions."""
 
 import os
 import sys
@@ -139,29 +139,29 @@ class LazySessionOpener:
             yield session
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """See client.session.SessionOpener."""
+        """Ask the user to sign in to a server again; see client.session.SessionOpener."""
         ready = await anyio.to_thread.run_sync(expand_references, server)
         from mcphost.client.connect import ClientSessionOpener
 
         await ClientSessionOpener(expand=str, accounts=self._registry_for(server)).sign_in(ready, observer, account)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """See client.session.SessionOpener."""
+        """Delete and revoke the current account's tokens; see client.session.SessionOpener."""
         ready = await anyio.to_thread.run_sync(expand_references, server)
         from mcphost.client.connect import ClientSessionOpener
 
         return await ClientSessionOpener(expand=str, accounts=self._registry_for(server)).sign_out(ready, observer)
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """See client.session.SessionOpener."""
+        """Return all stored accounts, with the servers that can use each; see client.session.SessionOpener."""
         return await (await self._account_opener()).list_accounts(tuple(map(resolve_target, servers)))
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """See client.session.SessionOpener."""
+        """Select a stored account for later connections to a server; see client.session.SessionOpener."""
         await (await self._account_opener()).use_account(resolve_target(server), account)
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """See client.session.SessionOpener."""
+        """Delete and revoke a stored account's tokens; see client.session.SessionOpener."""
         opener = await self._account_opener()
         return await opener.sign_out_account(account, resolve_target(server) if server is not None else None)
 
@@ -218,7 +218,7 @@ def needs_expansion(server: ServerConfig) -> bool:
 def expand_references(server: ServerConfig) -> ServerConfig:
     """Return the server with its references expanded, after importing the modules for connecting to it.
 
-    It must be called on a worker thread of anyio. Raises ConfigError.
+    Call it on an anyio worker thread. Raises ConfigError.
     """
     load_modules(server)
     from mcphost.config.env_file import read_env_file

@@ -22,7 +22,7 @@ class StateWord(str):
 
 
 class Excerpt(str):
-    """Text of which the beginning is enough; a terminal cuts it off at the end of its column."""
+    """Text whose beginning is enough; a terminal cuts it off at the end of its column."""
 
     __slots__ = ()
 

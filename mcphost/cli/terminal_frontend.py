@@ -300,7 +300,7 @@ def format_polling(progress: "SignInProgress") -> str:
 
 
 class SignInProgressPrinter:
-    """Prints the steps of a sign-in on stderr.
+    """Printer of the steps of a sign-in, on stderr.
 
     On a terminal, the state of polling is redrawn in place; elsewhere it is printed only when polling slows down.
     """

@@ -182,7 +182,7 @@ class _Update:
     ) -> "tuple[dict[str, Any], SavedServer | None]":
         """Show what would change, ask the user, and write the new entry.
 
-        Return a report as JSON data and what was saved, or None for the latter if nothing was.
+        Return a report as JSON data, and the saved server, or None if nothing was written.
         """
         from mcphost.host.servers.install_plan import check_programs
 

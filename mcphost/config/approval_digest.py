@@ -1,4 +1,7 @@
-"""What an approval of a server covers: its settings as a digest and as readable lines, and its certificate file."""
+"""What an approval of a server covers: its settings as a digest and as readable lines, and its certificate file.
+
+A "project's server" is one that comes from the `.mcp.json` of a project, which others may have written.
+"""
 
 import hashlib
 import json
@@ -32,7 +35,7 @@ def ca_file_digest(path: str) -> str:
 
 
 def with_file_digests(server: ServerConfig) -> ServerConfig:
-    """Return the server with the digest of its environment file and, if it is a project's, of its certificate file.
+    """Return the server with the digest of its environment file and, for a project's server, its certificate file.
 
     An approval of the returned server covers the present content of these files, and connecting fails if a file has
     changed since. Raises ConfigError if a file is missing, unreadable or too large.
@@ -75,11 +78,10 @@ def server_digest(server: ServerConfig) -> str:
     variable and header with its value, the environment file with its content, and the sign-in settings. References
     (`${env:NAME}`) are not expanded.
 
-    More is covered for an entry of a project's `.mcp.json`: the values of references in the command, arguments,
-    directory and URL, the content of the certificate file, and the restrictions (reviews, disabled tools, rules that
-    forbid calls). A secret in such an entry is covered by its fingerprint. In any other entry, only the masked form of
-    a secret is covered, so that a renewed token needs no new approval. The server's name is not covered, because it
-    grants nothing.
+    For a project's server, it also covers the values of references in the command, arguments, directory and URL, the
+    content of the certificate file, and the restrictions (reviews, disabled tools, rules that forbid calls). A secret
+    is covered by a slow digest, its fingerprint. For any other server, only the masked form of a secret is covered, so
+    that a renewed token needs no new approval. The server's name is not covered, because it grants nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
@@ -184,7 +186,7 @@ def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _restriction_facts(server: ServerConfig) -> dict[str, object]:
-    """Return only the restrictions that are set, so that an unrestricted entry keeps its digest."""
+    """Return only the restrictions that are set, so that they do not affect the digest of an unrestricted server."""
     restrictions = {
         "review": server.review_results,
         "disabled": list(server.disabled_tools),

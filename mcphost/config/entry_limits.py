@@ -22,7 +22,7 @@ def _count_references(entry: Any) -> int:
 
 
 class ProjectBudget:
-    """Counts the references and arguments in a file of servers; limits their total in a project's file."""
+    """Counter of the references and arguments in a file of servers; limits their total in a project's file."""
 
     def __init__(self, source: Source) -> None:
         self._is_limited = source == "project"

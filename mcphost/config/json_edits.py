@@ -38,9 +38,9 @@ class _Object(NamedTuple):
 def set_member(text: str, file: str, path: Sequence[str], value: Any) -> str:
     """Return *text* with the member at *path* set to *value*; missing parent objects are added.
 
-    A new member is added last and indented like its siblings. Empty text counts as an empty object. Messages call the
-    text *file*. Raises ConfigError if the text is not valid JSON, if a parent is not an object, or if a key of *path*
-    occurs twice.
+    A new member is added last and indented like its siblings. Empty text counts as an empty object. Messages use *file*
+    as the file's name. Raises ConfigError if the text is not valid JSON, if a parent is not an object, or if a key of
+    *path* occurs twice.
     """
     if not text.strip(_BYTE_ORDER_MARK + " \t\r\n"):
         text = "{}\n"

@@ -76,8 +76,8 @@ class DuplicateKeyDict(dict[str, Any]):
 def parse_json(text: str, name: str) -> Any:
     """Parse JSON with comments and trailing commas, as VS Code does.
 
-    An object with duplicate keys becomes a DuplicateKeyDict. Messages call the file *name*. Raises ConfigError; for a
-    syntax error, it names the line and column.
+    An object with duplicate keys becomes a DuplicateKeyDict. Messages use *name* as the file's name. Raises
+    ConfigError; for a syntax error, it names the line and column.
     """
     if text.count("//") + text.count("/*") > _MAX_COMMENTS or text.count('"') > _MAX_QUOTES:
         raise ConfigError(f"{name} has too many comments or strings.", "Is it the right file?")

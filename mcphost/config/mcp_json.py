@@ -146,7 +146,7 @@ _Timeout = Annotated[float, Meta(gt=0, le=86_400)] | None
 def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[ServerConfig, ...]:
     """Return the valid servers of a parsed mcp.json, in the order of the file.
 
-    A sentence about each invalid entry is passed to *on_problem*. Raises ConfigError if the document or its object of
+    For each invalid entry, *on_problem* is called with a sentence. Raises ConfigError if the document or its list of
     servers is not an object.
     """
     if not isinstance(document, dict):

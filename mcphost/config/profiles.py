@@ -24,7 +24,7 @@ _KEYS = ("description", "model", "system_prompt", "servers")
 def parse_profiles(table: TomlTable, default: ModelConfig) -> tuple[Profile, ...]:
     """Parse the `[profiles.NAME]` tables; an invalid value is reported and ignored.
 
-    A profile's model without a name changes only the given settings of *default*.
+    If a profile's model has no name, the profile uses *default* with the given settings changed.
     """
     if len(table.values) > MAX_PROFILES:
         table.on_problem(f"{table.file}: {len(table.values)} profiles; the first {MAX_PROFILES} count.")

@@ -114,7 +114,7 @@ def expand_home(path: str) -> str:
 
 
 class ReferenceExpander:
-    """Expands the references in one server's entry; values are not expanded again, and the total length is limited."""
+    """Expander of the references in one server's entry; values are not expanded again, and the result is limited."""
 
     def __init__(
         self,

@@ -76,7 +76,7 @@ def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
 
 
 def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tuple[str, ...]:
-    """Return the keyring entries that mcphost created for a server and to which no other server refers."""
+    """Return the keyring entries that mcphost named after a server and to which no other server refers."""
     any_secret = PlaintextSecret(keys=("env", "x"), value="", prefix="", secret="")
     prefix = keyring_entry_name(server.name, any_secret).removesuffix("x")
     used = {name for other in others for name in _list_keyring_names(other)}
@@ -186,10 +186,10 @@ _FULL_COST_VALUES = 16
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     """Return *value* with `[hidden]` in place of each probable secret; references stay visible.
 
-    The value of a variable that determines which code or settings are loaded is never masked. If it determines the
-    source of packages or the target of connections, text is masked only if the variable's name or a known pattern marks
-    it as a secret. With *is_foreign*, the user did not write the environment: a value that may be code is then shown,
-    except for credentials in URLs.
+    The value of a variable that determines which code or settings are loaded is never masked. If it determines where
+    packages come from or connections go, text is masked only if the variable's name or a known pattern marks it as a
+    secret. With *is_foreign*, the user did not write the environment: a value that may be code is then shown, except
+    for credentials in URLs.
     """
     risk = classify_variable(name)
     # Every second part is a reference; the others are literal text.

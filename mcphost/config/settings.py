@@ -161,7 +161,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
 def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
     """Return *config* with the values of flags and environment variables applied; flags take precedence.
 
-    A timeout given as a flag limits every request and replaces the timeouts of single servers.
+    A timeout given as a flag limits every request and replaces the timeouts of individual servers.
     """
     name = overrides.model or environ.get("MCPHOST_MODEL", "")
     model = config.model

@@ -134,7 +134,7 @@ def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str
 
 
 def _warn_about_arguments(server: ServerConfig) -> Iterator[DiagnosisStep]:
-    """Yield a warning for each argument that looks like a file which does not exist."""
+    """Yield a warning for each argument that looks like a file but does not exist."""
     for argument in server.args[:50]:
         looks_like_file = argument.endswith((".py", ".js", ".mjs", ".ts", ".json", ".jar", ".sh"))
         path = Path(server.cwd or ".", argument)

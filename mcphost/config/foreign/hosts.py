@@ -246,7 +246,7 @@ def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
 
 
 def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any) -> ForeignServer:
-    """Convert one entry; *inputs* is the list of the file that defines the values of `${input:ID}`."""
+    """Convert one entry to a ForeignServer; *inputs* is the file's list of definitions for `${input:ID}`."""
     shown = sanitize(name[:_MAX_NAME_LENGTH], keep_newlines=False)
     try:
         if not isinstance(entry, dict):
@@ -284,7 +284,7 @@ def _parse_file(file: Path) -> Any:
 
 
 def _parse_yaml(text: str, file: Path) -> Any:
-    """Parse YAML. Raises ConfigError, also for aliases, because they can expand a small file to a huge value."""
+    """Parse YAML without aliases, since a few of them can expand a small file to a huge value. Raises ConfigError."""
     events = cast("Any", yaml).parse(text, yaml.SafeLoader)
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in events):
