@@ -172,7 +172,7 @@ class RegistryScreen(ListScreen):
             self.show_details(row)
 
     def action_guide(self) -> None:
-        """Show the guide for installation by a model, if the server's repository has one."""
+        """Show the installation guide for models, if the selected server's repository has one."""
         if row := self.current_row():
             self.run_worker(partial(self._show_guide, row.value), group="guide", exclusive=True)
 

@@ -65,7 +65,7 @@ def is_large(item: Resource) -> bool:
 
 
 def describe_type(item: Resource) -> str:
-    """Return a resource's media type, or "" if it is unknown; directories are named as such."""
+    """Return a resource's media type, or "" if it is unknown; a directory is called "directory (inode/directory)"."""
     return "directory (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
@@ -189,7 +189,7 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Focus the preview, so that it can be scrolled and selected; load it first if the resource is large."""
+        """Focus the preview, so that its text can be scrolled and selected; load it first if the resource is large."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
             self._start_preview(*row.value)

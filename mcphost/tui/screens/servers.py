@@ -271,7 +271,7 @@ class ServersScreen(ListScreen):
             self.notify(f"Signed out: {said}.", markup=False, timeout=4)
 
     def action_tools(self) -> None:
-        """Open the list of the server's tools, on which a tool can be called, or turned on or off."""
+        """Open the list of the server's tools, where the user can call a tool, or turn it on or off."""
         from mcphost.tui.screens.tools import ToolsScreen
 
         if row := self.current_row():

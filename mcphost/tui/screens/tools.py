@@ -24,7 +24,7 @@ _MAX_GRANTS_SHOWN = 5
 
 
 def describe_annotations(tool: Tool) -> str:
-    """Return what the server claims about a tool, such as "read-only", unverified; "" if it claims nothing."""
+    """Return the server's unverified claims about a tool, such as "read-only", or "" if there are none."""
     said = tool.annotations
     if said is None:
         return ""
@@ -67,7 +67,7 @@ class ToolsScreen(ListScreen):
         self._grants: tuple[GrantStatus, ...] = ()
 
     def on_mount(self) -> None:
-        """Load the tools, then in the background their last calls from the audit log, and their permissions."""
+        """Load the tools; then, in the background, when each was last called and which permissions cover it."""
         super().on_mount()
         self.run_worker(self._load_usage, group="usage")
 
