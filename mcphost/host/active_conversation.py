@@ -1,4 +1,4 @@
-"""The open conversation: each message is saved when it is added, or kept in memory while saving fails."""
+"""The open conversation; each message is saved when it is added, and kept in memory while saving fails."""
 
 import secrets
 import time
@@ -14,7 +14,7 @@ TITLE_CHARS = 80
 
 
 class Conversation:
-    """The messages of one conversation; `append` is the only way to add one."""
+    """The messages of one conversation, in memory and in the store; only `append` adds a message."""
 
     def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
@@ -29,7 +29,7 @@ class Conversation:
     async def load(
         cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], conversation_id: str
     ) -> "Conversation | None":
-        """Load a stored conversation; return None if the id is unknown. Raises StoreError."""
+        """Load a stored conversation; return None if *conversation_id* is unknown. Raises StoreError."""
         messages = await store.load(conversation_id)
         if messages is None:
             return None
@@ -41,10 +41,10 @@ class Conversation:
         return conversation
 
     async def append(self, message: Message, model: str = "") -> Message:
-        """Add a message and save it; return it with its time set.
+        """Add a message, save it, and return it with its time set.
 
-        If saving fails, the message stays in memory, the first failure in a row is reported, and the next call tries
-        again. *model* is the name of the model in use.
+        If saving fails, the message stays in memory, and the next call of `append` tries again. Only the first of
+        several consecutive failures is passed to *on_store_error*. *model* is the name of the model in use.
         """
         message = message if message.at else replace(message, at=time.time())
         if not self.id:
@@ -65,9 +65,9 @@ class Conversation:
         return message
 
     async def save_draft(self, message: Message) -> None:
-        """Save an unfinished answer of the model, so that a crash does not lose it.
+        """Save the model's unfinished answer, so that a crash does not lose it.
 
-        Does nothing while saving fails.
+        Does nothing if the last attempt to save failed.
         """
         if self._is_failing or self._unsaved:
             return
@@ -79,7 +79,7 @@ class Conversation:
 
 
 class ActiveConversation:
-    """Reference to the open conversation, shared by all parts of the host.
+    """Holder of the open conversation, shared by all parts of the host so that all see when another one is opened.
 
     Another conversation can be opened only while no turn is running.
     """
@@ -94,7 +94,7 @@ class ActiveConversation:
 
     @property
     def id(self) -> str:
-        """The id of the open conversation, "" until the first message."""
+        """The id of the open conversation; "" until its first message."""
         return self.current.id
 
     @property
@@ -108,13 +108,14 @@ class ActiveConversation:
             raise UsageError("A turn is running.", "Stop it first.")
 
     def on_replaced(self, listener: Callable[[], object]) -> None:
-        """Register a listener that is called after each switch to another conversation."""
+        """Register *listener* to be called each time another conversation is opened."""
         self._listeners.append(listener)
 
     async def open(self, conversation_id: str) -> None:
         """Open a stored conversation.
 
-        Raises UsageError for an unknown id or while a turn is running, and StoreError if it cannot be loaded.
+        Raises UsageError if the id is unknown or a turn is running, and StoreError if the conversation cannot be
+        loaded.
         """
         self.require_idle()
         conversation = await Conversation.load(self._store, self._events.report_error, conversation_id)

@@ -1,7 +1,7 @@
-"""Composition root of the host: the only module that knows every class.
+"""Composition root of the host, where all of its parts are created and connected.
 
-Parts that are needed only by the first message or tool call are imported and created on first use, so that a chat
-connects to its servers sooner.
+Parts that only the first message or tool call needs are imported and created on first use, so that a chat connects to
+its servers sooner.
 """
 
 from functools import cached_property, partial
@@ -71,9 +71,9 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     events: EventBus | None = None,
     setup: "SetupParts | None" = None,
 ) -> Host:
-    """Build a host; the caller must enter it with `async with`.
+    """Build a host, which the caller must enter with `async with`.
 
-    *open_url* opens a browser; None leaves that to the frontend. Without *results*, truncated results are not stored.
+    *open_url* opens a browser; None leaves that to the frontend. Without *results*, long results that are truncated for the model are not stored in full.
     """
     core = _create_core(
         config,
@@ -116,7 +116,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 
 
 class SetupParts(NamedTuple):
-    """What the program supplies for changing the configuration: where it is, and where secrets are stored."""
+    """What the program supplies so that the host can change its configuration: the places of files and secrets."""
 
     places: SetupPlaces
     secrets: "SecretEntries"
@@ -124,7 +124,7 @@ class SetupParts(NamedTuple):
 
 
 class _Core(NamedTuple):
-    """The parts that most others need; `frontend` is wrapped so that each answer is recorded in the audit log."""
+    """The parts that most other parts need; `frontend` is wrapped so that each answer is recorded in the audit log."""
 
     config: HostConfig
     store: Database
@@ -202,7 +202,7 @@ def _create_servers(
 
 
 class _LateGrants:
-    """The active grants, and the rule matcher and schema validator that they need, each created on first use."""
+    """The active grants, and the rule matcher and schema validator they need; each is created on first use."""
 
     def __init__(self, core: _Core) -> None:
         self._core = core
@@ -235,7 +235,7 @@ class _LateGrants:
 
 
 class _LateParts:
-    """The parts that run turns and tool calls, and those for grants and accounts, each created on first use."""
+    """The parts for turns, tool calls, grants, accounts, setup and configuration; each is created on first use."""
 
     def __init__(
         self,
@@ -252,7 +252,7 @@ class _LateParts:
         self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
 
     def as_lazy_parts(self) -> LateParts:
-        """Return the parts that front ends use, each created on first use."""
+        """Return the parts that frontends use, wrapped so that each is created on first use."""
         return LateParts(
             accounts=Lazy(lambda: self.accounts),
             auto_approval=Lazy(lambda: self.auto_approval),

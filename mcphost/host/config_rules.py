@@ -1,4 +1,4 @@
-"""Rules of the configuration and the command line, which apply without a question."""
+"""Rules of the configuration and the command line that allow or forbid tool calls without asking the user."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,10 @@ from mcphost.config.rules import Rule
 
 @dataclass(eq=False)
 class ConfigRules:
-    """Rules given in advance; `never` takes precedence over `allow`, grants, answers and modes.
+    """Rules that allow or forbid tool calls.
 
-    `never` may be replaced while the program runs; calls that are decided afterwards follow the new rules.
+    `never` overrides `allow`, grants, the user's answers and auto-approve mode. It may be replaced while the program
+    runs; the new rules apply from the next tool call on.
     """
 
     allow: tuple[Rule, ...] = ()

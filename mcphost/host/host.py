@@ -44,7 +44,8 @@ class Host:
     """The API of the host, grouped by subject; create one with `bootstrap.build_host`.
 
     `async with host` opens the root task group; `start` then starts the servers. On exit, all tasks are cancelled, the
-    conversation is saved and the servers are closed. All methods must be called on the event loop that entered it.
+    conversation is saved and the servers are closed. All methods must be called on the event loop that entered the
+    host.
     """
 
     config: HostConfig
@@ -71,10 +72,9 @@ class Host:
         return await self.lifetime.__aexit__(kind, error, trace)
 
     def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
-        """Start connecting all enabled servers and preparing the model, without waiting for them.
+        """Start connecting all enabled servers and preparing the model, without waiting for either.
 
-        *only* restricts this to the servers with these names; None starts all. With *resume_orphaned_tasks*, tasks that
-        an earlier run left unfinished at the servers are followed to their end and reported like manual calls.
+        *only* limits this to the servers with these names; None means all. With *resume_orphaned_tasks*, tasks that an earlier run left unfinished at the servers are followed until they end, and reported like tool calls of the user.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:
@@ -84,24 +84,24 @@ class Host:
         self.lifetime.start_soon(self.tool_toggles.load, name="switches")
 
     def halt(self) -> bool:
-        """End the auto-approve mode and stop the running turn; return False if neither was active."""
+        """End auto-approve mode and stop the running turn; return False if neither was active."""
         auto_approval = self.late_parts.auto_approval.created
         ended = auto_approval is not None and auto_approval.stop("ended by you")
         return self.conversation.stop() or ended
 
     @property
     def accounts(self) -> "Accounts":
-        """The accounts signed in at servers."""
+        """The accounts that are signed in to servers."""
         return self.late_parts.accounts.get()
 
     @property
     def auto_approval(self) -> "AutoApproval":
-        """The auto-approve mode."""
+        """Auto-approve mode, in which selected tools run without asking."""
         return self.late_parts.auto_approval.get()
 
     @property
     def auto_approval_status(self) -> "AutoApprovalStatus | None":
-        """The status of the auto-approve mode with its remaining budget; None while the mode is off."""
+        """The status of auto-approve mode with its remaining budget; None if the mode is off."""
         auto_approval = self.late_parts.auto_approval.created
         return None if auto_approval is None else auto_approval.status
 
@@ -112,17 +112,17 @@ class Host:
 
     @property
     def grants(self) -> "GrantRegistry":
-        """The stored and active grants: list, preview and revoke them."""
+        """Registry for listing, previewing and revoking stored and session grants."""
         return self.late_parts.grants.get()
 
     @property
     def setup(self) -> "Setup | None":
-        """Search for models and servers on this machine; None if the program does not support it."""
+        """Setup of models and servers found on this computer; None if the program does not support it."""
         return self.late_parts.setup.get()
 
     @property
     def live_config(self) -> "LiveConfig | None":
-        """Changes of the configuration files while the program runs; None if it was not read from files."""
+        """Detection and application of changes to the configuration files; None if there are no files."""
         return self.late_parts.live_config.get()
 
     @property

@@ -13,8 +13,8 @@ T = TypeVar("T")
 class Lifetime:
     """The root task group of the host and its cleanup functions.
 
-    A task that is added before the host is entered starts on entry. On exit, all tasks are cancelled, and then the
-    cleanup functions run, the last registered first.
+    Tasks added before the host is entered start when it is entered. On exit, all tasks are cancelled, and then the
+    cleanup functions run in reverse order of registration.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Lifetime:
 
 
 class Lazy(Generic[T]):
-    """Wrapper that creates a part of the host on first use, so that its modules are imported only then."""
+    """A part of the host that is created on first use, so that its modules are imported only then."""
 
     def __init__(self, create: Callable[[], T]) -> None:
         self._create = create

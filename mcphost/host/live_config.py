@@ -1,4 +1,4 @@
-"""Changes of the configuration files while the program runs: noticed, shown, and applied without a restart."""
+"""Detection of changes to the configuration files while the program runs, and their application without a restart."""
 
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable
@@ -26,16 +26,16 @@ _SETTING_NAMES = {"project_roots": "roots", "secret_store": "secrets.store"}
 
 
 class ConfigSources(NamedTuple):
-    """How the configuration is loaded, with another profile if one is given, and the files it comes from."""
+    """The configuration files, and a function that loads the configuration, optionally with another profile."""
 
     load: Callable[[str | None], Awaitable[HostConfig]]
     files: tuple[Path, ...]
 
 
 class ConfigChanges(Struct, frozen=True, kw_only=True):
-    """Differences between the files and the running configuration; `config` is what the files say now.
+    """Differences between the configuration in use and `config`, the one now in the files.
 
-    `problems` are those of the files that are new; `at_start` names settings that only a new start applies.
+    `problems` are new problems with the files; `at_start` names changed settings that take effect only after a restart.
     """
 
     config: HostConfig
@@ -54,17 +54,20 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
     @property
     def can_apply(self) -> bool:
-        """Whether there is anything that `LiveConfig.apply` would change."""
+        """Whether there is a change that can be applied without a restart."""
         return bool(self.added) or self.theme is not None or self.needs_confirmation
 
     @property
     def needs_confirmation(self) -> bool:
-        """Whether anything besides additional servers would change; those ask for their own approval anyway."""
+        """Whether applying the changes needs the user's confirmation.
+
+        Adding servers and changing the theme do not: each new server must be approved before it starts anyway.
+        """
         has_settings = self.model is not None or self.system_prompt is not None
         return bool(self.changed or self.removed or self.never_added or self.never_removed) or has_settings
 
     def describe(self) -> tuple[str, ...]:
-        """Return a line for each kind of change that can be applied."""
+        """Return one line for each kind of change that can be applied."""
         lines = [
             _describe_names("add", [server.name for server in self.added]),
             _describe_names("change", [_describe_server(server) for _, server in self.changed]),
@@ -79,10 +82,11 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
 
 class LiveConfig:
-    """The configuration that is in use, compared with its files.
+    """The configuration in use, and its comparison with the configuration files.
 
-    Additional servers are applied without confirmation, because each is approved before it starts. Everything else
-    waits for the user: a program that can write the files must not change a running conversation.
+    Added servers are applied without confirmation, because each must be approved before it starts. Almost everything
+    else waits for the user's confirmation, because a program that can write the files must not be able to change a
+    running conversation.
     """
 
     def __init__(
@@ -99,21 +103,24 @@ class LiveConfig:
         self._model_selection = model_selection
         self._rules = rules
         self._profile: str | None = None
-        """The profile that the user chose in this run; None for that of the options and files."""
+        """The profile that the user chose in this run; None for the one given by the options or files."""
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """The profiles of config.toml."""
+        """The profiles defined in config.toml."""
         return self.config.profiles
 
     async def check(self) -> ConfigChanges:
-        """Read the files again and return what differs; nothing is changed. Raises ConfigError or UsageError."""
+        """Reread the files and return how they differ from the configuration in use.
+
+        Raises ConfigError or UsageError.
+        """
         return self._compare(await self._load(self._profile))
 
     async def use_profile(self, name: str) -> ConfigChanges:
-        """Apply a profile, or none for "", with everything else that the files say now; return what was changed.
+        """Reread the files with this profile ("" for none), apply all differences, and return them.
 
-        Raises ConfigError or UsageError; then nothing was changed.
+        Raises ConfigError or UsageError without any change.
         """
         changes = self._compare(await self._load(name))
         self._profile = name
@@ -121,7 +128,7 @@ class LiveConfig:
         return changes
 
     def apply(self, changes: ConfigChanges) -> None:
-        """Apply changes to the running program; the connection of a changed server is opened again."""
+        """Apply changes to the running program; changed servers are reconnected."""
         self._rules.never = changes.config.never_rules
         for name in changes.removed:
             if self._is_running(name):
@@ -135,12 +142,11 @@ class LiveConfig:
         self.config = changes.config
 
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
-        """Call *on_change* each time the files have changed and differ from what is in use, until cancelled.
+        """Call *on_change* whenever the files have changed and differ from the configuration in use, until cancelled.
 
-        A file counts once it stays the same for POLL_SECONDS, so that half-written files are not read. Polling is
-        enough for these few files, and works on network folders, where notifications do not.
+        *on_change* receives the error if the files cannot be loaded. Files are read only after they stayed the same for POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and also works on network folders, where change notifications do not.
         """
-        known: object = None  # so that a change between the start and the first look counts too
+        known: object = None  # so that a change between the start and the first check is noticed too
         seen = await anyio.to_thread.run_sync(self._read_signature)
         while True:
             await anyio.sleep(POLL_SECONDS)
@@ -201,7 +207,7 @@ def _format_rules(rules: Iterable[Rule], without: Container[Rule]) -> tuple[str,
 
 
 def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
-    """Return the new servers and problems with the old settings, and the never-rules of both."""
+    """Return the servers and problems of *new* with the settings of *old*, and the never-rules of both."""
     rules = tuple(dict.fromkeys((*old.never_rules, *new.never_rules)))
     return replace(old, servers=new.servers, problems=new.problems, never_rules=rules)
 

@@ -1,4 +1,4 @@
-"""The selected model: it is prepared in the background and can be replaced between turns."""
+"""The selected model, which is prepared in the background and can be replaced between turns."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ CreateModelFn = Callable[[ModelConfig], ChatModel]
 
 
 class ModelSelection:
-    """The model of the conversation, and a cache of models for other uses such as sampling."""
+    """The model used for the conversation, and a cache of models for other uses such as sampling."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class ModelSelection:
     def get_model(self, config: ModelConfig) -> ChatModel:
         """Return a model for use outside the conversation.
 
-        This is the selected model if the names match, else a cached one, which is closed with the host. Raises
-        ModelError.
+        This is the selected model if it has the same name, else a cached or new one, which is closed with the host.
+        Raises ModelError.
         """
         if self.model is not None and config.name == self.config.name:
             return self.model
@@ -51,7 +51,7 @@ class ModelSelection:
         return model
 
     def select(self, config: ModelConfig) -> None:
-        """Replace the model, close the old one in the background, and prepare the new one. Raises ModelError."""
+        """Select another model, prepare it, and close the previous one in the background. Raises ModelError."""
         previous, self.model = self.model, self._factory(config) if config.name else None
         self.config = config
         if previous is not None:
@@ -88,7 +88,7 @@ class ModelSelection:
 
 
 def describe_losses(before: ModelFacts, after: ModelFacts) -> str:
-    """Return what a model cannot do that the previous one could, "" if nothing is known to be lost."""
+    """Return what the new model cannot do that the previous one could; "" if there is no known loss."""
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:
         losses.append("no tools")

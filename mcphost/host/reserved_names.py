@@ -1,4 +1,4 @@
-"""Names of the host's own tools, which are reserved: no tool of a server is offered to the model under them."""
+"""Names of mcphost's built-in tools; a server's tool is never offered to the model under one of these names."""
 
 LOAD_SKILL = "load_skill"
 READ_RESULT = "read_result"

@@ -1,4 +1,4 @@
-"""The first steps of a new user: models and servers that are on this machine already, and putting them to use."""
+"""First-run setup: find models and servers on this computer, and start using the chosen ones."""
 
 from collections.abc import Sequence, Set
 from contextlib import suppress
@@ -36,14 +36,14 @@ _MARK_FILE = "start-card-shown"
 
 
 class SetupOffers(Struct, frozen=True):
-    """What was found; the best model is the first."""
+    """The models and servers found on this computer; the best model comes first."""
 
     models: tuple[AvailableModel, ...] = ()
     servers: tuple[ImportCandidate, ...] = ()
 
 
 class SetupResult(Struct, frozen=True):
-    """What was put to use, and a sentence for each part that was not."""
+    """The model and servers now in use, and a sentence for each problem."""
 
     model: str = ""
     servers: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class SetupResult(Struct, frozen=True):
 
 
 class Setup:
-    """Finds models and servers, and puts the chosen ones to use: saved, approved and started."""
+    """Setup that finds models and servers, and saves, approves and starts the chosen ones."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Setup:
 
     @cached_property
     def registry(self) -> "RegistryInstaller":
-        """Search and installation of servers in the configured registry."""
+        """Search for servers in the configured registry, and their installation."""
         from mcphost.host.servers.registry_installer import RegistryInstaller
 
         url = self._registry_config.url
@@ -82,22 +82,22 @@ class Setup:
 
     @property
     def is_first_run(self) -> bool:
-        """Whether there is no model, no server was named by a flag, and the start card was never shown."""
+        """Whether there is no model, no server was given by a flag, and the start card has never been shown."""
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False
         return not (self._places.state_dir / _MARK_FILE).exists()
 
     def mark_shown(self) -> None:
-        """Remember that the start card was shown, so that it never opens again by itself."""
+        """Remember that the start card was shown, so that it is not opened automatically again."""
         try:
             (make_private_directory(self._places.state_dir) / _MARK_FILE).touch(mode=0o600)
         except OSError:
             return  # it will be shown again, which is the lesser harm
 
     async def find(self) -> SetupOffers:
-        """Search for keys, local model servers and servers of other hosts, at the same time; start nothing.
+        """Search for API keys, local model servers, and MCP servers configured in other hosts, without starting any.
 
-        May be cancelled.
+        The searches run concurrently. May be cancelled.
         """
         models: tuple[AvailableModel, ...] = ()
         servers: tuple[ImportCandidate, ...] = ()
@@ -120,9 +120,7 @@ class Setup:
     ) -> SetupResult:
         """Save and select the model; add and start the servers.
 
-        A server in *seen*, whose whole command line or URL the user has read, is approved, unless its entry has a
-        risk that the approval question warns of. The others ask for their approval when they start. A part that fails
-        is a problem of the result, and the others are done.
+        *seen* names the servers whose complete command line or URL the user has read. These are approved, unless they have a risk that the approval question would warn about. The others ask for approval when they start. If one part fails, the result describes the problem, and the rest is still done.
         """
         problems: list[str] = []
         added: list[str] = []
@@ -150,15 +148,18 @@ class Setup:
         return [describe_missing_input(server, one) for one in server.inputs if not await self._editor.has_input(one)]
 
     async def list_models(self) -> tuple[AvailableModel, ...]:
-        """Return all models: favourites, recent ones, those that can be used now, the others. May be cancelled."""
+        """Return all models: favourites first, then recent ones, those that can be used now, and the others.
+
+        May be cancelled.
+        """
         return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load))
 
     async def add_listed_models(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return the models with those that only their providers' own lists have. May be cancelled."""
+        """Return *models* with those added that only the providers' online lists contain. May be cancelled."""
         return await self._finder.add_listed(models)
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:
-        """Add a model to the favourites or remove it; return whether it is one now. Raises McpHostError."""
+        """Add a model to the favourites or remove it; return whether it is now one. Raises McpHostError."""
         try:
             return await anyio.to_thread.run_sync(self._remembered.toggle_favorite, model)
         except OSError as error:
@@ -167,9 +168,9 @@ class Setup:
             ) from error
 
     async def protect_headers(self, model: ModelConfig) -> ModelConfig:
-        """Store plaintext secrets of a model's headers in the keyring; return the model with references to them.
+        """Move plaintext secrets from a model's HTTP headers to the keyring; return the model with references to them.
 
-        Raises McpHostError if the keyring is not usable.
+        Raises McpHostError if the keyring cannot be used.
         """
         place = model.api_base.partition("://")[2] or parse_provider(model.name)
         holder = ServerConfig(name=f"model-{place}", headers=model.headers)
@@ -181,7 +182,7 @@ class Setup:
         return replace(model, headers=holder.headers)
 
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> None:
-        """Select a model for this run, and save it with *is_default*. Raises McpHostError."""
+        """Select a model for this run; with *is_default*, also save it for later runs. Raises McpHostError."""
         self._model_selection.select(model)
         await anyio.to_thread.run_sync(self._remember, model)
         if is_default:
@@ -192,11 +193,11 @@ class Setup:
             self._remembered.record_use(model)
 
     async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:
-        """Store a provider's key in the keyring; return the proposed model of that provider, if there is one.
+        """Store a provider's API key in the keyring; return that provider's proposed model, if there is one.
 
-        The key is tried first; without an answer of the provider it is stored untried. Raises UsageError if no
-        *provider* is given and it cannot be told from the key, ModelError if the provider rejects the key, and
-        McpHostError if the keyring is not usable.
+        The key is first checked with the provider; if the provider does not respond, the key is stored unchecked.
+        Raises UsageError if *provider* is "" and cannot be recognized from the key, ModelError if the provider rejects
+        the key, and McpHostError if the keyring cannot be used.
         """
         key = key.strip()
         provider = provider or recognize_provider(key)

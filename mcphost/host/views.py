@@ -1,4 +1,4 @@
-"""Immutable views of servers, catalogs and results for frontends, and checks on icons."""
+"""Immutable views of servers, catalogs and results for frontends, and checks of icons."""
 
 import binascii
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ from mcphost.unicode_forms import split_url
 
 
 class OutputValidation(Struct, frozen=True):
-    """The outcome of checking a result against its tool's output schema.
+    """The outcome of validating a tool's result against its output schema.
 
-    `none`: there is no schema; `fits`: the result matches it; `misfit`: it does not; `unchecked`: it could not be
-    checked. `text` explains the last two.
+    `none`: there is no schema; `fits`: the result is valid; `misfit`: the result is invalid; `unchecked`: the result
+    could not be validated. `text` explains the last two.
     """
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
@@ -33,7 +33,7 @@ class OutputValidation(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """The lists of one server as last fetched; `left_out` has a sentence for each omitted entry."""
+    """What one server offers, as last fetched; `left_out` has a sentence for each omitted entry."""
 
     tools: Sequence[Tool] = ()
     """The definitions of the tools; each is decoded when it is accessed."""
@@ -52,17 +52,17 @@ def summarize_catalog(catalog: Catalog) -> str:
 
 
 def estimate_definition_tokens(tool: Tool) -> int:
-    """Estimate how many tokens a tool's definition adds to each request: one for four bytes."""
+    """Estimate how many tokens a tool's definition adds to each model request, at one token per four bytes."""
     return (len(tool.name) + len(tool.description or "") + len(bytes(tool.input_schema))) // 4
 
 
 class ServerView(Struct, frozen=True):
     """Snapshot of the state of one server.
 
-    `facts` is None until the server is ready; `log` has the newest lines, oldest first. `counts` maps a description of
-    unusual messages, such as dropped or refused ones, to their number since the start. `account` is the account in use,
-    `sign_in_status` the progress of a sign-in in words. `quarantined` has the names of changed tools that the user has
-    not accepted. `known_roots` is what the server knows of the user's folders.
+    `facts` is None until the server is ready. `log` has the newest lines, oldest first. `counts` maps descriptions of
+    unusual messages, such as dropped or refused ones, to how often they occurred since the start. `account` is the
+    account in use; `sign_in_status` describes the progress of a sign-in. `quarantined` has the names of changed tools
+    that the user has not accepted. `known_roots` is what the server knows about the user's folders.
     """
 
     config: ServerConfig
@@ -90,7 +90,7 @@ class ServerView(Struct, frozen=True):
 
 
 class ManualCallResult(Struct, frozen=True):
-    """The result of a manual tool call: as received, rendered as text, and checked against the tool's output schema."""
+    """The result of a tool call made by the user: as received, as text, and validated against the output schema."""
 
     result: CallToolResult
     text: str
@@ -99,9 +99,9 @@ class ManualCallResult(Struct, frozen=True):
 
 
 class TurnResult(Struct, frozen=True):
-    """The outcome of a turn: the model's last text, the number of declined calls, and the error if it failed.
+    """The result of a turn: the model's last text, the number of declined tool calls, and the error if it failed.
 
-    `exit_code` is for a command that runs one turn: 5 when a call was declined, 7 when the model did not finish, for
+    `exit_code` is for commands that run one turn: 5 if a tool call was declined, 7 if the model did not finish, for
     example because the limit of tool rounds was reached.
     """
 
@@ -119,7 +119,7 @@ _IMAGE_PREFIXES = ("data:image/png;base64,", "data:image/jpeg;base64,", "data:im
 
 
 def parse_icons(raw: Raw) -> tuple[Icon, ...]:
-    """Decode a list of icons; return none if the JSON is invalid."""
+    """Decode a list of icons; return an empty tuple if the JSON is invalid."""
     try:
         return decode(raw, tuple[Icon, ...], "icons") if is_set(raw) else ()
     except MalformedMessage:
@@ -127,10 +127,10 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 
 
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
-    """Return the best icon that can be drawn without a request, or None.
+    """Return the best icon that can be drawn without a network request, or None.
 
-    The icon must be embedded as a data: URL, and its first bytes must be the declared PNG, JPEG or WebP (2026-07-28,
-    basic#icons). Icons for the theme given by *dark* are preferred, then icons for any theme.
+    The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP (2026-07-28,
+    basic#icons). Icons for a dark or light theme, as given by *dark*, are preferred, then icons for any theme.
     """
     theme = "dark" if dark else "light"
     order = {theme: 0, None: 1}
@@ -147,7 +147,7 @@ def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
 
 
 def allowed_icons(icons: tuple[Icon, ...], server_url: str) -> tuple[Icon, ...]:
-    """Return the icons that may be shown: embedded ones, and https ones from the origin of an https server."""
+    """Return the icons that may be shown: embedded ones, and https ones with the same origin as the https server."""
     return tuple(icon for icon in icons[:ICON_LIMIT] if _is_allowed(icon.src, server_url))
 
 

@@ -1,1 +1,1 @@
-"""The audit log: what mcphost asked, what was decided, and what was done."""
+"""The audit log: questions asked, decisions made and actions taken by mcphost."""

@@ -1,7 +1,7 @@
 """The audit log: records questions, decisions and actions before they take effect.
 
-A row has names, sizes and digests. Arguments and texts are recorded only with `[audit] content`, and without secrets.
-Hashing, redaction and disk access run on the store's thread.
+A row contains names, sizes and digests. Arguments and text are recorded only if `[audit] content` is set, and with
+secrets removed. Hashing, redaction and disk access run on the store's thread.
 """
 
 import hashlib
@@ -43,11 +43,11 @@ A = TypeVar("A")
 
 
 class AuditSubject(Struct, frozen=True, kw_only=True):
-    """The subject of a decision or an action.
+    """What a decision or an action is about, as recorded in the audit log.
 
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
     drift, mode, grant, file, result. `name` is, for example, a tool's name, and `call` the model's id of the tool call.
-    `definition` is the digest of the tool's definition, or of the command or address of the server.
+    `definition` is the digest of the tool's definition, or of the server's command or address.
     """
 
     kind: str
@@ -59,47 +59,46 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 
 
 class AuditLog:
-    """Writer of audit rows; awaited methods return after the row is safe on disk.
+    """Writer of audit rows; methods that are awaited return once the row is safely on disk.
 
-    If the file cannot be written, the user is notified, and rows wait in memory to be written later in order. With
-    `[audit] required`, or when too many rows wait, every action whose row is not on disk is refused.
+    If the file cannot be written, the user is notified, and rows are kept in memory and written later in the same
+    order. If `[audit] required` is set, or too many rows are waiting, every action whose row is not on disk is refused.
     """
 
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
         self.store = store
         self.conversation: ActiveConversation | None = None
-        """The open conversation, whose id is recorded in the rows; None without a host."""
+        """The open conversation, whose id is recorded in the rows; None if there is no host."""
         self._config = config
         self._has_queued = anyio.Event()
 
     @property
     def conversation_id(self) -> str:
-        """The id of the open conversation, "" if there is none."""
+        """The id of the open conversation; "" if there is none."""
         return self.conversation.id if self.conversation is not None else ""
 
     # -- questions
     def wrap_frontend(self, frontend: Frontend) -> "AuditingFrontend":
-        """Wrap a frontend so that each answer is recorded before it takes effect."""
+        """Wrap a frontend so that the answer to each question is recorded before it takes effect."""
         return AuditingFrontend(frontend, self)
 
     async def record_answer(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
-        """Record an answer and return it; return the refusal instead if a required row cannot be written.
+        """Record the user's answer and return it, or return the question's refusal if a required row cannot be written.
 
-        *who* is the source of the answer (see `Frontend.who`), *seconds* the time that the question was open.
+        *who* is the source of the answer (see `Frontend.who`); *seconds* is how long the question was open.
         """
         make = self._make_question_record(question, "answered", answer_label(question, answer), who, seconds, answer)
         return answer if self._is_acceptable(await self.store.append(make)) else question.refusal()
 
     async def record_withdrawal(self, question: Question[Any], *, seconds: float = 0.0) -> None:
-        """Record that a question was withdrawn after *seconds* without an answer."""
+        """Record that a question was withdrawn without an answer after being open for *seconds*."""
         await self.store.append(self._make_question_record(question, "withdrawn", "", "nobody", seconds, None))
 
     # -- decisions without a question
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
-        """Record a decision that needed no question. Raises ConsentDenied if a required row cannot be written.
+        """Record a decision that was made without asking. Raises ConsentDenied if a required row cannot be written.
 
-        *who* is "grant", "session", "rule", "mode" or "config", or "person" for an action of the user. *grant* is the
-        id of the grant or the text of the rule.
+        *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" for an action of the user. *grant* is the id of the grant or the text of the rule that applied.
         """
         self.require_written(
             await self.store.append(self.make_record(subject, "decided", decision=decision, who=who, grant=grant))
@@ -109,10 +108,9 @@ class AuditLog:
         self, subject: AuditSubject, event: str, *, decision: str = "", who: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """Record an event, such as a new or revoked grant, a change of mode, or a trusted file.
+        """Record an event, such as a new or revoked grant, a change of mode, or a newly trusted file.
 
-        *detail* is always stored, after redaction; it must have facts, not texts. Raises ConsentDenied if a required
-        row cannot be written.
+        *detail* is always stored, with secrets removed; it must contain facts such as names and numbers, no free text. Raises ConsentDenied if a required row cannot be written.
         """
         record = self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
         self.require_written(await self.store.append(record))
@@ -126,23 +124,23 @@ class AuditLog:
         grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:
-        """Queue the row of an event that has already happened, and return without waiting for the disk."""
+        """Queue a row about an event that has already happened, without waiting for the disk."""
         self.queue_record(
             self.make_record(subject, event, decision=decision, who="mcphost", grant=grant, detail=detail)
         )
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
-        """Record that an action starts and what allowed it; end the span when the action ends.
+        """Record that an action is starting and what allowed it; the caller ends the returned span with the action.
 
-        Raises ConsentDenied if a required row cannot be written; the action must not start then.
+        Raises ConsentDenied if a required row cannot be written; the action must then not be started.
         """
         span = AuditSpan(self, subject)
         await span.start(who=who, grant=grant)
         return span
 
     def wrap_open_url(self, open_url: OpenUrl | None) -> OpenUrl | None:
-        """Wrap *open_url* so that each address is recorded before it is opened; None stays None."""
+        """Wrap *open_url* so that each address is recorded before a browser opens it; None stays None."""
         if open_url is None:
             return None
 
@@ -159,18 +157,21 @@ class AuditLog:
 
     # -- storing
     async def close(self) -> None:
-        """Write queued rows and close the file; the next row opens it again."""
+        """Write queued rows and close the file; recording another row reopens it."""
         await self.store.close()
 
     async def read_page(self, wanted: "AuditFilter", limit: int = 100) -> tuple[AuditRow, ...]:
-        """Return the newest rows that match the filter, newest first, including queued ones. Raises StoreError."""
+        """Return up to *limit* rows that match the filter *wanted*, newest first, including queued ones.
+
+        Raises StoreError.
+        """
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).page, wanted, limit)
 
     async def verify(self, progress: "ProgressFunction" = lambda done, total: True) -> "AuditVerification":
-        """Verify that no row of the log was altered, on a worker thread, which also calls *progress*."""
+        """Verify on a worker thread that no row of the log was altered; *progress* is called on that thread."""
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
@@ -184,9 +185,9 @@ class AuditLog:
             await self.store.flush()
 
     def queue_record(self, make: Callable[[], AuditRecord], about: AuditEntry | None = None) -> None:
-        """Queue a row at the end of the log; `run` or the next awaited row writes it.
+        """Queue a row at the end of the log; `run` or the next awaited row writes it to disk.
 
-        *make* builds the row when it is written. *about* is the row that this one ends, if any.
+        *make* builds the row when it is written. If the row records the end of an action, *about* is the row that recorded its start.
         """
         self.store.enqueue(make, about)
         self._has_queued.set()
@@ -195,7 +196,7 @@ class AuditLog:
         return entry.seq > 0 or not (self._config.required or self.store.is_full)
 
     def require_written(self, entry: AuditEntry) -> None:
-        """Raise ConsentDenied if the row is not on disk although it is required."""
+        """Raise ConsentDenied if the row had to be on disk for its action to proceed, but is not."""
         if not self._is_acceptable(entry):
             raise ConsentDenied(
                 "It was not done, because the audit log cannot be written.",
@@ -207,7 +208,7 @@ class AuditLog:
         self, subject: AuditSubject, event: str, *, who: str, decision: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> Callable[[], AuditRecord]:  # fmt: skip
-        """Return a function that builds the row about *subject*; the time and the conversation are fixed now."""
+        """Return a function that builds a row about *subject*, with the current time and conversation."""
         at, conversation = current_microseconds(), self.conversation_id
 
         def make() -> AuditRecord:
@@ -270,7 +271,7 @@ class AuditLog:
 
 
 class AuditSpan:
-    """An action recorded with two rows, one when it starts and one when it ends."""
+    """An action that is recorded as two rows, one for its start and one for its end."""
 
     def __init__(self, audit: AuditLog, subject: AuditSubject) -> None:
         self._audit = audit
@@ -279,7 +280,7 @@ class AuditSpan:
         self._started_at = time.monotonic()
 
     async def start(self, *, who: str, grant: str = "") -> None:
-        """Record that the action starts and what allowed it.
+        """Record that the action is starting and what allowed it.
 
         Raises ConsentDenied if a required row cannot be written.
         """
@@ -288,9 +289,9 @@ class AuditSpan:
         self._audit.require_written(self._entry)
 
     def end(self, outcome: str, *, size: int = 0) -> None:
-        """Queue the row that the action ended, with its duration, and return without waiting for the disk.
+        """Queue a row with the action's outcome and duration, without waiting for the disk.
 
-        *size* is the size of the result in bytes. Does nothing if the action did not start or has ended already.
+        *size* is the size of the result in bytes. Does nothing if the action was not started or has already ended.
         """
         entry, self._entry = self._entry, None
         if entry is None:
@@ -310,14 +311,14 @@ class AuditSpan:
 
 
 class AuditingFrontend(FrontendWrapper):
-    """Frontend that records each answer before it takes effect."""
+    """Frontend wrapper that records the answer to each question before it takes effect."""
 
     def __init__(self, frontend: Frontend, audit: AuditLog) -> None:
         super().__init__(frontend)
         self._audit = audit
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the question, record the answer, and return it; a withdrawn question is recorded as well."""
+        """Ask the question, record the answer and return it; a withdrawn question is recorded too."""
         started_at = time.monotonic()
         try:
             answer = await self._frontend.ask(question)

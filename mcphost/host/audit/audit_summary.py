@@ -37,7 +37,7 @@ _TOPICS = {
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
     "tools_changed": "drift", "review_result": "result",
 }  # fmt: skip
-"""Maps kinds of questions to kinds of rows; a kind that is not here is used as it is."""
+"""Maps kinds of questions to kinds of audit rows; a kind that is missing here is used unchanged."""
 _COMMANDS = frozenset({"process", "connection", "trust", "browser"})
 ANSWER_LABELS = {
     "AllowOnce": "once", "AllowSession": "session", "AllowAlways": "always", "AllowRule": "rule", "Deny": "deny",
@@ -65,7 +65,7 @@ _RECORDED_ANSWERS: tuple[type[Any], ...] = (
 
 
 def answer_label(question: Question[Any], answer: Any) -> str:
-    """Return a label of one or two words for an answer, such as "once, edited" or "deny"."""
+    """Return a short label for an answer, such as "once, edited" or "deny"."""
     if isinstance(question, ReviewToolChanges):
         accepted, held_back = split_tools(question, answer)
         return "held back" if not accepted else "kept some" if held_back else "kept"
@@ -82,7 +82,7 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return two tuples of tool names: the accepted tools, and those that stay in quarantine."""
+    """Return the names of the tools whose changes the user accepted, and of those that stay in quarantine."""
     accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     names = tuple(change.tool for change in question.changes)
     return tuple(name for name in names if name in accepted), tuple(name for name in names if name not in accepted)
@@ -105,10 +105,10 @@ def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
 
 
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
-    """Return details of an answer for its row: the accepted and quarantined tools, or the sizes of a reviewed result.
+    """Return the details of an answer to record in its audit row; {} for most questions.
 
-    Of a result, only its sizes in bytes (before and after the review) and its digest are returned. {} for other
-    questions.
+    For tool changes, these are the names of the accepted and the quarantined tools; for a reviewed result, its sizes in
+    bytes before and after the review and the SHA-256 of what the model received.
     """
     if isinstance(question, ReviewToolChanges) and answer is not None:
         accepted, held_back = split_tools(question, answer)
@@ -127,9 +127,9 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
 
 
 def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
-    """Return the arguments of a call or the content of a form, of which a row has the digest.
+    """Return the tool arguments or form content whose digest is recorded in the audit row.
 
-    None if there is none, or if the form may have a secret.
+    None if the question has neither, or if the form may contain a secret.
     """
     if isinstance(question, ReviewResult):
         return question.arguments
@@ -157,7 +157,7 @@ def _has_secret_field(question: Question[Any]) -> bool:
 
 
 def question_subject(question: Question[Any]) -> str:
-    """Return the name of what a question is about: a tool, a command, a host or a model; "" for other questions."""
+    """Return the name of the tool, command, host or model that a question is about; "" for other questions."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
     if isinstance(question, ApproveTool) and question.skill:
@@ -169,23 +169,23 @@ def question_subject(question: Question[Any]) -> str:
 
 
 def redact_name(kind: str, name: str) -> str:
-    """Redact secrets in the name of an audit subject; *kind* decides whether it is treated as a command."""
+    """Remove secrets from the name of an audit subject; *kind* determines whether it is treated as a command."""
     return redact_command(name) if kind in _COMMANDS else redact_identifier(name)
 
 
 def redact_rule(text: str) -> str:
-    """Redact secrets in the conditions of a rule or grant id, but keep its server and tool names readable."""
+    """Remove secrets from the conditions of a rule or grant id, but keep its server and tool names readable."""
     names, mark, conditions = text.partition("?")
     return redact_identifier(names) + redact_command(mark + conditions)
 
 
 def is_recordable(question: Question[Any], answer: Any) -> bool:
-    """Return whether the text of an answer may be recorded: it is of a known type and has no secret."""
+    """Return whether the text of an answer may be recorded: its type is on the list, and it contains no secret."""
     return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 
 
 def resolve_answer(question: Question[Any], answer: Any) -> Any:
-    """Return the answer as it takes effect: for a form, with defaults filled in."""
+    """Return the answer as it takes effect; the content of a form includes the defaults of missing fields."""
     if isinstance(question, FillForm) and isinstance(answer, Accept):
         content = _form_content(question, answer)
         return answer if content is None else Accept(content)
@@ -193,13 +193,13 @@ def resolve_answer(question: Question[Any], answer: Any) -> Any:
 
 
 def to_redacted_json(value: Any) -> str:
-    """Return the value as JSON without secrets, truncated to 30,000 characters."""
+    """Return the value as JSON with secrets removed, truncated to 30,000 characters."""
     text = dumps(value)
     return redact(text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…")
 
 
 def redact_details(members: Mapping[str, Any]) -> str:
-    """Return the details as JSON without secrets, keeping tool names readable; "" if there are none."""
+    """Return the details of a row as JSON with secrets removed but tool names readable; "" if there are none."""
     redacted = redact_values(members)
     redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members

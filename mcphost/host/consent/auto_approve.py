@@ -1,4 +1,4 @@
-"""Auto-approve mode: selected tools run without a question in one conversation, within a budget."""
+"""Auto-approve mode: selected tools run without asking in one conversation, up to a budget."""
 
 import time
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ BUDGET_FIELDS = ("calls", "seconds", "tokens")
 
 
 class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
-    """Limits after which the user is asked again: tool calls, seconds and model tokens."""
+    """How much may be used before auto-approve mode ends: number of tool calls, seconds, and model tokens."""
 
     calls: int = 50
     seconds: float = 1_800
@@ -31,7 +31,7 @@ class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
 
 
 class AutoApprovalStatus(Struct, frozen=True, kw_only=True):
-    """The state of auto-approve mode: remaining and total budget, number of selected tools, and their servers."""
+    """Snapshot of auto-approve mode: remaining and total budget, number of selected tools, and their servers."""
 
     remaining: AutoApprovalBudget = field(name="left")
     budget: AutoApprovalBudget = field(name="of")
@@ -45,8 +45,9 @@ _Key = tuple[str, str, str, str, str]
 class AutoApproval:
     """Auto-approve mode for selected tools that their servers declare read-only.
 
-    A tool whose definition changes is no longer covered. Other calls are asked about as usual, and never-rules of
-    the configuration still apply. The mode ends with its budget, with the conversation, or by `stop`.
+    A tool whose definition changes is no longer covered. For all other calls the user is asked as usual, and the
+    never-rules of the configuration still apply. The mode ends when its budget is used up, another conversation is
+    opened, or `stop` is called.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class AutoApproval:
 
     @property
     def status(self) -> AutoApprovalStatus | None:
-        """The state of auto-approve mode; None if it is off."""
+        """The current status of auto-approve mode; None if it is off."""
         if self._scope is None:
             return None
         left = replace(self._remaining, seconds=max(0.0, self._seconds_left()))
@@ -78,15 +79,15 @@ class AutoApproval:
         return AutoApprovalStatus(remaining=left, budget=self._budget, tools=len(self._selected), servers=servers)
 
     def candidates(self) -> tuple[OfferedTool, ...]:
-        """Return the tools that can be selected: declared read-only by their server, and not quarantined."""
+        """Return the tools that can be selected: those declared read-only by their server and not in quarantine."""
         return tuple(
             tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
         )
 
     def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
-        """Start auto-approve mode for tools, given as (server, tool); an active mode is ended first.
+        """Start auto-approve mode for *tools*, pairs of server and tool name; if it is already on, it is restarted.
 
-        Raises UsageError, and changes nothing, if the budget is invalid or a tool cannot be selected.
+        Raises UsageError, without any change, if the budget is invalid or a tool cannot be selected.
         """
         _check_budget(budget)
         if not self._lifetime.is_open:
@@ -129,7 +130,7 @@ class AutoApproval:
         return True
 
     def approve(self, subject: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Return whether this call is auto-approved; if so, subtract it from the budget."""
+        """Return whether a call of the tool *subject* is auto-approved; if so, deduct it from the budget."""
         del arguments  # any arguments are allowed; never-rules were checked before
         if not self._is_active() or _key(subject) not in self._selected:
             return False
@@ -138,11 +139,11 @@ class AutoApproval:
         return True
 
     def can_continue(self) -> bool:
-        """Return whether a turn may exceed its limit of model requests without asking the user."""
+        """Return whether the mode is on, so that a turn may exceed its limit of rounds without asking the user."""
         return self._is_active()
 
     def count_usage(self, usage: Usage) -> None:
-        """Subtract the tokens of a model response from the budget."""
+        """Deduct the tokens of a model response from the budget."""
         if self._is_active():
             tokens = self._remaining.tokens - usage.input_tokens - usage.output_tokens
             self._remaining = replace(self._remaining, tokens=max(0, tokens))
@@ -166,7 +167,7 @@ class AutoApproval:
         return "its time is over" if self._seconds_left() <= 0 else ""
 
     def _seconds_left(self) -> float:
-        """Return the seconds left, by the monotonic or the wall clock, whichever is less.
+        """Return the remaining seconds according to the monotonic or the wall clock, whichever says less.
 
         The monotonic clock may stop while the computer sleeps; the wall clock can be set back.
         """

@@ -1,4 +1,4 @@
-"""The user's grants for tools, of this session or stored: match, list, search, revoke and preview them."""
+"""The user's grants for tools, for this session or stored: match, list, search, revoke and preview them."""
 
 import secrets
 import time
@@ -26,10 +26,11 @@ from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 
 
 class ToolIdentity(Struct, frozen=True, kw_only=True):
-    """A tool with its definition's digest, and all tools of its server when the question was asked.
+    """What a grant for a tool is bound to: the tool, its server and account, and the digests of their definitions.
 
-    A rule that covers several tools is bound to these, because the user has not seen tools added later.
-    `is_read_only_trusted` means that the server declares the tool read-only and the user trusts its annotations.
+    `server_tools` maps names to all tools that the server offers now. A rule that covers several tools is limited to
+    these, because the user has not seen tools added later. `is_read_only_trusted` means that the server declares the
+    tool read-only and the user trusts the server's annotations.
     """
 
     server: str
@@ -42,14 +43,14 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     is_read_only_trusted: bool = False
 
     def to_rule_input(self, arguments: dict[str, Any]) -> RuleInput:
-        """Return a call of this tool as input for rule matching."""
+        """Return a call of this tool in the form that `RuleMatcher` takes."""
         return RuleInput(
             server=self.server, tool=self.tool, arguments=arguments, account=self.account, folder=self.folder
         )
 
 
 def identify_tool(offered: OfferedTool) -> ToolIdentity:
-    """Return the identity of an offered tool, with its server's present digest, tools and account."""
+    """Return the identity of an offered tool, with the current digest, tools and account of its server."""
     connection, listed = offered.connection, offered.definition
     return ToolIdentity(
         server=connection.config.name,
@@ -64,13 +65,13 @@ def identify_tool(offered: OfferedTool) -> ToolIdentity:
 
 
 def has_read_only_hint(tool: Tool) -> bool:
-    """Return whether the server declares the tool read-only and not destructive; this is not verified."""
+    """Return whether the server declares the tool read-only and not destructive; the claim is not verified."""
     claims = tool.annotations
     return claims is not None and claims.read_only_hint is True and claims.destructive_hint is not True
 
 
 def make_grant(identity: ToolIdentity, rule: Rule) -> Grant:
-    """Return a grant with this rule, bound to the definitions of the tools that the rule covers now."""
+    """Return a grant with this rule, limited to the current definitions of the tools that the rule covers."""
     tools = {name: listed.digest for name, listed in identity.server_tools.items() if pattern_covers(rule.tool, name)}
     if pattern_covers(rule.tool, identity.tool):
         tools[identity.tool] = identity.digest
@@ -78,11 +79,11 @@ def make_grant(identity: ToolIdentity, rule: Rule) -> Grant:
 
 
 _CLOCK_SLACK = 300
-"""Tolerated difference of clocks, in seconds."""
+"""Seconds by which the clock may be behind the last known event."""
 _WRITE_SECONDS = 2.0
-"""Seconds for which uses of grants are collected before they are written."""
+"""Seconds during which uses of grants are collected before they are written to the store."""
 MAX_PAST_CALLS = 200
-"""Maximum past calls, the newest ones, that a rule is compared with in a preview."""
+"""Maximum number of past calls, the newest ones, that a preview matches against a rule."""
 PREVIEW_SECONDS = 5.0
 SERVER_NOT_CONFIGURED = "its server is not configured"
 OTHER_ACCOUNT = "it is for another account"
@@ -90,21 +91,24 @@ SERVER_CHANGED = "its server is started or reached in another way now"
 
 
 class ToolHistory(Struct, frozen=True):
-    """Earlier grants of a tool: `first_use` if there are none, `changed` if all are for other definitions."""
+    """Whether the user has granted a tool before, so that a question about it can say so.
+
+    `first_use`: no grant exists for it. `changed`: grants exist, but all for other definitions of the tool.
+    """
 
     first_use: bool
     changed: bool
 
 
 class CoveringGrant(Struct, frozen=True):
-    """A grant that covers a call; `source` is "session" for one of this session, "grant" for a stored one."""
+    """A grant that covers a call; `source` is "session" for a grant of this session and "grant" for a stored one."""
 
     source: str
     id: str
 
 
 class ActiveGrants:
-    """The user's grants that apply to tool calls in this run."""
+    """The session grants and stored grants that are checked for each tool call."""
 
     def __init__(
         self,
@@ -113,7 +117,7 @@ class ActiveGrants:
         conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """*on_store_error* receives errors of the store; stored grants then allow nothing."""
+        """*on_store_error* receives errors of the store; while it cannot be read, stored grants allow nothing."""
         self._grants = grants
         self._matcher = matcher
         self.conversation = conversation
@@ -124,7 +128,7 @@ class ActiveGrants:
         self._revoked_ids: set[str] = set()
 
     def grant_session(self, grant: Grant) -> Grant:
-        """Add a grant for this session under a new id; it replaces an earlier one for the same calls."""
+        """Add a session grant, replacing an earlier one for the same calls; return it with its new id."""
         # "s": the ids of stored grants are hexadecimal, so no prefix can mean one of each.
         stored = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
         self._session_grants = [other for other in self._session_grants if _grant_key(other) != _grant_key(stored)]
@@ -136,7 +140,7 @@ class ActiveGrants:
         return tuple(self._session_grants)
 
     def revoke_session(self, id_prefix: str) -> Grant | None:
-        """Revoke the session grant whose id begins with this prefix; return it, or None if there is none.
+        """Revoke and return the session grant whose id begins with this prefix; return None if there is none.
 
         Raises UsageError if several ids begin with the prefix.
         """
@@ -147,17 +151,17 @@ class ActiveGrants:
         return replace(matches[0], revoked=time.time()) if matches else None
 
     def mark_revoked(self, grant_id: str) -> None:
-        """Remember that the stored grant with this id was revoked in this process."""
+        """Remember that the stored grant with this id was revoked, so that `is_active` returns False for it."""
         self._revoked_ids.add(grant_id)
 
     def is_active(self, grant_id: str) -> bool:
-        """Return False if the grant with this id was revoked in this process; True for "" (no grant)."""
+        """Return False if the stored grant with this id was revoked in this process, else True; "" means no grant."""
         if grant_id.startswith("s"):
             return any(grant.id == grant_id for grant in self._session_grants)
         return grant_id not in self._revoked_ids
 
     async def grant_persistent(self, grant: Grant) -> Grant:
-        """Store a grant and return it; if the store fails, grant it for this session instead."""
+        """Store a grant and return it; if it cannot be stored, add it for this session instead."""
         places = {"conversation": self.conversation.id, "project": self._project_folder}
         grant = replace(grant, place=places.get(grant.rule.scope, ""))
         try:
@@ -167,7 +171,10 @@ class ActiveGrants:
             return self.grant_session(grant)
 
     async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Transfer the grants for a tool's previous definition to the accepted one; both are given as digests."""
+        """Transfer grants from a tool's previous definition to the one that the user accepted.
+
+        *before* and *after* are the digests of the two definitions.
+        """
         self._session_grants = [
             replace(grant, tools={**grant.tools, tool: after})
             if (grant.server, grant.server_digest, grant.tools.get(tool)) == (server, server_digest, before)
@@ -182,7 +189,7 @@ class ActiveGrants:
     async def find_covering(
         self, identity: ToolIdentity, arguments: dict[str, Any]
     ) -> tuple[CoveringGrant | None, ToolHistory]:
-        """Return the first grant that covers the call, or None, and the tool's history; count the grant's use."""
+        """Return the first grant that covers the call, or None, with the tool's history; count a use of the grant."""
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)
         for grant in (*self._session_grants, *stored):
@@ -197,11 +204,11 @@ class ActiveGrants:
         return await self._covers(grant, identity, arguments, 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """Return whether the tool was granted before, and with this definition. Raises StoreError."""
+        """Return whether the tool was granted before, and whether with its current definition. Raises StoreError."""
         return _tool_history(identity, (*self._session_grants, *await self._grants.list_for_server(identity.server)))
 
     async def write_uses(self) -> None:
-        """Write counted uses of grants to the store every 2 seconds, until cancelled."""
+        """Write the counted uses of grants to the store every 2 seconds until cancelled."""
         try:
             while True:
                 await self._use_recorded.wait()
@@ -213,7 +220,7 @@ class ActiveGrants:
                 await self._write()
 
     def _count_use(self, grant: Grant) -> bool:
-        """Count one use of a grant; return False if it is a session grant that has just been revoked."""
+        """Count one use of a grant; return False if it is a session grant that was revoked in the meantime."""
         if not grant.session:
             self._grants.count_use(grant.id)
             self._use_recorded.set()
@@ -291,12 +298,15 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 
 
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
-    """Return the latest time at which a grant was created or used; the true time cannot be earlier."""
+    """Return the latest time at which any of these grants was created or used, to detect a clock that was set back."""
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
 
 def _is_unexpired(grant: Grant, newest: float) -> bool:
-    """Return whether the grant has not expired; False if the clock is earlier than *newest*, the last event."""
+    """Return whether the grant has not expired.
+
+    False for a grant with an expiry if the clock is earlier than *newest*, the last known event, by over 5 minutes.
+    """
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
 
@@ -310,10 +320,10 @@ GrantState = Literal["counts", "elsewhere", "suspended"]
 
 
 class GrantStatus(Struct, frozen=True):
-    """A grant and its present state; `why` is the reason if it does not apply.
+    """A grant and its current state; `why` is the reason if it does not apply.
 
-    "counts": it applies; "elsewhere": it is for another conversation, folder, account or server; "suspended": it
-    does not apply until the user grants it again.
+    "counts": it applies; "elsewhere": it is for another conversation, folder, account or server; "suspended": it does
+    not apply until the user grants it again.
     """
 
     grant: Grant
@@ -322,7 +332,7 @@ class GrantStatus(Struct, frozen=True):
 
 
 class FolderAnswerStatus(Struct, frozen=True):
-    """A stored answer about sharing a folder, and its present state as in GrantStatus."""
+    """The user's stored answer about sharing a folder, with its state; `state` and `why` are as in GrantStatus."""
 
     answer: FolderAnswer
     state: GrantState
@@ -330,7 +340,7 @@ class FolderAnswerStatus(Struct, frozen=True):
 
 
 class PastCall(Struct, frozen=True):
-    """An earlier tool call by a model, and whether a rule would cover it now."""
+    """A past tool call by a model; `answer` says whether the previewed rule would cover it."""
 
     conversation: str
     title: str
@@ -341,7 +351,7 @@ class PastCall(Struct, frozen=True):
 
 
 class GrantRegistry:
-    """Registry of the user's grants: list, search and revoke them, preview a rule.
+    """Registry for viewing and managing the user's grants: list, search, revoke, and preview of a rule.
 
     Methods read the store and may take seconds; do not call them while drawing a screen.
     """
@@ -366,15 +376,15 @@ class GrantRegistry:
         self._servers = servers
 
     async def list_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return the grants, optionally only those of one server or containing a text.
+        """Return the grants, optionally only those of *server* or those that contain *text*.
 
-        Grants of this session come first, each group newest first. Raises StoreError.
+        Session grants come first, then stored ones, both newest first. Raises StoreError.
         """
         stored = await self._grants.list_all()
         return (*self.list_session_grants(server=server, text=text), *self._search(stored, server, text))
 
     def list_session_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return only the grants of this session, newest first; does not read the store."""
+        """Return only the session grants, newest first, without reading the store."""
         return self._search(reversed(self._active_grants.session_grants()), server, text)
 
     def _search(self, grants: Iterable[Grant], server: str, text: str) -> tuple[GrantStatus, ...]:
@@ -386,7 +396,7 @@ class GrantRegistry:
         )
 
     async def list_folder_answers(self, *, server: str = "", text: str = "") -> tuple[FolderAnswerStatus, ...]:
-        """Return the stored answers about sharing folders, newest first, optionally filtered by server or text.
+        """Return the stored answers about sharing folders, newest first, optionally filtered by *server* or *text*.
 
         Raises StoreError.
         """
@@ -398,10 +408,11 @@ class GrantRegistry:
         )
 
     async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
-        """Revoke the grant whose id begins with this prefix; a stored one is revoked in every running mcphost.
+        """Revoke and return the grant whose id begins with this prefix; a stored one ends in every running mcphost.
 
-        The id may be that of a stored answer about a folder: the user is then asked about the folder again. The audit
-        row is written afterwards, because a failing audit log must not prevent it. Raises UsageError or StoreError.
+        The prefix may also be of a stored answer about sharing a folder; the user is then asked about the folder again.
+        The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises UsageError
+        or StoreError.
         """
         if id_prefix.startswith("r"):
             answer = await self._folder_answers.revoke(id_prefix)
@@ -423,9 +434,10 @@ class GrantRegistry:
         return grant
 
     async def preview(self, rule: Rule) -> tuple[PastCall, ...]:
-        """Return past calls of the rule's server in stored conversations, and whether the rule covers each.
+        """Return past calls to the rule's server from stored conversations, and whether the rule covers each.
 
-        Newest first, at most 200, and only those that could be matched within 5 seconds. Raises StoreError.
+        Returns at most 200 calls, newest first, and only those that could be matched within 5 seconds. Raises
+        StoreError.
         """
         calls: list[PastCall] = []
         with anyio.move_on_after(PREVIEW_SECONDS):
@@ -434,7 +446,10 @@ class GrantRegistry:
         return tuple(calls)
 
     async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
-        """Return whether the rule covers a call made now. Raises nothing but cancellation."""
+        """Return whether the rule would cover a call of *tool* with these arguments.
+
+        Raises nothing except on cancellation.
+        """
         connection = self._find_connection(rule.server)
         rule_input = RuleInput(
             server=rule.server,

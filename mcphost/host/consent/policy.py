@@ -23,11 +23,12 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 
 
 class Approval(Struct, frozen=True):
-    """Permission for a call with these arguments; `source` names what allowed it.
+    """Permission for a tool call with these arguments; `source` says what allowed it.
 
-    "once", "session" and "always" are the user's answers, given now or earlier; "rule" is an allow-rule from the
-    command line; "grant" is a stored rule; "claim" is a trusted server's declaration that the
-    tool is read-only; "autonomy" is auto-approve mode. `grant_id` is the id of the grant, "" for none.
+    "once", "session" and "always" are answers that the user just gave; "session" is also an earlier answer for this
+    session. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a trusted server's
+    declaration that the tool is read-only; "autonomy" is auto-approve mode. `grant_id` is the id of the grant, "" if
+    there is none.
     """
 
     source: str
@@ -36,7 +37,7 @@ class Approval(Struct, frozen=True):
 
 
 class _OpenQuestion:
-    """A question that waits for the user's answer; cancelling `scope` withdraws it."""
+    """A question that is waiting for the user's answer; cancelling `scope` withdraws it."""
 
     def __init__(self, subject: ToolIdentity, arguments: dict[str, Any]) -> None:
         self.identity, self.arguments = subject, arguments
@@ -50,7 +51,7 @@ AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
 
 
 class ConsentPolicy:
-    """Policy that allows or denies tool calls; a new grant also answers the open questions that it covers."""
+    """Policy that allows or denies tool calls; a new grant also allows waiting calls that it covers."""
 
     def __init__(
         self,
@@ -79,11 +80,9 @@ class ConsentPolicy:
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
-        """Allow or deny one call; ask the user if no rule or grant decides. Cancelling withdraws the question.
+        """Allow or deny one tool call; ask the user if no rule or grant applies. Cancelling withdraws the question.
 
-        *make_question* creates the question from the tool's history. *has_changed* means that this call was already
-        approved for a previous definition of the tool. *is_valid* checks edited arguments before a rule from the same
-        answer is stored.
+        *make_question* creates the question from the tool's history. *has_changed* means that the tool's definition changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a rule given with the answer is not stored.
         """
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest)  # fmt: skip
@@ -130,7 +129,7 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """Apply the user's answer; edited arguments are checked against the never-rules again."""
+        """Apply an answer that may contain edited arguments, which are checked against the never-rules again."""
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
         if is_edited and not question.editable:
@@ -149,7 +148,7 @@ class ConsentPolicy:
     async def _approve_with_rule(
         self, identity: ToolIdentity, arguments: dict[str, Any], rule: Rule
     ) -> Approval | Deny:
-        """Store the rule from the user's answer and allow the call; deny it if the rule does not cover it."""
+        """Store the rule from the user's answer and allow the call; deny the call if the rule does not cover it."""
         if await self._matcher.match(rule, identity.to_rule_input(arguments)) != "yes":
             return Deny(RULE_MISMATCH)
         # The digests of thousands of tools take a while.
@@ -163,7 +162,7 @@ class ConsentPolicy:
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
     ) -> Approval | Deny:
-        """Record a decision that was made without a question; return it, or a denial if it cannot be recorded."""
+        """Record a decision made without asking, and return it; return a denial if it cannot be recorded."""
         try:
             decision = "deny" if isinstance(verdict, Deny) else "allow"
             await self._audit.record_decision(subject, decision, who=who, grant=grant)
@@ -172,22 +171,22 @@ class ConsentPolicy:
         return verdict
 
     async def _record_grant(self, grant: Grant) -> None:
-        """Record a new grant in the audit log and apply it to the open questions."""
+        """Record a new grant in the audit log and apply it to open questions."""
         subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
         scope = "session" if grant.session else grant.rule.scope
         self._audit.queue_event(subject, "given", grant=grant.id, detail={"scope": scope})
         await self._recheck_open_questions(grant)
 
     async def _recheck_open_questions(self, grant: Grant) -> None:
-        """Withdraw the open questions that the grant covers, so that their calls are decided again."""
+        """Withdraw the open questions that the grant covers; their calls are then authorized again without asking."""
         for waiting in tuple(self._open_questions):
             if await self._active_grants.covers(grant, waiting.identity, waiting.arguments):
                 waiting.scope.cancel()
 
     async def check_manual_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
-        """Check a call that the user makes directly.
+        """Check a tool call that the user makes directly, which needs no approval.
 
-        Raises ConsentDenied if a never-rule covers it or the tool changed since it was granted.
+        Raises ConsentDenied if a never-rule covers the call or the tool has changed since the user last granted it.
         """
         subject = identify_tool(offered)
         forbidden = await self._find_never_rule(subject, arguments)
@@ -201,7 +200,7 @@ class ConsentPolicy:
             )
 
     async def _find_never_rule(self, identity: ToolIdentity, arguments: dict[str, Any]) -> Rule | None:
-        """Return the first never-rule that covers the call or may cover it, or None."""
+        """Return the first never-rule that covers or might cover the call, or None."""
         rule_input = identity.to_rule_input(arguments)
         for rule in self._config_rules.never:
             if await self._matcher.match(rule, rule_input) != "no":
@@ -235,9 +234,9 @@ def _config_denial(rule: Rule) -> Deny:
 def tool_question(
     offered: OfferedTool, arguments: dict[str, Any], *, call: str, why: str, arguments_error: str = ""
 ) -> QuestionFactory:
-    """Return a function that creates the question about a call from the tool's history.
+    """Return a function that creates the approval question for a tool call from the tool's history.
 
-    *arguments_error* describes the fault in arguments that the user has edited, "" for none.
+    *call* is the id of the call and *why* its reason. *arguments_error* describes the error in arguments that the user edited, "" if there is none.
     """
     tool = offered.definition.tool
 

@@ -1,7 +1,7 @@
-"""Matching of rules against calls: "yes", "no", or "unsure" if a server may read a value differently.
+"""Matching of rules against tool calls: "yes", "no", or "unsure" if servers may interpret a value differently.
 
-An allow rule applies only to "yes", so that it never covers more than it states. A deny rule applies to "yes"
-and "unsure".
+An allow-rule applies only on "yes", so that it never covers more than it states; a never-rule applies on "yes" and
+"unsure".
 """
 
 import math
@@ -35,15 +35,15 @@ _PER_PROCESS = ("/proc", "/dev")
 
 
 class _AmbiguousPath(Exception):
-    """A path that a server may resolve differently."""
+    """Raised for a path that servers may resolve differently."""
 
 
 def check_containment(value: str, folder: str, working_directory: str) -> Containment:
-    """Return whether the path *value*, as read by a server in *working_directory*, is *folder* or inside it.
+    """Return whether the path *value*, as a server in *working_directory* would read it, is *folder* or inside it.
 
-    Symbolic links and `..` are resolved in both orders, because programs differ: `link/../x` is next to the link
-    for some and next to its target for others. For a path that does not exist, the existing part decides. Reads
-    the file system, so it may block; never raises.
+    Because programs differ, symbolic links are followed both before and after `..` is removed: `link/../x` is next to
+    the link for some programs and next to the link's target for others. If a path does not exist, its existing parents
+    are used. Reads the file system, so it may block; never raises.
     """
     if not value or len(value) > PATH_LIMIT:
         return "unsure"
@@ -72,7 +72,7 @@ def _all_or_any_inside(texts: list[str], top: str, working_directory: str) -> tu
 
 
 def _is_ambiguous(value: str, normalized: str) -> bool:
-    """Return whether servers may read the path *value* differently; *normalized* is its Unicode form NFKC."""
+    """Return whether servers may interpret the path *value* differently; *normalized* is its NFKC form."""
     return (
         bool(_AMBIGUOUS.search(value) or _AMBIGUOUS.search(normalized))
         or sanitize(value, keep_newlines=False) != value
@@ -81,9 +81,9 @@ def _is_ambiguous(value: str, normalized: str) -> bool:
 
 
 def _split_paths(text: str) -> list[str]:
-    """Split a text into the paths it may contain; `-I/etc` also gives `/etc`.
+    """Split *text* into the paths it may contain; `-I/etc`, for example, also yields `/etc`.
 
-    Raises _AmbiguousPath for more than 50 parts.
+    Raises _AmbiguousPath if there are more than 50 parts.
     """
     parts = [part for part in _SEPARATORS.split(text) if part]
     if len(parts) > _MAX_PARTS:
@@ -92,7 +92,7 @@ def _split_paths(text: str) -> list[str]:
 
 
 def _interpretations(value: str, working_directory: str) -> list[str]:
-    """Return the paths that a server may read *value* as, with `~` expanded or not and `..` removed or not."""
+    """Return the paths that a server may read *value* as, with and without `~` expanded and `..` removed."""
     texts = [value]
     if value.startswith("~"):
         # Most programs keep the "~", some expand it to the home folder.
@@ -135,7 +135,7 @@ def _resolve(path: str, working_directory: str) -> str:
 
 
 def _is_searchable(folder: str) -> bool:
-    """Return whether the names in a folder can be looked up; True if the folder does not exist."""
+    """Return whether names in a folder can be looked up; True if the folder does not exist."""
     return not os.path.isdir(folder) or os.access(folder, os.X_OK)
 
 
@@ -172,7 +172,7 @@ _BOOLEAN_WORDS: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"
 
 
 class RuleInput(Struct, frozen=True, kw_only=True):
-    """A call as input for rule matching.
+    """The tool call that a rule is matched against.
 
     `folder` is the working directory of a local server, None for a remote one.
     """
@@ -185,7 +185,7 @@ class RuleInput(Struct, frozen=True, kw_only=True):
 
 
 class RuleMatcher:
-    """Matcher of rules against calls.
+    """Matcher that checks whether a rule covers a tool call.
 
     Regular expressions run in the validator's child process, which is killed if they take too long.
     """
@@ -194,9 +194,9 @@ class RuleMatcher:
         self._validator = validator
 
     async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
-        """Return whether the rule covers the call, ignoring its scope and expiry.
+        """Return whether the rule covers the call, ignoring the rule's scope and expiry.
 
-        Raises nothing but cancellation.
+        Raises nothing except on cancellation.
         """
         if not rule.covers(call.server, call.tool) or rule.account not in (None, call.account):
             return "no"
@@ -234,7 +234,10 @@ class RuleMatcher:
 
 
 def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any, bool]:
-    """Return whether the argument is present, its value, and whether servers may read another value instead."""
+    """Look up the argument at *path* in nested objects.
+
+    Return whether it is present, its value, and whether servers may read another value instead.
+    """
     if _has_similar_name(arguments, path, "".join(map(_normalize_name, path))):
         return False, None, True
     value: Any = arguments
@@ -250,11 +253,11 @@ def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bo
 
 
 def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: str, depth: int = 0) -> bool:
-    """Return whether a server may read another member as the argument; *wanted* is the rest of its name.
+    """Return whether a server may take a member other than the one at *path* for the argument.
 
-    Such a member has a similar name on any level (`Path`, `path[]`, `path` with an invisible character), the
-    whole path as one name (`options.depth`) or one name as a path, or is a prototype from which JavaScript
-    inherits members.
+    Such a member has a similar name (`Path`, `path[]`, or `path` with an invisible character), spells several levels as
+    one name (`options.depth`) or one name as several levels, or is a prototype from which JavaScript inherits members.
+    *wanted* is the normalized rest of the argument's name.
     """
     if depth > _MAX_DEPTH:
         return True
@@ -277,7 +280,7 @@ def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: st
 
 
 def _normalize_name(name: str) -> str:
-    """Return a name's letters and digits, without case, accents, invisible characters and list index."""
+    """Return only the letters and digits of a name, without case, accents and list index, for comparison."""
     folded = normalize("NFKD", normalize("NFKD", _LIST_INDEX.sub("", name)).casefold())
     return "".join(filter(str.isalnum, strip_unsafe(folded)))
 
@@ -297,7 +300,7 @@ def _value_kind(value: Any) -> str:
 
 
 def _compare(condition: Condition, value: Any) -> RuleMatch:
-    """Compare numbers with numbers and text with text.
+    """Return whether the value meets the condition; numbers are compared with numbers, and text with text.
 
     Other combinations are "unsure", because the server may convert the value.
     """

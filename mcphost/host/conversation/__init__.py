@@ -1,1 +1,1 @@
-"""Conversations and their turns: a user message, then model answers and tool calls until the model is done."""
+"""Conversations and their turns; a turn is a user message with the model answers and tool calls that follow."""

@@ -1,4 +1,4 @@
-"""The API for conversations: send, stop, list and open. At most one turn runs at a time."""
+"""The API for conversations: send messages, stop, list, and open. At most one turn runs at a time."""
 
 import itertools
 import logging
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConversationController:
-    """Controller of the open conversation and its turns, with access to the stored conversations."""
+    """Controller that runs turns in the open conversation, and lists and opens stored conversations."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class ConversationController:
     # -- the open conversation
     @property
     def id(self) -> str:
-        """The id of the open conversation, "" until the first message."""
+        """The id of the open conversation; "" until its first message."""
         return self._active.id
 
     @property
     def title(self) -> str:
-        """The title of the open conversation, "" until the first message."""
+        """The title of the open conversation; "" until its first message."""
         return self._active.current.title
 
     @property
@@ -77,13 +77,17 @@ class ConversationController:
         return self._active.is_busy
 
     async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
-        """Return the *limit* newest stored conversations, or at most 100 with this id prefix. Raises StoreError."""
+        """Return the *limit* newest stored conversations, or at most 100 whose id starts with *prefix*.
+
+        Raises StoreError.
+        """
         return await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
 
     async def open(self, conversation_id: str) -> None:
         """Open a stored conversation.
 
-        Raises UsageError for an unknown id or while a turn is running, and StoreError if it cannot be loaded.
+        Raises UsageError if the id is unknown or a turn is running, and StoreError if the conversation cannot be
+        loaded.
         """
         await self._active.open(conversation_id)
 
@@ -92,7 +96,7 @@ class ConversationController:
         self._active.open_new()
 
     def select_model(self, config: ModelConfig) -> None:
-        """Select the model for the next turn and prepare it. Raises UsageError while a turn is running, ModelError."""
+        """Select and prepare the model for the next turn. Raises UsageError while a turn is running, or ModelError."""
         self._active.require_idle()
         self._model_selection.select(config)
 
@@ -105,9 +109,9 @@ class ConversationController:
         return True
 
     async def continue_turn(self) -> TurnResult:
-        """Ask the model to continue an answer that was cut off, or to answer the last message if there is no answer.
+        """Ask the model to continue an answer that was cut off, or to answer the last message if it has no answer.
 
-        Raises UsageError if the last answer is complete, or in the cases named in `send`.
+        Raises UsageError if the last answer is complete, or for the reasons given in `send`.
         """
         last = self._active.current.messages[-1] if self._active.current.messages else None
         if last is not None and last.role == "assistant" and last.cut:
@@ -117,11 +121,11 @@ class ConversationController:
         return await self.send(None)
 
     async def send(self, text: str | None, attachments: Sequence[Part] = ()) -> TurnResult:
-        """Run one turn: add the user message and alternate model answers and tool calls until the model is done.
+        """Run one turn: add the user message, then let the model answer and call tools until it is done.
 
-        With *text* None, no message is added and the model is asked again. A failure is described in the result, not
-        raised. Raises UsageError if a turn is already running or the host was not entered. Cancelling the caller stops
-        the turn.
+        If *text* is None, no message is added and the model is asked again. A failure is described in the result
+        instead of being raised. Raises UsageError if a turn is already running or the host was not entered. Cancelling
+        the caller stops the turn.
         """
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
@@ -150,7 +154,7 @@ class ConversationController:
         return results[0] if results else TurnResult("stopped", "")
 
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
-        """Return the attachments after the user's review.
+        """Let the user review the attachments, and return those that the model may receive.
 
         If the turn is stopped during the review, the attachments are withheld and the model is not asked.
         """

@@ -1,4 +1,4 @@
-"""One turn: model answers and tool calls alternate until the model is done, the user stops or the limit is reached."""
+"""One turn: the model answers and calls tools until it is done, the user stops it, or the limit is reached."""
 
 import time
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ DEFAULT_PROMPT = (
 
 
 class ModelRequestBuilder:
-    """Builder of requests to the model: the messages, the system prompt and the offered tools."""
+    """Builder of model requests from the messages, the system prompt and the available tools."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class ModelRequestBuilder:
         self._tool_order: dict[str, int] = {}
 
     def build(self, conversation: Conversation) -> ModelRequest:
-        """Build the request of the next round.
+        """Build the request for the next round.
 
-        Tools of servers that became ready since the last round are announced to the user.
+        The user is notified of servers that became ready since the last round, whose tools are now included.
         """
         self._startup.announce_joined()
         return ModelRequest(
@@ -84,9 +84,9 @@ class ModelRequestBuilder:
         )
 
     def _keep_order(self, conversation: str, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """Return the tools in the order of the conversation's earlier requests, new ones last.
+        """Return the tools in the same order as in earlier requests of the conversation, followed by new ones.
 
-        Providers cache the beginning of a request, where the tools are.
+        Providers cache the beginning of a request, which contains the tools.
         """
         if self._ordered_conversation != conversation:
             self._ordered_conversation, self._tool_order = conversation, {}
@@ -111,7 +111,7 @@ class ModelRequestBuilder:
 def system_prompt(own: str, connections: Iterable[ServerConnection]) -> str:
     """Return the system prompt: *own* or the default, then the instructions and skills of each ready server.
 
-    The instructions of a server are truncated to 4,000 characters.
+    A server's instructions are truncated to 4,000 characters.
     """
     parts = [own or DEFAULT_PROMPT]
     ready = [connection for connection in connections if connection.is_ready]
@@ -137,14 +137,14 @@ _EMPTY_ANSWER = ("The model's answer was cut off before anything came.", "Send i
 
 
 class AnswerCutOff(ModelError):
-    """The stream of an answer ended before the answer was complete; the received part is saved."""
+    """Raised when the model's answer is incomplete; the part that was received is saved."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message, hint, model_kind="network")
 
 
 class StreamedAnswer:
-    """The model's message while it is being received."""
+    """Collector for the chunks of a model's answer while it is being received."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -156,7 +156,10 @@ class StreamedAnswer:
         self.finish = llm.StreamFinished()
 
     def add(self, kind: str, text: str, replay: str = "") -> None:
-        """Add a chunk; *kind* is "text" or "thinking", *replay* the provider's data for sending the thinking back."""
+        """Add a chunk; *kind* is "text" or "thinking".
+
+        *replay* is the provider's data that must accompany the thinking when it is sent back.
+        """
         self.chars += len(text)
         self._replay = replay or self._replay
         if not text and kind in self._kinds:
@@ -168,7 +171,7 @@ class StreamedAnswer:
             self._texts.append([text])
 
     def build_message(self, *, cut: bool) -> Message:
-        """Build a message from everything received; *cut* marks it as incomplete."""
+        """Build a message from everything received so far; *cut* marks it as incomplete."""
         parts: list[Part] = []
         for kind, pieces in zip(self._kinds, self._texts, strict=True):
             text = "".join(pieces)
@@ -189,7 +192,7 @@ class StreamedAnswer:
 
 
 class TurnOutcome(Struct, frozen=True):
-    """How a turn ended: "done", "stopped", or "rounds" when the limit of tool rounds was reached."""
+    """How a turn ended: "done", "stopped", or "rounds" if the limit of tool rounds was reached."""
 
     outcome: str
     text: str = ""
@@ -198,7 +201,7 @@ class TurnOutcome(Struct, frozen=True):
 
 
 class TurnParts(NamedTuple):
-    """The collaborators that all turns share; after `max_rounds` rounds, the user is asked whether to continue."""
+    """The parts of the host that turns use; after every `max_rounds` rounds, the user is asked whether to continue."""
 
     requests: ModelRequestBuilder
     tool_pipeline: ToolPipeline
@@ -210,7 +213,7 @@ class TurnParts(NamedTuple):
 
 
 class Turn:
-    """One turn; when it is cancelled, the model's stream is closed and what was received is saved as cut off."""
+    """One turn; if it is cancelled, the model's stream is closed and the received part is saved as cut off."""
 
     def __init__(
         self,
@@ -234,9 +237,9 @@ class Turn:
         self.text = ""
 
     async def run(self) -> TurnOutcome:
-        """Run rounds until the model answers without tool calls, or the user ends the turn at the limit of rounds.
+        """Run rounds until the model answers without calling tools, or the user ends the turn at the limit of rounds.
 
-        Raises ModelError if the model fails or repeatedly makes invalid calls; what was received is saved as cut off.
+        Raises ModelError if the model fails or repeatedly makes invalid calls; the received part is saved as cut off.
         """
         rounds = invalid_rounds = 0
         allowed = self._max_rounds
@@ -281,7 +284,7 @@ class Turn:
         return await self._save_answer(answer, cut=False)
 
     def _check_complete(self, answer: StreamedAnswer) -> None:
-        """Raise AnswerCutOff if the answer is incomplete, and drop its tool calls, which may be incomplete too."""
+        """Raise AnswerCutOff if the answer is incomplete, and discard its tool calls, which may be incomplete too."""
         if answer.finish.reason not in _UNFINISHED:
             return
         answer.tool_uses.clear()
@@ -365,13 +368,13 @@ class Turn:
             await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
 
     def _make_stopped_return(self, use: ToolUsePart) -> ToolReturnPart:
-        """Build the result of a stopped call for the model; it tells whether the call had already run."""
+        """Build the result of a stopped call for the model; its text says whether the tool had already run."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
 
 
 def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str]:
-    """Return the notice and the hint for a tool whose schema the provider gets in a simpler form."""
+    """Return a notice and a hint for the user about a tool whose schema was simplified for the provider."""
     name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
     return (
         f"{model} refuses the schema of the tool {name} and gets a simpler form of it. The provider said: {reason}",
@@ -380,7 +383,7 @@ def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str
 
 
 def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, str]:
-    """Return the notice and the hint for a tool whose definition the provider refuses."""
+    """Return a notice and a hint for the user about a tool whose definition the provider rejects."""
     name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
     return (
         f"{model} refuses the definition of the tool {name}, which it is not offered from now on. "
@@ -390,7 +393,7 @@ def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, st
 
 
 def _describe_tools_refused(model: str, reason: str) -> tuple[str, str]:
-    """Return the notice and the hint for a model that does not support tools."""
+    """Return a notice and a hint for the user about a model that does not support tools."""
     detail = f" The provider said: {sanitize(reason[:300], keep_newlines=False)}" if reason else ""
     hint = 'To send tools nevertheless: tools = "always" under [model] in config.toml.'
     return f"{model} does not support tools and answers without them.{detail}", hint
