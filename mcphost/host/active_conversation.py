@@ -44,7 +44,7 @@ class Conversation:
         """Add a message, save it, and return it with its time set.
 
         If saving fails, the message stays in memory, and the next call of `append` tries again. Only the first of
-        several consecutive failures is passed to *on_store_error*. *model* is the name of the model in use.
+        several consecutive failures is reported. *model* is the name of the model in use.
         """
         message = message if message.at else replace(message, at=time.time())
         if not self.id:

@@ -73,7 +73,8 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 ) -> Host:
     """Build a host, which the caller must enter with `async with`.
 
-    *open_url* opens a browser; None leaves that to the frontend. Without *results*, long results that are truncated for the model are not stored in full.
+    *open_url* opens a browser; None leaves that to the frontend. Without *results*, long results that are truncated for
+    the model are not stored in full.
     """
     core = _create_core(
         config,

@@ -1,6 +1,6 @@
 """Events of the host as immutable values; their tags are the event names of `mcphost pipe`.
 
-Texts from servers and models are unsanitized: a frontend must sanitize them before display.
+Text from servers and models is not sanitized in events; a frontend must sanitize it before display.
 """
 
 from collections import deque
@@ -22,14 +22,15 @@ ServerStateName = Literal[
 
 
 class HostEvent(Struct, frozen=True, tag_field="event"):
-    """The base class of all host events; `AnyEvent` is their union."""
+    """Base class of all host events; `AnyEvent` is their union."""
 
 
 class ServerState(HostEvent, frozen=True, tag="server_state"):
     """The current state of a server; `detail` describes it in one sentence, `hint` suggests what the user can do.
 
-    `tools`, `resources` and `prompts` are counts. `account` is the signed-in account, "" for none. `quarantined` is the
-    number of changed tools that wait for the user's review.
+    `revision` is the protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless";
+    both are "" until the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in
+    account, "" for none. `quarantined` is the number of changed tools that are waiting for the user's review.
     """
 
     server: str
@@ -46,7 +47,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
-    """The tools of a server changed: the names of the added, removed and changed ones."""
+    """Change of a server's tools, with the names of those that were added, removed or changed."""
 
     server: str
     added: tuple[str, ...] = ()
@@ -55,7 +56,7 @@ class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
 
 
 class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
-    """The user switched a tool on or off for the model."""
+    """The user turned a tool on or off for the model."""
 
     server: str
     tool: str
@@ -63,10 +64,10 @@ class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
 
 
 class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
-    """The auto-approve mode was turned on or off, or approved a call; `why` is the reason it was turned off.
+    """Auto-approve mode was turned on or off, or approved a call; `why` is the reason for turning it off.
 
-    While it is on, it covers this number of `tools` of these `servers`, and `calls_left`, `seconds_left` and
-    `tokens_left` remain of the budget; `calls` is the number of calls in the whole budget.
+    While the mode is on, `tools` is the number of tools it covers and `servers` names their servers; `calls_left`,
+    `seconds_left` and `tokens_left` are what remains of its budget. `calls` is the number of calls in the full budget.
     """
 
     on: bool
@@ -80,11 +81,11 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 
 
 class FolderInfo(Struct, frozen=True, kw_only=True):
-    """A folder that may be shared with servers; `uri` is empty if it cannot be shared now.
+    """A folder that may be shared with servers; `uri` is "" if it cannot be shared now.
 
-    `source` is where it was configured, `keep` the scope of the user's edit, "" for none. `why` explains why it is
-    unavailable, `warning` why sharing it is a risk; the fields are those of
-    `host.server_requests.root_list.RootFolder`.
+    `source` says where the folder was configured, and `keep` is the scope of the user's edit, "" for none. `why`
+    explains why the folder is unavailable, `warning` why sharing it is a risk. See
+    `host.server_requests.root_list.RootFolder`, which has the same fields.
     """
 
     path: str
@@ -99,13 +100,13 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
 
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
-    """The list of shareable folders changed: the user edited it, or a folder appeared or vanished."""
+    """The list of shareable folders changed, because the user edited it, or a folder appeared or disappeared."""
 
     folders: tuple[FolderInfo, ...]
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """The folders that a server has received, as file: URIs; `refused` if the user declined its last request."""
+    """The folders that a server has received, as file: URIs; `refused` means that its last request was refused."""
 
     server: str
     uris: tuple[str, ...]
@@ -113,10 +114,11 @@ class RootsShared(HostEvent, frozen=True, tag="roots_told"):
 
 
 class ServerLog(HostEvent, frozen=True, tag="log"):
-    """A log line about a server: its own message, a warning of mcphost ("client"), or its error output ("stderr").
+    """A log line about a server.
 
-    `logger` is the logger name that the server gave; `call` is the id of the tool call that the line belongs to, "" if
-    unknown.
+    `source` is "server" for a log message sent by the server, "client" for a warning from mcphost, and "stderr" for the
+    server's error output. `logger` is the logger name given by the server; `call` is the id of the tool call that the
+    line belongs to, "" if unknown.
     """
 
     server: str
@@ -128,16 +130,16 @@ class ServerLog(HostEvent, frozen=True, tag="log"):
 
 
 class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
-    """A subscribed resource, or one below it, changed. Its content was not read again."""
+    """A subscribed resource, or one below it in the hierarchy, changed; its content has not been read again."""
 
     server: str
     uri: str
 
 
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
-    """A turn began; `message` is the saved user message.
+    """A turn began; `message` is the user message, which is already saved.
 
-    `again` means that no message was added: the model is asked again about the last one.
+    `again` means that no message was added, and the model is asked again to answer the last one.
     """
 
     turn: int
@@ -146,7 +148,7 @@ class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
 
 
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):
-    """A request to the model begins; `number` counts from 1 in each turn."""
+    """A request to the model is about to be sent; `number` counts the requests of the turn from 1."""
 
     turn: int
     number: int
@@ -169,7 +171,7 @@ class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
 
 
 class ServersAwaited(HostEvent, frozen=True, tag="servers_awaited"):
-    """The turn waits for these servers, which are starting, before it asks the model."""
+    """The turn is waiting for these servers to start before it asks the model."""
 
     servers: tuple[str, ...]
 
@@ -184,7 +186,7 @@ class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
 
 
 class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
-    """The model's message of this round was saved, either complete or marked as cut off."""
+    """The model's message of a round was saved, either complete or marked as cut off."""
 
     turn: int
     message: Message
@@ -194,8 +196,8 @@ class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
 class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
     """The model proposed a tool call, which may still need approval.
 
-    `call` is the call's id, unique in the conversation. `arguments` is None if `raw`, the model's text, is not a JSON
-    object.
+    `call` is an id that is unique in the conversation. `arguments` is None if the text that the model sent, `raw`, is
+    not a JSON object.
     """
 
     call: str
@@ -206,10 +208,10 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """An approved call was sent with these arguments; `by` is the `source` of its Approval.
+    """An approved tool call was sent with these arguments; `by` says what approved it, as in `Approval.source`.
 
-    `by` is "user" for a call that the user made without the model. "earlier" means that an earlier run sent the call,
-    and its unfinished task is now followed again.
+    `by` may also be "user" for a call that the user made without the model, and "earlier" if a previous run sent the
+    call and this run follows its unfinished task.
     """
 
     call: str
@@ -220,7 +222,7 @@ class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
 
 
 class ToolProgress(HostEvent, frozen=True, tag="progress"):
-    """Progress of a call; while the consumer is slow, only the latest value of each call is kept."""
+    """Progress of a tool call; while the consumer is slow, only the latest progress of each call is kept."""
 
     call: str
     server: str
@@ -230,10 +232,10 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 
 
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
-    """A call ended; `text` is its result as text for the user, `seconds` its duration.
+    """A tool call ended; `text` is its result as text for the user, and `seconds` its duration.
 
-    `stored_file` is the file with the whole result if the model received only the beginning, else "". `images` are the
-    images whose bytes were verified and which fit into the size limit.
+    `stored_file` is the file with the complete result if the model received only the beginning, else "". `images` are
+    those whose bytes are valid images within the size limit.
     """
 
     call: str
@@ -247,9 +249,10 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """A call ended, but requests that the server made during it and that have this `number` are still open.
+    """A tool call ended, but requests that the server made during it are still open.
 
-    They stay open until the user answers them or the server cancels them.
+    Questions caused by these requests have this `number` (see `Question.number`). They stay open until the user answers
+    them or the server cancels its requests.
     """
 
     server: str
@@ -257,7 +260,7 @@ class CallEnded(HostEvent, frozen=True, tag="call_over"):
 
 
 class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
-    """The user reviewed a result; `text` is what the model receives, "" if it was withheld.
+    """The user reviewed a tool result; `text` is what the model receives, "" if it was withheld.
 
     `stored_file` is as in ToolFinished.
     """
@@ -271,7 +274,7 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
-    """A turn ended; "rounds" means that the limit of tool rounds was reached.
+    """A turn ended; the outcome "rounds" means that the limit of tool rounds was reached.
 
     `usage` is the sum over its rounds; `error` and `hint` describe a failure.
     """
@@ -287,7 +290,7 @@ NoticeLevel = Literal["info", "warning", "error"]
 
 
 class NoticeEvent(HostEvent, frozen=True, tag="told"):
-    """A notice for the user: one sentence, and a hint on what to do."""
+    """A notice for the user: one sentence, and optionally a hint on what to do."""
 
     level: NoticeLevel
     text: str
@@ -295,7 +298,7 @@ class NoticeEvent(HostEvent, frozen=True, tag="told"):
 
 
 class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
-    """Another model was selected, or the state of the selected one changed; `detail` explains a failure."""
+    """Another model was selected, or the selected model changed its state; `detail` explains a failure."""
 
     name: str
     label: str
@@ -304,7 +307,7 @@ class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
 
 
 class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
-    """Another conversation was opened; `messages` is their number, the messages are in `host.conversation`."""
+    """Another conversation was opened; `messages` is the number of its messages, found in `host.conversation`."""
 
     id: str
     title: str
@@ -345,7 +348,7 @@ MAX_LOGS = 1_000
 
 
 class _MergedDeltas:
-    """Consecutive chunks of text, joined when they are read."""
+    """Queue entry of consecutive chunks of text, which are joined when they are read."""
 
     __slots__ = ("first", "parts")
 
@@ -373,7 +376,10 @@ _EVENTS_PER_YIELD = 64
 
 
 class EventQueue:
-    """Queue of the events published since its creation, for one consumer; iteration ends when it is closed."""
+    """Queue that receives the events published since its creation, for one consumer.
+
+    Iteration ends when the queue is closed.
+    """
 
     def __init__(self, open_queues: "set[EventQueue]") -> None:
         self._open_queues = open_queues
@@ -386,7 +392,11 @@ class EventQueue:
         open_queues.add(self)
 
     def put(self, event: AnyEvent) -> None:
-        """Add an event without blocking; merge or replace queued text, progress and resource events."""
+        """Add an event without blocking.
+
+        Chunks of text are merged with queued ones; progress replaces queued progress of the same call; a resource event
+        that is already queued is dropped.
+        """
         if self._closed:
             return
         last = self._queue[-1] if self._queue else None
@@ -415,7 +425,7 @@ class EventQueue:
             self._queue.remove(self._logs.popleft())
 
     def close(self) -> None:
-        """Close the queue; iteration ends after the events that are already queued."""
+        """Close the queue; iteration ends after the events that are already in it."""
         self._closed = True
         self._open_queues.discard(self)
         self._ready.set()
@@ -461,7 +471,7 @@ class EventBus:
         self.publish(NoticeEvent(level, text, hint))
 
     def report_error(self, error: McpHostError) -> None:
-        """Publish an error that does not interrupt anything, such as a failed save."""
+        """Publish a notice about an error that did not interrupt anything, such as a failed save."""
         self.notify("error", error.message, error.hint)
 
     def close(self) -> None:
@@ -471,7 +481,7 @@ class EventBus:
 
 
 class EventDispatcher:
-    """Registry that calls handlers by event type; the handlers of one type run in order of registration."""
+    """Registry that calls handlers by event type; handlers of the same type run in order of registration."""
 
     def __init__(self) -> None:
         self._handlers: dict[type[Any], list[Callable[[Any], None]]] = {}
@@ -482,14 +492,15 @@ class EventDispatcher:
             self._handlers.setdefault(event_type, []).append(handler)
 
     def add_all(self, handlers: Mapping[type[AnyEvent], Callable[[Any], None]]) -> None:
-        """Register one handler for each event type."""
+        """Register one handler for each event type in the mapping."""
         for event_type, handler in handlers.items():
             self.add(handler, event_type)
 
     async def run(self, feed: AsyncIterable[AnyEvent]) -> None:
         """Dispatch events until *feed* ends.
 
-        Other tasks may run after every 64 events, so that a burst does not block key handling. May be cancelled.
+        Other tasks may run after every 64 events, so that a burst of events does not delay key presses. May be
+        cancelled.
         """
         count = 0
         async for event in feed:

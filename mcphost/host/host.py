@@ -74,7 +74,9 @@ class Host:
     def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
         """Start connecting all enabled servers and preparing the model, without waiting for either.
 
-        *only* limits this to the servers with these names; None means all. With *resume_orphaned_tasks*, tasks that an earlier run left unfinished at the servers are followed until they end, and reported like tool calls of the user.
+        *only* limits this to the servers with these names; None means all. With *resume_orphaned_tasks*, tasks that an
+        earlier run left unfinished at the servers are followed until they end, and reported like tool calls of the
+        user.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:

@@ -144,7 +144,9 @@ class LiveConfig:
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
         """Call *on_change* whenever the files have changed and differ from the configuration in use, until cancelled.
 
-        *on_change* receives the error if the files cannot be loaded. Files are read only after they stayed the same for POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and also works on network folders, where change notifications do not.
+        *on_change* receives the error if the files cannot be loaded. Files are read only after they stayed the same for
+        POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and also works
+        on network folders, where change notifications do not.
         """
         known: object = None  # so that a change between the start and the first check is noticed too
         seen = await anyio.to_thread.run_sync(self._read_signature)

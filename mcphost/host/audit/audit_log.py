@@ -98,7 +98,8 @@ class AuditLog:
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
         """Record a decision that was made without asking. Raises ConsentDenied if a required row cannot be written.
 
-        *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" for an action of the user. *grant* is the id of the grant or the text of the rule that applied.
+        *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" for an action of the user.
+        *grant* is the id of the grant or the text of the rule that applied.
         """
         self.require_written(
             await self.store.append(self.make_record(subject, "decided", decision=decision, who=who, grant=grant))
@@ -110,7 +111,8 @@ class AuditLog:
     ) -> None:  # fmt: skip
         """Record an event, such as a new or revoked grant, a change of mode, or a newly trusted file.
 
-        *detail* is always stored, with secrets removed; it must contain facts such as names and numbers, no free text. Raises ConsentDenied if a required row cannot be written.
+        *detail* is always stored, with secrets removed; it must contain facts such as names and numbers, no free text.
+        Raises ConsentDenied if a required row cannot be written.
         """
         record = self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
         self.require_written(await self.store.append(record))
@@ -187,7 +189,8 @@ class AuditLog:
     def queue_record(self, make: Callable[[], AuditRecord], about: AuditEntry | None = None) -> None:
         """Queue a row at the end of the log; `run` or the next awaited row writes it to disk.
 
-        *make* builds the row when it is written. If the row records the end of an action, *about* is the row that recorded its start.
+        *make* builds the row when it is written. If the row records the end of an action, *about* is the row that
+        recorded its start.
         """
         self.store.enqueue(make, about)
         self._has_queued.set()

@@ -155,7 +155,7 @@ class ActiveGrants:
         self._revoked_ids.add(grant_id)
 
     def is_active(self, grant_id: str) -> bool:
-        """Return False if the stored grant with this id was revoked in this process, else True; "" means no grant."""
+        """Return False if the grant with this id was revoked in this process, else True; "" stands for no grant."""
         if grant_id.startswith("s"):
             return any(grant.id == grant_id for grant in self._session_grants)
         return grant_id not in self._revoked_ids

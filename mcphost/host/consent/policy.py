@@ -47,7 +47,7 @@ class _OpenQuestion:
 QuestionFactory = Callable[[ToolHistory], ApproveTool]
 ArgumentsCheck = Callable[[dict[str, Any]], Awaitable[bool]]
 AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
-"""Returns whether a call is auto-approved, and counts it; called only if nothing else allows the call."""
+"""Returns whether a tool call is auto-approved, and counts it; called only if nothing else allows the call."""
 
 
 class ConsentPolicy:
@@ -82,7 +82,9 @@ class ConsentPolicy:
     ) -> Approval | Deny:
         """Allow or deny one tool call; ask the user if no rule or grant applies. Cancelling withdraws the question.
 
-        *make_question* creates the question from the tool's history. *has_changed* means that the tool's definition changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a rule given with the answer is not stored.
+        *make_question* creates the question from the tool's history. *has_changed* means that the tool's definition
+        changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a
+        rule given with the answer is not stored.
         """
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest)  # fmt: skip
@@ -236,7 +238,8 @@ def tool_question(
 ) -> QuestionFactory:
     """Return a function that creates the approval question for a tool call from the tool's history.
 
-    *call* is the id of the call and *why* its reason. *arguments_error* describes the error in arguments that the user edited, "" if there is none.
+    *call* is the id of the call and *why* its reason. *arguments_error* describes the error in arguments that the user
+    edited, "" if there is none.
     """
     tool = offered.definition.tool
 

@@ -1,4 +1,4 @@
-"""Fields of forms: their kinds and limits, and the validation of values."""
+"""Form fields: their kinds and limits, and the validation of their values."""
 
 import re
 from datetime import date, datetime
@@ -15,7 +15,7 @@ _SIMPLE_PATTERN = re.compile(rf"\^?(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})
 """Matches patterns of characters and classes with optional quantifiers, without groups or alternatives."""
 _QUANTIFIER = re.compile(r"[*+?]|\{\d+,\d*\}")
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices", "json"]
-"""The kinds of fields; `json` is for tool arguments of any type, and not allowed in forms of servers."""
+"""The kinds of fields; `json` is for tool arguments of any type, and not allowed in a server's form."""
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _EMAIL = re.compile(r"[^\s@<>\"(),;:\\\[\]]{1,64}@[^\s@.<>\"(),;:\\\[\]]+(\.[^\s@.<>\"(),;:\\\[\]]+)*")
 _FORMATS = {
@@ -27,16 +27,16 @@ _FORMATS = {
 
 
 class Option(Struct, frozen=True):
-    """One option of a choice field: `value` is sent, `title` is shown."""
+    """One option of a choice field; `title` is shown to the user, and `value` is sent."""
 
     value: str
     title: str
 
 
 class Field(Struct, frozen=True, kw_only=True):
-    """A field of a form. A limit or default that is None is not set.
+    """A field of a form; limits and defaults that are None are not set.
 
-    `title` and `description` are unsanitized texts of the server. `secret` is True if the field seems to ask for a
+    `title` and `description` are unsanitized text from the server. `secret` is True if the field seems to ask for a
     secret. `options` are those of a choice field; lengths are in characters.
     """
 
@@ -59,9 +59,9 @@ class Field(Struct, frozen=True, kw_only=True):
 
 
 def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]:
-    """Validate the values of a form by field name and return the content to send.
+    """Validate the values of a form, keyed by field name, and return the content to send.
 
-    A missing value becomes the field's default, a null omits the field even if it has a default, and empty optional
+    A missing value becomes the field's default, null omits the field even if it has a default, and empty optional
     fields are omitted. Raises UsageError that lists the invalid values.
     """
     problems: list[str] = []
@@ -83,7 +83,7 @@ def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict
 def is_empty(field: Field, value: Any) -> bool:
     """Return whether a field with this value is omitted from the content.
 
-    None omits the field. An empty text omits an optional field that has a minimum length or a format.
+    None omits the field. Empty text omits an optional field that has a minimum length or a format.
     """
     match field.kind:
         case "text":
@@ -98,12 +98,12 @@ def is_empty(field: Field, value: Any) -> bool:
 
 
 def accepts_empty_text(field: Field) -> bool:
-    """Return whether an empty text is a valid value of the field, so that it differs from an omitted one."""
+    """Return whether empty text is a valid value of the field, and so differs from omitting the field."""
     return field.kind == "text" and not field.min_length and field.format not in _FORMATS
 
 
 def field_error(field: Field, value: Any) -> str:
-    """Return the error in a value, worded to follow the field's name, such as "is required"; "" if it is valid."""
+    """Return what is wrong with a value, as a phrase that follows the field's name; "" if it is valid."""
     if is_empty(field, value):
         return "is required" if field.required else ""
     try:
@@ -114,7 +114,7 @@ def field_error(field: Field, value: Any) -> str:
 
 
 def validate_value(field: Field, value: Any) -> Any:
-    """Return the value in the form in which it is sent.
+    """Validate a value and return it as it is sent.
 
     Raises UsageError with a message that follows the field's name, such as "must be text".
     """
@@ -168,8 +168,8 @@ def _matches_format(format_name: str, value: str) -> bool:
 def _matches_pattern(pattern: str, value: str) -> bool:
     """Return whether the value matches a simple pattern; a complex pattern matches every value.
 
-    A server's pattern must not take long to match. Ignoring complex ones is safe: no revision defines `pattern` for
-    forms, and the server validates the values again.
+    A server's pattern must not be slow to match. Ignoring complex patterns is safe: no protocol revision defines
+    `pattern` for forms, and the server validates the values again.
     """
     if len(value) > _MAX_PATTERN or len(pattern) > _MAX_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
         return True

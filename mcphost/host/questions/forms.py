@@ -1,7 +1,7 @@
-"""Forms: conversion of a server's form schema, or of a tool's input schema, to typed fields.
+"""Conversion of a server's form schema, or of a tool's input schema, to typed form fields.
 
-A form schema is a flat object of texts, numbers, booleans and choices (client/elicitation, requested schema); every
-other schema is refused.
+A form schema is a flat object of text, numbers, booleans and choices (client/elicitation, requested schema); any other
+schema is refused.
 """
 
 import re
@@ -51,7 +51,7 @@ _KEPT_KEYWORDS = ("title", "description", "default")
 
 
 def parse_form(schema: Raw) -> tuple[Field, ...]:
-    """Return the fields of a form in order. Raises MalformedMessage if the schema is not allowed for forms."""
+    """Return the fields of a form, in order. Raises MalformedMessage if forms may not have such a schema."""
     if len(bytes(schema)) > MAX_SCHEMA:
         raise MalformedMessage(f"The form is larger than {MAX_SCHEMA // 1024} kB.")
     value = loads(bytes(schema) or b"{}", "form")
@@ -89,7 +89,7 @@ def _text_length(name: str, entry: Any) -> int:
 
 # -- reading the schema
 def parse_field(name: str, entry: Any, required: bool) -> Field:
-    """Convert a property of a form schema to a field. Raises MalformedMessage if it is not allowed in forms."""
+    """Convert a property of a form schema to a field. Raises MalformedMessage if forms may not have such a property."""
     if not isinstance(entry, dict):
         raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
     schema = cast("dict[str, Any]", entry)
@@ -181,7 +181,7 @@ def _check_choices(name: str, values: Any) -> list[Any]:
 
 
 def _with_default(field: Field, default: Any) -> Field:
-    """Set the field's default, unless it is not a valid value of the field."""
+    """Return the field with this default, or without a default if the value is not valid for the field."""
     if default is None:
         return field
     try:
@@ -206,15 +206,15 @@ def _bound(schema: dict[str, Any], key: str) -> float | None:
 
 
 def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Field, ...]:
-    """Return the fields of a form for editing the arguments of a tool call.
+    """Return form fields for editing the arguments of a tool call.
 
     There is a field for each property of the schema, then one for each argument that is not in the schema.
 
-    A field has kind `json` if its property is not a text, number, boolean or choice, or if the present argument has
-    another type than the property; so each argument can be shown and corrected. No field has a default: an omitted
-    argument stays omitted.
+    A field has kind `json` if its property is not text, a number, a boolean or a choice, or if the current argument has
+    a different type, so that every argument can be shown and corrected. No field has a default: an omitted argument
+    stays omitted.
 
-    Returns no fields if there are none or more than 100; the arguments must then be edited as JSON. Never raises.
+    Returns no fields if there would be none or more than 100; the arguments must then be edited as JSON. Never raises.
     """
     root = _object(schema)
     properties, required = _object_member(root, "properties"), root.get("required")
@@ -234,7 +234,7 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
 
 
 def has_arguments(schema: Raw | bytes) -> bool:
-    """Return False if a tool's input schema has no properties and allows no others. Never raises."""
+    """Return whether a tool accepts arguments, according to its input schema. Never raises."""
     root = _object(schema)
     is_closed = root.get("additionalProperties") is False or set(root) <= {"$schema", "type", "title", "description"}
     is_empty = not _object_member(root, "properties")
@@ -259,7 +259,7 @@ def _object_member(value: Any, name: str) -> dict[str, Any]:
 def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
     """Return a property's schema with references resolved and the alternative `null` removed.
 
-    Many libraries declare an optional argument as nullable; omitting it has the same meaning.
+    Many libraries declare optional arguments as nullable; omitting such an argument has the same meaning.
     """
     for _ in range(_MAX_REFERENCES):
         if not isinstance(entry, dict):
@@ -309,7 +309,7 @@ def _to_json_field(field: Field) -> Field:
 
 
 def _can_show(field: Field, value: Any) -> bool:
-    """Return whether a field of this kind can show the value, even if the value is invalid."""
+    """Return whether a field of this kind can show the value, even if the value is not valid."""
     match field.kind:
         case "text":
             return isinstance(value, str) and len(value) <= MAX_TEXT and bool(value or accepts_empty_text(field))
@@ -324,7 +324,7 @@ def _can_show(field: Field, value: Any) -> bool:
 def looks_secret(name: str, title: str = "", description: str = "") -> bool:
     """Return whether a field seems to ask for a secret, which must not be entered in a form.
 
-    Words such as "password" are searched for in many languages. In the description, a word after a negation is ignored
+    It searches for words such as "password" in many languages. In the description, a word after a negation is ignored
     ("do not give us your PIN").
     """
     if any(_find_secret_word(variant) for word in (name, title) for variant in _variants(word)):
@@ -341,7 +341,7 @@ def _find_secret_word(text: str) -> "re.Match[str] | None":
 
 
 def _variants(text: str) -> Iterator[str]:
-    """Yield spellings of a text to search: normalized, without accents, and with digits read as letters."""
+    """Yield variants of a text to search: normalized, without accents, and with digits replaced by similar letters."""
     plain = normalize("NFKC", strip_unsafe(text))
     yield plain
     separated = _WORD_BOUNDARY.sub(" ", plain)

@@ -19,10 +19,11 @@ A_co = TypeVar("A_co", covariant=True)
 
 
 class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
-    """A question to the user, caused by `server` ("" for mcphost itself); `why` is the reason as a short phrase.
+    """Base class of questions to the user.
 
-    `account` is the account in use at the server, "" for none. `number` identifies the call that caused the question,
-    so that CallEnded can refer to it; 0 if no call did.
+    `server` is the server that caused the question, "" for mcphost itself; `why` is the reason as a short phrase.
+    `account` is the account in use at the server, "" for none. `number` identifies the tool call during which the
+    question arose, so that a CallEnded event can refer to it; 0 if there is none.
     """
 
     KIND: ClassVar[str]
@@ -32,28 +33,28 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     number: int = 0
 
     def refusal(self) -> A_co:
-        """Return the answer that refuses, which is used when the user gives none."""
+        """Return the answer that refuses, which is used if the user gives no answer."""
         raise NotImplementedError
 
 
 class Frontend(Protocol):
-    """A user interface that answers questions.
+    """A user interface or program that answers questions.
 
-    Cancelling a call of `ask` withdraws the question. A frontend whose user interface has closed returns refusals.
+    Cancelling `ask` withdraws the question. A frontend whose user interface is closed returns refusals.
     """
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of questions that can be asked; a capability that needs another kind is not declared to servers."""
+        """The kinds of questions that can be asked; capabilities that need other kinds are not declared to servers."""
         ...
 
     @property
     def who(self) -> str:
-        """The source of the last answer: "person", "program", "rules", or "nobody" if it is an automatic refusal."""
+        """The source of the last answer: "person", "program" or "rules", or "nobody" for an automatic refusal."""
         ...
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the user and return the answer; wait as long as necessary."""
+        """Ask the question and return the answer; wait for it without a time limit."""
         ...
 
 
@@ -75,7 +76,7 @@ class FrontendWrapper(Frontend):
 
 
 class RefusingFrontend:
-    """Frontend without a user: refuses every question."""
+    """Frontend without a user, which refuses every question."""
 
     kinds: frozenset[str] = frozenset()
     who = "nobody"
@@ -86,11 +87,11 @@ class RefusingFrontend:
 
 
 class TooManyQuestions(ConsentDenied):
-    """A question was not asked, because the number or the size of open questions reached a limit."""
+    """Raised instead of asking if the number or the size of open questions has reached a limit."""
 
 
 class QuestionBudget:
-    """Limits on the number and the size in bytes of open questions, for each server and in total."""
+    """Limits on the number and size of open questions, per server and in total."""
 
     def __init__(self) -> None:
         self._bytes: Counter[str] = Counter()
@@ -98,7 +99,7 @@ class QuestionBudget:
 
     @contextmanager
     def reserve(self, server: str, size: int) -> Generator[None]:
-        """Count a question of *size* bytes as open during the block. Raises TooManyQuestions at a limit."""
+        """Count a question of *size* bytes as open during the `with` block. Raises TooManyQuestions at a limit."""
         if reason := self._limit_error(server, size):
             raise TooManyQuestions(reason, "Answer the open questions first.")
         self._bytes[server] += size

@@ -1,4 +1,4 @@
-"""All questions to the user, with their answers and refusals.
+"""All questions that the host asks the user, with their possible answers.
 
 A frontend shows one question at a time, in order of arrival. An answer that also allows later calls, such as
 `AllowSession` or `AllowAlways`, has its own type.
@@ -21,9 +21,9 @@ from mcphost.serialization import Raw, Struct, field, loads
 class ModelCandidate(Struct, frozen=True, kw_only=True):
     """A model that could answer a sampling request; None and 0 mean unknown.
 
-    Prices are in US dollars per token. `speed` is in tokens per second, measured in this run. `ceiling` is the
-    estimated highest cost of this request in US dollars. `rank` is the position in the user's list of models, the most
-    capable first.
+    Prices are in US dollars per token. `speed` is in tokens per second, measured in this run. `ceiling` is the highest
+    estimated cost of this request in US dollars. `rank` is the position in the user's list of models, which begins with
+    the most capable.
     """
 
     name: str
@@ -45,10 +45,11 @@ class LimitUsage(Struct, frozen=True):
 
 
 class ResultPart(Struct, frozen=True, kw_only=True):
-    """One part of a result, as the model receives it.
+    """One part of a tool result, as the model receives it.
 
-    `kind` is text, image, audio, link, resource, structured (JSON), other, error (a failed call) or note (a remark of
-    mcphost). `size` is the size of the original data in bytes. `for_user`: the server meant the part only for the user.
+    `kind` is text, image, audio, link, resource, structured (JSON), other, error (the text of a failed call) or note (a
+    remark added by mcphost). `size` is the size of the original data in bytes. `for_user` means that the server
+    intended the part only for the user.
     """
 
     kind: str
@@ -60,17 +61,20 @@ class ResultPart(Struct, frozen=True, kw_only=True):
 
 
 class PassResult(Struct, frozen=True):
-    """Answer: give the model the result as shown."""
+    """Answer: give the result to the model as shown."""
 
 
 class PassEditedResult(Struct, frozen=True):
-    """Answer: give the model these texts, one for each part in order; None omits the part and its image."""
+    """Answer: give edited text to the model instead of the result.
+
+    `texts` has an entry for each part, in order; None omits the part and its image.
+    """
 
     texts: tuple[str | None, ...]
 
 
 class WithholdResult(Struct, frozen=True):
-    """Answer: withhold the result; the model receives `reason` instead."""
+    """Answer: withhold the result; the model is told so, with `reason` if it is not ""."""
 
     reason: str = ""
 
@@ -79,10 +83,10 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 
 
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
-    """The question of whether the model may receive a result; `parts` is everything that it would receive, in order.
+    """The question of whether the model may receive a result; `parts` is everything it would receive, in order.
 
-    `tool` was called with `arguments`; it is `resources/read` for a resource that the user attached and `load_skill`
-    for a skill. `is_error`: the tool reported a failure.
+    `tool` was called with `arguments`. It is `resources/read` for a resource that the user attached, and `load_skill`
+    for a skill. `is_error` means that the tool reported a failure.
     """
 
     KIND: ClassVar[str] = "review_result"
@@ -98,7 +102,7 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
 
 
 def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
-    """Return a sentence on why these texts cannot replace the parts of the result; "" if they can."""
+    """Return a sentence that says why these texts cannot replace the parts of the result; "" if they can."""
     if len(texts) != len(question.parts):
         return f"There are {len(question.parts)} parts, but {len(texts)} texts."
     for part, text in zip(question.parts, texts, strict=True):
@@ -111,7 +115,7 @@ def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) ->
 
 
 def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ...]:
-    """Return the parts that the answer gives to the model; none if it withholds the result or is invalid."""
+    """Return the parts that the model receives after this answer; none if it withholds the result or is invalid."""
     if isinstance(answer, PassResult):
         return question.parts
     if not isinstance(answer, PassEditedResult) or edited_texts_error(question, answer.texts):
@@ -121,7 +125,7 @@ def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ..
 
 
 class AllowOnce(Struct, frozen=True):
-    """Answer: allow this call; `arguments` replaces the arguments if the user edited them."""
+    """Answer: allow this call; `arguments` are the arguments to use instead if the user edited them."""
 
     arguments: dict[str, Any] | None = None
 
@@ -131,7 +135,7 @@ class AllowSession(Struct, frozen=True):
 
 
 class AllowAlways(Struct, frozen=True):
-    """Answer: allow this call and later calls of the tool, also after a restart.
+    """Answer: allow this call and later calls of the tool, even after a restart.
 
     The permission ends when the server's command or address, or the tool's definition, changes.
     """
@@ -141,8 +145,8 @@ class AllowRule(Struct, frozen=True):
     """Answer: allow this call and all later calls that match a rule.
 
     The rule must be about this server and match this call; otherwise the call is refused and the rule is not stored. It
-    is stored with the digests of the server and of the tools that it matches now. `arguments` replaces the arguments if
-    the user edited them; the rule must then match the edited call.
+    is stored with the digests of the server and of the tools that it covers now. If the user edited the arguments, they
+    are in `arguments`, and the rule must match the edited call.
     """
 
     rule: Rule
@@ -162,10 +166,10 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     """The question of whether a tool call may run; the frontend shows all arguments.
 
     `claims` are the tool's annotations, which are unverified. `account` is the account that the call uses, "" for none.
-    `folder` is the server's working directory, to which paths in arguments are relative, None if it runs on another
-    machine. `schema` is the tool's input schema for editing the arguments; edits are refused unless `editable`.
-    `arguments_error` is the error in edited arguments when the question is repeated. `skill` is the URI of a skill to
-    load, "" for a server's tool.
+    `folder` is the server's working directory, to which paths in arguments are relative; None if the server runs on
+    another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused unless
+    `editable`. If the question is asked again because edited arguments are invalid, `arguments_error` describes the
+    error. `skill` is the URI of a skill to load, "" for a server's tool.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -188,7 +192,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
 
 
 class ToolChange(Struct, frozen=True, kw_only=True):
-    """A changed tool. `difference` has sanitized lines that begin with "- ", "+ " or two spaces."""
+    """A changed tool; `difference` has sanitized diff lines that begin with "- ", "+ " or two spaces."""
 
     tool: str
     digest: str
@@ -196,16 +200,16 @@ class ToolChange(Struct, frozen=True, kw_only=True):
 
 
 class AcceptToolChanges(Struct, frozen=True):
-    """Answer: accept the changes of these tools; all others stay in quarantine."""
+    """Answer: accept the changes to these tools; all others stay in quarantine."""
 
     tools: tuple[str, ...] = ()
 
 
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
-    """The question of which changed tools to accept.
+    """The question of which tools to accept whose definitions have changed.
 
-    They changed since they were first seen or last accepted. Until the answer they are quarantined: neither offered to
-    the model nor called.
+    The tools changed after they were first seen or last accepted. Until they are accepted they are in quarantine,
+    neither offered to the model nor called.
     """
 
     KIND: ClassVar[str] = "tools_changed"
@@ -221,7 +225,7 @@ class TrustOnce(Struct, frozen=True):
 
 
 class TrustAlways(Struct, frozen=True):
-    """Answer: trust the server as long as its command or address is unchanged."""
+    """Answer: trust the server until its command or address changes."""
 
 
 class DoNotTrust(Struct, frozen=True):
@@ -232,19 +236,18 @@ TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 
 
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
-    """The question of whether to start a server or connect to it; the frontend shows everything untruncated.
+    """The question of whether to start a server or connect to it; the frontend shows every field untruncated.
 
-    `file` is the configuration file, `env_file` a file with more variables, and its digest. `env_names` and
-    `header_names` are the names, `environment` and `headers` the values of variables and HTTP headers; `sign_in`
-    has the settings for OAuth. Likely secrets are "[hidden]", with a fingerprint if a changed value needs a new
-    approval. `filled_in` names the local values that the server receives, such as "header Authorization:
-    ${keyring:work}". `expansion` is what the references in the command, the folder and the address stand for now,
-    by their text.
+    `file` is the configuration file; `env_file` is a file with more variables, and its digest. `env_names` and
+    `environment` are the names and values of environment variables, `header_names` and `headers` those of HTTP headers;
+    `sign_in` has the OAuth settings. Likely secrets are shown as "[hidden]", with a fingerprint if a changed value
+    needs a new approval. `filled_in` names the local values that the server receives, such as "header Authorization:
+    ${keyring:work}". `expansion` maps each reference in the command, the folder and the address to its current value.
 
-    `changed` has the lines of the difference from an earlier approval: "- " removed, "+ " added, " " unchanged.
-    `trusts_claims`: the user's configuration approves tools automatically if the server claims that they are read-only.
-    `restrictions` are the restrictions on a project's server, and `warnings` the risks of its command and variables,
-    one sentence each.
+    `changed` is a diff from an earlier approval: lines that begin with "- " were removed, with "+ " added, with " "
+    kept. `trusts_claims` means that the user's configuration approves tools automatically if the server claims that
+    they are read-only. `restrictions` are the limits on a server that a project defines, and `warnings` the risks of
+    its command and variables, one sentence each.
     """
 
     KIND: ClassVar[str] = "trust_server"
@@ -272,7 +275,10 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
 
 
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
-    """The question of whether to continue a turn that used its limit of tool rounds; True allows as many again."""
+    """The question of whether to continue a turn that reached its limit of tool rounds.
+
+    True allows the same number of rounds again.
+    """
 
     KIND: ClassVar[str] = "continue_turn"
     rounds: int
@@ -287,10 +293,10 @@ class ApproveUnchanged(Struct, frozen=True):
 
 
 class EditedRequest(Struct, frozen=True, kw_only=True):
-    """Answer: use an edited sampling request; a value that is None is unchanged.
+    """Answer: use an edited sampling request; values that are None stay unchanged.
 
-    `max_tokens` can only be lowered. `model` is the name of one of the offered models. `context` adds the conversation
-    that was shown.
+    `max_tokens` can only be lowered. `model` is the name of one of the offered models. With `context`, the conversation
+    that was shown is added.
     """
 
     messages: tuple[dict[str, Any], ...] | None = None
@@ -304,12 +310,12 @@ SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 
 
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
-    """The question of whether the model may answer a sampling request, shown in its wire format.
+    """The question of whether the model may answer a server's sampling request, shown as the server sent it.
 
-    `messages`, `tools`, `preferences` and `include_context` are from the server. `model` would answer; `label` is its
+    `messages`, `tools`, `preferences` and `include_context` come from the server. `model` would answer; `label` is its
     display name, and `reason` explains why it was selected from `models`. `max_tokens` limits the output, and `tokens`
-    estimates the input. `budget` is how much of its limits the server has used. `conversation` is the text that the
-    server requested with `include_context`, "" if there is none; it is sent only if the answer says so.
+    estimates the input. `budget` shows how much of its limits the server has used. `conversation` is the text that the
+    server requested with `include_context`, "" if there is none; it is sent only if the answer allows it.
     """
 
     KIND: ClassVar[str] = "review_sampling"
@@ -336,7 +342,7 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
 
 
 class EditedReply(Struct, frozen=True):
-    """Answer: send these content blocks instead of the model's."""
+    """Answer: send these content blocks to the server instead of the model's."""
 
     content: tuple[dict[str, Any], ...]
 
@@ -347,7 +353,7 @@ ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
     """The question of whether a server may receive the model's answer to its sampling request.
 
-    Tool calls in the answer are run by the server, not by mcphost.
+    Tool calls in the answer are for the server to run, not for mcphost.
     """
 
     KIND: ClassVar[str] = "review_reply"
@@ -362,26 +368,26 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
 
 
 class Accept(Struct, frozen=True):
-    """Answer: send this content of a form; a missing field gets its default, a null omits the field."""
+    """Answer: submit the form with this content; a missing field gets its default, and null omits the field."""
 
     content: dict[str, Any] = {}  # noqa: RUF012
 
 
 class Decline(Struct, frozen=True):
-    """Answer: the user declined the form or the address."""
+    """Answer: the user declined to fill in the form or to open the address."""
 
 
 class Cancel(Struct, frozen=True):
-    """Answer: the user dismissed the question without a decision."""
+    """Answer: the user dismissed the question without accepting or declining."""
 
 
 FormVerdict = Accept | Decline | Cancel
 
 
 class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
-    """The question with a form of a server; `message` is the server's text, and `warnings` are from mcphost.
+    """A form that a server asks the user to fill in; `message` is the server's text, `warnings` are from mcphost.
 
-    All texts of the server must be shown as plain text, so that addresses in them are not clickable.
+    The server's text must be shown as plain text, so that addresses in it are not clickable.
     """
 
     KIND: ClassVar[str] = "fill_form"
@@ -390,12 +396,12 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> FormVerdict:
-        """Return an answer that cancels the elicitation."""
+        """Return an answer that cancels the form."""
         return Cancel()
 
 
 class AcceptUrl(Struct, frozen=True):
-    """Answer: the user agreed, and the frontend opened the address in a browser."""
+    """Answer: the user agreed to open the address in a browser."""
 
 
 UrlVerdict = AcceptUrl | Decline | Cancel
@@ -404,9 +410,9 @@ UrlVerdict = AcceptUrl | Decline | Cancel
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
     """The question of whether to open an address for a server.
 
-    Nothing was requested from the address yet. `url` is the complete address, and `host` its host. `elicitation` is the
-    server's id of the request (2025-11-25 only), else "". `warnings` are sentences on what is unusual about the
-    address.
+    mcphost has not requested anything from the address yet. `url` is the complete address, and `host` its host.
+    `elicitation` is the server's id of the request (2025-11-25 only), else "". `warnings` are sentences about what is
+    unusual about the address.
     """
 
     KIND: ClassVar[str] = "visit_url"
@@ -417,22 +423,22 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> UrlVerdict:
-        """Return an answer that cancels the elicitation."""
+        """Return an answer that cancels the server's request."""
         return Cancel()
 
 
 class RetryCall(Question[bool], frozen=True, kw_only=True):
-    """The question of whether to repeat a call after the user has visited these addresses.
+    """The question of whether to retry a tool call after the user has visited these addresses.
 
-    False gives up the call. When the server reports that the user has completed all of them, the question is withdrawn
-    and the call repeated.
+    False abandons the call. If the server reports that the user has completed all of them, the question is withdrawn
+    and the call is retried.
     """
 
     KIND: ClassVar[str] = "retry_call"
     urls: tuple[str, ...]
 
     def refusal(self) -> bool:
-        """Return False, which gives up the call."""
+        """Return False, which abandons the call."""
         return False
 
 
@@ -445,19 +451,22 @@ class ShareSession(Struct, frozen=True):
 
 
 class ShareAlways(Struct, frozen=True):
-    """Answer: share these folders at every request as long as the server's command or address is unchanged."""
+    """Answer: share these folders at every request until the server's command or address changes."""
 
 
 class DoNotShare(Struct, frozen=True):
-    """Answer: share no folder, and ask again at a later request."""
+    """Answer: share no folders now, and ask again at a later request."""
 
 
 class NeverShare(Struct, frozen=True):
-    """Answer: never share these folders as long as the server's command or address is unchanged."""
+    """Answer: never share these folders until the server's command or address changes."""
 
 
 class SharePerServer(Struct, frozen=True):
-    """Answers by server name: "once", "session", "always", "never" or "deny"; a missing server means "deny"."""
+    """Answer for several servers: maps server names to "once", "session", "always", "never" or "deny".
+
+    A missing server means "deny".
+    """
 
     choices: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
@@ -466,7 +475,7 @@ RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare 
 
 
 class RequestingServer(Struct, frozen=True, kw_only=True):
-    """One of several servers that request folders at the same time; `roots` are those that it would receive."""
+    """One of several servers that are requesting folders; `roots` are those that it would receive."""
 
     server: str
     why: str
@@ -475,11 +484,11 @@ class RequestingServer(Struct, frozen=True, kw_only=True):
 
 
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
-    """The question of whether a server may receive the paths of the user's folders, not their content.
+    """The question of whether a server may receive the paths, not the content, of the user's folders.
 
-    `gone` are the configured folders that cannot be read now and are omitted. For each of `roots`, `origins` has its
-    source and `warnings` a sentence on the risk of sharing it, or "". If several servers wait, they are in `askers` and
-    the answer is a SharePerServer; any other answer refuses all but the first.
+    `gone` are the configured folders that cannot be read now and are omitted. For each of `roots`, `origins` says where
+    it was configured, and `warnings` describes the risk of sharing it, or is "". If several servers are waiting, they
+    are in `askers` and the answer is a SharePerServer; any other answer refuses all but the first server.
     """
 
     KIND: ClassVar[str] = "share_roots"
@@ -490,7 +499,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     askers: tuple[RequestingServer, ...] = ()
 
     def refusal(self) -> RootsVerdict:
-        """Return an answer that shares no folder."""
+        """Return an answer that shares no folders."""
         return DoNotShare()
 
 

@@ -1,4 +1,4 @@
-"""Questions about signing in and about storing the sign-in, and guesses at what an OAuth scope permits."""
+"""Questions about signing in and storing the sign-in, and descriptions of what an OAuth scope seems to permit."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ _MAX_LENGTH = 200
 
 
 class EnteredClient(Struct, frozen=True):
-    """Answer: use this client id, which the user registered; the secret is "" if there is none."""
+    """Answer: use this client id, which the user registered; the client secret is "" if there is none."""
 
     client_id: str
     client_secret: str = ""
@@ -51,7 +51,7 @@ ClientVerdict = EnteredClient | DeclineClient
 
 
 class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
-    """The request for a client id at *issuer*, an authorization server without dynamic client registration.
+    """The request for an OAuth client id at *issuer*, an authorization server without dynamic client registration.
 
     The user registers mcphost there with `redirect_uri`. `note` says why the question is asked.
     """
@@ -67,7 +67,7 @@ class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
 
 
 class OpenInBrowser(Struct, frozen=True):
-    """Answer: open the address in a browser; its redirect completes the sign-in."""
+    """Answer: open the address in a browser, where the user signs in."""
 
 
 class PastedRedirect(Struct, frozen=True):
@@ -80,7 +80,7 @@ class PastedRedirect(Struct, frozen=True):
 
 
 class SwitchSignInMethod(Struct, frozen=True):
-    """Answer: switch between browser and device code; see `SignInQuestion.other_method`."""
+    """Answer: switch between signing in with a browser redirect and with a device code."""
 
 
 class DeclineSignIn(Struct, frozen=True):
@@ -91,16 +91,16 @@ SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSig
 
 
 class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
-    """The question of whether to sign in at *issuer*: `url` is the address to open, and `host` its host.
+    """The question of whether to sign in at *issuer*; `url` is the address to open, and `host` its host.
 
-    `note` says why the question is repeated. The question is withdrawn when the sign-in completes, or after `seconds`
-    from `asked_at`, a time of the monotonic clock. `browser` is False if mcphost cannot open a browser.
+    `note` says why the question is repeated. The question is withdrawn when the sign-in completes, or `seconds` after
+    `asked_at`, a time of the monotonic clock. `browser` is False if mcphost cannot open a browser.
 
-    With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is the
-    address that includes the code, "" for none, and the authorization server is polled every `interval` seconds.
+    With a device code, the user opens `url` in any browser and enters `code`; `verification_uri_complete` is an address
+    that already includes the code, "" for none, and mcphost polls the authorization server every `interval` seconds.
 
-    `other_method` is the method to switch to, "code" or "browser", or "" for none. `other_accounts` are already signed
-    in: to use one of them, the user refuses and selects it. `warnings` are sentences to show first.
+    `other_method` is the method that the user can switch to, "code" or "browser", or "" for none. `other_accounts` are
+    already signed in; to use one of them, the user declines and selects it. `warnings` are sentences to show first.
     """
 
     KIND: ClassVar[str] = "sign_in"
@@ -129,7 +129,7 @@ OpenUrl = Callable[[str], Awaitable[bool]]
 
 
 class SignInPrompts:
-    """Prompts of `auth.authorization_flow` during a sign-in, through the frontend and the browser."""
+    """Prompts that `auth.authorization_flow` shows during a sign-in, through the frontend and the browser."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class SignInPrompts:
     ) -> None:
         """*open_url* opens a browser; None leaves that to the frontend.
 
-        *can_open* tells whether a browser can be opened on this computer.
+        *can_open* returns whether a browser can be opened on this computer.
         """
         self._frontend = frontend
         self._open_url = open_url
@@ -159,8 +159,8 @@ class SignInPrompts:
     ) -> str | None:
         """Ask the user to sign in; return None if the user refuses, else the pasted redirect address or "".
 
-        "" means that the browser's redirect will arrive, or that the user switched the method. After the browser was
-        opened, the question is asked again, so that the user sees the wait and can cancel it.
+        "" means that the browser's redirect is still to arrive, or that the user switched to the other method. After
+        opening the browser, the question is asked again, so that the user sees that mcphost is waiting and can cancel.
         """
         deadline = monotonic() + terms.timeout
         while True:
@@ -201,7 +201,7 @@ class SignInPrompts:
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for a client id and return it with its secret; None if the user has none or cannot be asked."""
+        """Ask for a client id; return it with its secret, or None if the user has none or cannot be asked."""
         if EnterClientId.KIND not in self._frontend.kinds:
             return None
         verdict = await self._frontend.ask(
@@ -218,7 +218,7 @@ class SignInPrompts:
 
 
 def describe_scope(scope: str) -> str:
-    """Return a phrase for what a scope seems to permit, such as "read files"; "" if its name is unclear."""
+    """Return a phrase for what an OAuth scope seems to permit, such as "read files"; "" if its name is unclear."""
     if scope.lower() in _KNOWN:
         return _KNOWN[scope.lower()]
     name = scope[:_MAX_LENGTH]
@@ -244,7 +244,7 @@ class KeepInPlainFile(Struct, frozen=True):
 
 
 class KeepInEncryptedFile(Struct, frozen=True):
-    """Answer: store sign-ins in a file that is encrypted with this passphrase."""
+    """Answer: store sign-ins in a file encrypted with this passphrase."""
 
     pass_phrase: str
 
@@ -256,10 +256,10 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
-    """The question of where to store the sign-ins of `servers`, because no keyring can be used (`reason`).
+    """The question of where to store the sign-ins of `servers`, because no keyring can be used; `reason` says why not.
 
-    The sign-ins are in use already. `is_new`: the encrypted file does not exist yet, so the user chooses a passphrase.
-    `note` says why the question is repeated.
+    The sign-ins are already in use. `is_new` means that the encrypted file does not exist yet, so that the user chooses
+    its passphrase. `note` says why the question is repeated.
     """
 
     KIND: ClassVar[str] = "keep_secrets"
@@ -276,7 +276,7 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
 
 
 class EnterPassphrase(Struct, frozen=True):
-    """Answer: the passphrase of the encrypted file; it is never stored."""
+    """Answer: the passphrase of the encrypted file; it is not stored."""
 
     pass_phrase: str
 
@@ -292,7 +292,7 @@ UnlockVerdict = EnterPassphrase | LeaveLocked
 
 
 class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
-    """The request for the passphrase of the encrypted file of sign-ins, made once in a run.
+    """The request for the passphrase of the encrypted file of sign-ins, made once per run.
 
     `note` says why the question is repeated.
     """
@@ -310,9 +310,9 @@ StorageChoice = tuple[str, str]
 
 
 class SecretStoragePrompts:
-    """Prompts about the storage of sign-ins, shown through the frontend.
+    """Prompts about storing sign-ins, shown through the frontend.
 
-    If the user refuses, sign-ins stay in memory for this run, or the encrypted file stays locked.
+    If the user refuses, sign-ins are kept in memory for this run, or the encrypted file stays locked.
     """
 
     def __init__(self, frontend: Frontend) -> None:
@@ -339,7 +339,7 @@ class SecretStoragePrompts:
         return ("file" if isinstance(verdict, KeepInPlainFile) else "session"), ""
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for the passphrase of the encrypted file; return None to leave the file locked."""
+        """Ask for the passphrase of the encrypted file; return None if it is to stay locked."""
         verdict = await self._frontend.ask(
             UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file=file, note=note)
         )

@@ -34,7 +34,7 @@ PARSE_LIMIT = 256 * 1024
 BASE64_LENGTH = 1024
 """Minimum length of base64 that is omitted, in characters; shorter text may be a key, digest or token."""
 _SHORT_TEXT = 100
-"""Strings of at most this many characters are not replaced by a reference to the text blocks."""
+"""Strings of at most this many characters are not replaced by a note, even if they repeat a text block."""
 _MAX_DEPTH = 100
 _BLOCK = re.compile(rf"[A-Za-z0-9+/_-]{{{BASE64_LENGTH // 2}}}")
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{BASE64_LENGTH},}}+={{0,2}}")
@@ -45,7 +45,7 @@ _MEDIA = "[the data above]"
 
 
 class ContentIndex:
-    """Index of the strings in a result's content blocks, used to find repetitions in its structured content."""
+    """Index of a result's content blocks, used to find what its structured content merely repeats."""
 
     def __init__(self, blocks: Iterable[ContentBlock]) -> None:
         self.texts: list[str] = []
@@ -78,11 +78,14 @@ class ContentIndex:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the blocks have no text or media that structured content could repeat."""
+        """Whether the blocks contain no text or media that structured content could repeat."""
         return not self._stripped_texts and len(self._media) == 1
 
     def contains(self, text: str) -> bool:
-        """Return whether a block equals this JSON text, or the value of its only member; the JSON is not parsed."""
+        """Return whether a block equals this JSON text or, for an object with one member, the member's value.
+
+        The JSON is compared without being parsed.
+        """
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")
         member = member.strip()
@@ -92,7 +95,7 @@ class ContentIndex:
         )
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
-        """Replace a match of base64 in JSON text by a placeholder, so that the rest is small enough to be parsed."""
+        """Return a placeholder for a match of base64 in JSON text, so that the rest is small enough to be parsed."""
         text = run[0].decode()
         return (_MEDIA if text in self._media else _placeholder(text)).encode()
 
@@ -101,7 +104,7 @@ class ContentIndex:
         return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
     def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
-        """Return the structured content with long strings that repeat a block replaced by a reference to it."""
+        """Return structured content in which long strings that repeat a block are replaced by a note."""
         match value:
             case str():
                 if value in self._media:
@@ -120,7 +123,10 @@ class ContentIndex:
                 return value
 
     def _equals_texts(self, value: Any) -> bool:
-        """Return whether the value, or its only member `result` as added by some SDKs, equals the text blocks."""
+        """Return whether the value equals the text blocks.
+
+        The same applies to the member `result` of an object without other members, which some SDKs add.
+        """
         parsed = [_parse(text) for text in self.texts]
         candidates = [value]
         if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
@@ -149,10 +155,10 @@ class ContentIndex:
 
 
 def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
-    """Return the structured content as indented JSON without what the content blocks repeat.
+    """Return structured content as indented JSON, without what the content blocks already contain.
 
-    None if there is none, or if it repeats the blocks completely. Content that cannot be parsed becomes raw text or a
-    note.
+    None if there is no structured content or it only repeats the blocks. Content that is too large to be parsed becomes
+    raw text or a note; invalid JSON becomes a note.
     """
     if raw is None:
         return None
@@ -177,7 +183,7 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
 
 
 def remove_base64(text: str) -> str:
-    """Replace each run of at least 1,024 characters of base64 by a note of its size."""
+    """Replace each run of at least 1,024 base64 characters with a note that gives its size."""
     # Each run covers an aligned block of half its length: checking these is 50 times faster.
     step = BASE64_LENGTH // 2
     if not any(_BLOCK.match(text, at) for at in range(0, len(text), step)):
@@ -186,7 +192,7 @@ def remove_base64(text: str) -> str:
 
 
 def _placeholder(run: str) -> str:
-    """Return the placeholder of a base64 run; hexadecimal digits and repeated letters are unchanged."""
+    """Return a placeholder for a base64 run; text that is not likely base64, such as hexadecimal, is unchanged."""
     sample = set(run[:_SAMPLE])
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run
@@ -209,11 +215,11 @@ USER_ONLY_TEXT = "[content that the server meant for the user alone]"
 
 
 class RenderedResult(Struct, frozen=True):
-    """A result rendered as text and images.
+    """A tool result rendered as text and images.
 
-    `text` is the whole text, and `assistant_text` the text without parts meant only for the user, "" if it is the same.
-    `images` are the verified images for the model, `user_images` those for the user. `note` is a remark of mcphost
-    about the result.
+    `text` is the full text, and `assistant_text` the text without parts meant only for the user, "" if it is the same.
+    `images` are the valid images for the model, `user_images` those for the user. `note` is a remark of mcphost about
+    the result.
     """
 
     text: str
@@ -224,24 +230,24 @@ class RenderedResult(Struct, frozen=True):
 
     @property
     def user_text(self) -> str:
-        """The text for the user, with the note of mcphost before it."""
+        """The text for the user, preceded by mcphost's note if there is one."""
         return f"[mcphost: {self.note}]\n{self.text}" if self.note else self.text
 
     @property
     def model_text(self) -> str:
-        """The whole text that is meant for the model, before truncation."""
+        """The full text for the model, before truncation."""
         return self.assistant_text or self.text
 
     @property
     def is_too_big(self) -> bool:
-        """Whether the text for the model must be truncated."""
+        """Whether the text must be truncated for the model."""
         return len(truncate_text(self.model_text)) < len(self.model_text)
 
     def bounded_model_text(self, stored_name: str = "") -> str:
         """Return the text for the model, truncated to 256 KB.
 
-        If it is truncated, a note says so and how to read on with `read_result`; *stored_name* is the name of the
-        stored result, "" if it was not stored.
+        If it is truncated, a note says so, and how to read the rest with `read_result`. *stored_name* is the name of
+        the stored result, "" if it was not stored.
         """
         text = self.model_text
         shown = truncate_text(text)
@@ -257,7 +263,7 @@ class RenderedResult(Struct, frozen=True):
 
 
 def truncate_text(text: str) -> str:
-    """Truncate the text to 256 KB of UTF-8 without splitting a character."""
+    """Return the first 256 KB of the text as UTF-8, without splitting a character."""
     if len(text) * 4 <= MODEL_TEXT_LIMIT:
         return text
     body = replace_surrogates(text[:MODEL_TEXT_LIMIT]).encode()
@@ -269,7 +275,8 @@ def truncate_text(text: str) -> str:
 def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:
     """Render a result, omitting structured content that only repeats the content blocks.
 
-    *null_counts*: whether structured content `null` is a value, as since 2026-07-28. *note* is a remark of mcphost.
+    *null_counts* says whether structured content `null` is a value, as it is since 2026-07-28. *note* is a remark of
+    mcphost that is added to the result.
     """
     return join_parts(make_parts(result, null_counts=null_counts, note=note))
 
@@ -277,7 +284,7 @@ def render(result: CallToolResult, *, null_counts: bool = False, note: str = "")
 async def make_parts_async(
     result: CallToolResult, *, null_counts: bool = False, note: str = ""
 ) -> tuple[ResultPart, ...]:
-    """Call `make_parts`, on a worker thread if the result is large."""
+    """Return `make_parts` of the result, on a worker thread if the result is large."""
     work = partial(make_parts, result, null_counts=null_counts, note=note)
     if len(bytes(result.raw_content)) + len(bytes(result.structured_content)) < THREAD_THRESHOLD:
         return work()
@@ -285,7 +292,7 @@ async def make_parts_async(
 
 
 def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> tuple[ResultPart, ...]:
-    """Render each content block and the structured content as one part; see `render` for the parameters."""
+    """Render each content block, and the structured content, as one part; see `render` for the parameters."""
     parts = [ResultPart(kind="note", text=note)] if note else []
     items, rest = result.split_content()
     blocks = parse_content_blocks(items)
@@ -307,13 +314,13 @@ def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str =
 
 
 def hide_user_only_parts(parts: tuple[ResultPart, ...]) -> tuple[ResultPart, ...]:
-    """Replace the parts that are meant only for the user by a placeholder."""
+    """Replace the parts that are meant only for the user with a placeholder."""
     hidden = ResultPart(kind="text", text=USER_ONLY_TEXT)
     return tuple(replace(hidden, kind=part.kind) if part.for_user else part for part in parts)
 
 
 def join_parts(all_parts: tuple[ResultPart, ...]) -> RenderedResult:
-    """Join the parts into one result, for the user and for the model."""
+    """Join the parts into one result with text and images for the user and for the model."""
     note = " ".join(part.text for part in all_parts if part.kind == "note")
     model_parts = hide_user_only_parts(all_parts)
     text, model_text = _join_text(all_parts), _join_text(model_parts)
@@ -362,7 +369,7 @@ def _utf8_size(text: str) -> int:
 
 
 def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
-    """Render a block as text; the second value is its image if its bytes are a valid one, else None."""
+    """Render a content block as text; also return its image if its bytes are a valid one, else None."""
     match block:
         case TextContent():
             return remove_base64(block.text), None
@@ -391,7 +398,7 @@ def render_contents(contents: ResourceContents) -> str:
 
 
 def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]:
-    """Render an embedded resource as text and, if it is an image, as a verified image."""
+    """Render an embedded resource as text, and also return its image if it is a valid one."""
     known = None if resource.text is not None else _detect_image(resource.blob or "")
     if known is None:
         return render_contents(resource), None
@@ -400,7 +407,7 @@ def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]
 
 
 def _detect_image(data: str) -> ImageInfo | None:
-    """Detect the image format from the first bytes of base64 data; None if the format is not supported."""
+    """Detect the image format from the first bytes of base64 data; return None if it is not supported."""
     try:
         return identify_image(base64.b64decode(data[:64], validate=True))
     except (binascii.Error, ValueError):
@@ -408,9 +415,9 @@ def _detect_image(data: str) -> ImageInfo | None:
 
 
 def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
-    """Return a description and the image, or None if the bytes are not a valid image within the limits.
+    """Return a description and the image, which is None if the bytes are not a valid image within the limits.
 
-    The type is detected from the bytes; the description mentions a different declared type.
+    The type is detected from the bytes; the description mentions a declared type that differs.
     """
     is_small = len(block.data) <= MODEL_IMAGE_LIMIT * 4 // 3 + 4
     try:
@@ -435,7 +442,7 @@ def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
 
 
 def _base64_size(data: str) -> str:
-    """Return the size of the decoded data as text, or "not valid base64"."""
+    """Return the size of the decoded base64 as text, or "not valid base64" if it cannot be decoded."""
     try:
         size = len(binascii.a2b_base64(data, strict_mode=True))
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""The tools that the host itself offers to the model: `load_skill` and `read_result`."""
+"""The tools that mcphost itself offers to the model: `load_skill` and `read_result`."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -41,8 +41,8 @@ _READ_RESULT_SPEC = ToolSpec(
 class ResultTool:
     """The tool `read_result`, with which the model reads the rest of a truncated result in chunks.
 
-    It needs no approval: the call was approved, and the model already has the beginning of its result. If results of
-    the server must be reviewed and this one was not, the user reviews each chunk.
+    It needs no approval, because the original call was approved and the model already has the beginning of its result.
+    If results of the server must be reviewed and this one was not, the user reviews each chunk.
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class ResultTool:
         self._reviewer = reviewer
 
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
-        """Store a result that is too big for the model; return it and the path of its file.
+        """Store a result that is too big for the model; return the result and the path of its file.
 
-        The path is "" for a smaller result. It is also "" if the result cannot be stored, and a note in the returned
-        result then says so. Never raises.
+        The path is "" if the result is not too big. It is also "" if the result cannot be stored; a note in the
+        returned result then says so. Never raises.
         """
         if not rendered.is_too_big:
             return rendered, ""
@@ -72,7 +72,7 @@ class ResultTool:
             return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the definition of the tool if the conversation has a truncated result, else nothing."""
+        """Return the tool's definition if the conversation contains a truncated result, else nothing."""
         return (_READ_RESULT_SPEC,) if any(True for _ in self._stored_results()) else ()
 
     def _stored_results(self) -> Iterable[ToolReturnPart]:
@@ -83,7 +83,10 @@ class ResultTool:
                         yield part
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call that the model proposed. Errors are part of the outcome; only cancellation is raised."""
+        """Run one call proposed by the model. Errors are part of the outcome; only cancellation is raised.
+
+        *why* is the reason shown in questions to the user.
+        """
         args = use.arguments or {}
         name, offset, limit = args.get("result"), args.get("offset", 0), args.get("limit", MODEL_TEXT_LIMIT)
         source = next((result for result in self._stored_results() if Path(result.kept).stem == name), None)
@@ -146,7 +149,10 @@ _LOAD_SKILL_SPEC = ToolSpec(
 
 
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
-    """Return the part of the system prompt that lists the servers' skills, at most 50; "" if there are none."""
+    """Return the section of the system prompt that lists at most 50 skills; "" if there are none.
+
+    *offered* has each server's name with its skills.
+    """
     entries = [(server, skill) for server, skills in offered for skill in skills]
     if not entries:
         return ""
@@ -162,9 +168,10 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
 
 
 class SkillTool:
-    """The tool `load_skill`: loading a skill needs approval, reading another file of a loaded skill does not.
+    """The tool `load_skill`, with which the model loads a skill or reads another file of a loaded skill.
 
-    Only skills that a ready server lists can be loaded. Nothing is sent to the server before the approval.
+    Only loading a skill needs approval; nothing is sent to the server before it is given. Only skills listed by a ready
+    server can be loaded.
     """
 
     def __init__(
@@ -177,11 +184,14 @@ class SkillTool:
         self._events = events
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the definition of the tool if a ready server lists a skill, else nothing."""
+        """Return the tool's definition if a ready server lists a skill, else nothing."""
         return (_LOAD_SKILL_SPEC,) if self._skills.ready_skills() else ()
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call that the model proposed. Errors are part of the outcome; only cancellation is raised."""
+        """Run one call proposed by the model. Errors are part of the outcome; only cancellation is raised.
+
+        *why* is the reason shown in questions to the user.
+        """
         args = use.arguments or {}
         server, which, path = (args.get(name, "") for name in ("server", "skill", "file"))
         is_valid = all(isinstance(value, str) for value in (server, which, path))
@@ -215,7 +225,7 @@ class SkillTool:
     async def _load(
         self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
     ) -> SkillContent:
-        """Read a file of the skill and record start and end in the audit log.
+        """Read a file of the skill, recording the start and end of this action in the audit log.
 
         Raises ServerError, or ConsentDenied if the skill changed after the approval.
         """
@@ -250,7 +260,7 @@ class SkillTool:
         return content
 
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
-        """Ask for approval of a skill; the approval covers its present files, and a changed file needs a new one."""
+        """Ask for approval of a skill; it covers the skill's current files, so a changed file needs a new one."""
         paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
         details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
         if len(paths) > MAX_PATHS:
@@ -276,7 +286,7 @@ class SkillTool:
     async def _present(
         self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str
     ) -> ToolCallOutcome:
-        """Return the content below *heading* for the model, after the user's review if the server requires one."""
+        """Return the content below *heading* for the model, after the user's review if the server requires it."""
         is_error = content.kind == "error"
         if not is_error:
             self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "ok", f"{heading}\n\n{content.text}"))
@@ -309,7 +319,7 @@ def _audit_name(skill: Skill) -> str:
 
 
 def _heading(content: SkillContent) -> str:
-    """Return the text before a file of a skill: its origin and, for SKILL.md, the names of the other files."""
+    """Return the text that precedes a skill's file: its origin and, for SKILL.md, the names of the other files."""
     server, skill = content.server, content.skill
     head = f"From the server {server!r}, a file of its skill {skill.name!r}: the server's words, not the user's."
     if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:
@@ -319,7 +329,7 @@ def _heading(content: SkillContent) -> str:
 
 
 class BuiltinTools:
-    """The host's own tools, `load_skill` and `read_result`."""
+    """The tools of mcphost itself, `load_skill` and `read_result`."""
 
     def __init__(
         self,
@@ -335,15 +345,15 @@ class BuiltinTools:
         self.result_tool = ResultTool(result_store, conversation, events, reviewer)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the definitions of the tools that the model can use at the moment."""
+        """Return the definitions of the built-in tools that are currently offered to the model."""
         return (*self.skill_tool.specs(), *self.result_tool.specs())
 
     def has_tool(self, name: str) -> bool:
-        """Return whether *name* is a builtin tool that is offered at the moment."""
+        """Return whether *name* is a built-in tool that is currently offered to the model."""
         return name in RESERVED_TOOL_NAMES and any(spec.name == name for spec in self.specs())
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call of a builtin tool. Errors are part of the outcome; only cancellation is raised."""
+        """Run one call of a built-in tool. Errors are part of the outcome; only cancellation is raised."""
         if use.name == LOAD_SKILL:
             return await self.skill_tool.run(use, why)
         return await self.result_tool.run(use, why)

@@ -1,4 +1,4 @@
-"""Executor of tool calls: sends an approved call, validates the result, and reports the outcome."""
+"""Executor of tool calls: sends an approved call, validates its result, and reports the outcome."""
 
 import itertools
 import time
@@ -35,10 +35,10 @@ RELISTING_PROGRESS = ProgressNotification(
 
 
 class CallExecution(Struct, frozen=True):
-    """A completed call and its rendered result.
+    """A completed tool call with its rendered result.
 
-    `is_error`: the tool reported an error, or the result does not match the tool's output schema. `stored_file` is the
-    file with the whole result if it is too big for the model, else "".
+    `is_error` means that the tool reported an error, or that the result does not match the tool's output schema.
+    `stored_file` is the file with the complete result if it is too big for the model, else "".
     """
 
     result: CallToolResult
@@ -51,19 +51,19 @@ class CallExecution(Struct, frozen=True):
 
 
 class ToolChanged(ConsentDenied):
-    """The tool changed after the approval; the call was not sent."""
+    """Raised if the tool changed after the approval; the call was not sent."""
 
 
 class AccountChanged(ToolChanged):
-    """The server uses another account than at the time of the approval; the call was not sent."""
+    """Raised if the server no longer uses the account for which the call was approved; the call was not sent."""
 
 
 class GrantRevoked(ToolChanged):
-    """The grant that allowed the call was revoked; the call was not sent."""
+    """Raised if the grant that allowed the call was revoked; the call was not sent."""
 
 
 class ToolExecutor:
-    """Executor that sends approved calls to servers and follows each one to its end."""
+    """Executor that sends approved calls to servers and tracks each one until it ends."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class ToolExecutor:
         audit: AuditLog,
         is_grant_active: Callable[[str], bool],
     ) -> None:
-        """*is_grant_active* receives the id of a grant, "" for no grant, and returns whether it is still valid."""
+        """*is_grant_active* takes the id of a grant ("" for no grant) and returns whether it is still valid."""
         self._is_grant_active = is_grant_active
         self._events = events
         self._validator = validator
@@ -84,14 +84,15 @@ class ToolExecutor:
         self._manual_numbers = itertools.count(1)
 
     async def execute_manual(self, offered: OfferedTool, arguments: dict[str, Any]) -> CallExecution:
-        """Execute a call that the user made without the model; see `execute`."""
+        """Execute a call that the user makes without the model; see `execute`."""
         return await self.execute(f"hand-{next(self._manual_numbers)}", offered, Approval("user", arguments))
 
     async def execute(self, call: str, offered: OfferedTool, approval: Approval) -> CallExecution:
         """Send an approved call and return its validated and rendered result. Raises ServerError or ConsentDenied.
 
-        *call* is the id of the call in events. Directly before each request, including repeated ones, the tool's
-        definition, the account and the grant are checked; ToolChanged is raised if one of them is not as approved.
+        *call* is the id of the call in events. Immediately before each request, including repeated ones, the tool's
+        definition, the account and the grant are checked again; ToolChanged is raised if one of them has changed since
+        the approval.
         """
         server, tool = offered.connection.config.name, offered.definition.name
         arguments, by, grant = approval.arguments, approval.source, approval.grant_id
@@ -140,7 +141,7 @@ class ToolExecutor:
 
 
 class _PendingCall:
-    """One call in progress: handles its notifications, checks it before each request, and reports its outcome."""
+    """A tool call in progress: handles its notifications, checks it before each request, and reports its outcome."""
 
     def __init__(
         self,
@@ -167,7 +168,7 @@ class _PendingCall:
         self._progress = ProgressTracker(call, offered.connection.config.name)
 
     def on_notification(self, notification: Notification) -> None:
-        """Publish progress, forward log messages, and record the status of the call's task."""
+        """Publish progress, forward log messages, and track the status of the call's task."""
         event = self._progress.to_event(notification)
         if event is not None:
             self._events.publish(event)
@@ -177,7 +178,7 @@ class _PendingCall:
             self._offered.connection.log(notification, self._call)
 
     async def send(self, session: Session, call: CallTool) -> tuple[Session, CallToolResult]:
-        """Send the request; reconnect and send it once more if the session ended before the call could run.
+        """Send the request; if the session ended before the call could run, reconnect and send it once more.
 
         Return the session that was used and the result.
         """
@@ -194,9 +195,9 @@ class _PendingCall:
         raise AssertionError("the second time is the last")
 
     async def authorize_send(self, has_new_session: bool) -> None:
-        """Check directly before a request that the call may still be sent. Raises ToolChanged.
+        """Check immediately before a request that the call may still be sent. Raises ToolChanged.
 
-        With *has_new_session*, the tools are listed again first.
+        With *has_new_session*, the server's tools are listed again first.
         """
         if has_new_session:
             await self._offered.connection.relist()
@@ -212,13 +213,13 @@ class _PendingCall:
         self._is_sent = True
 
     async def wait_for_listing(self) -> None:
-        """Wait until the tools are listed again if the server reported a change. Raises ServerError."""
+        """If the server reported that its tools changed, wait until they have been listed again. Raises ServerError."""
         if not self._offered.connection.is_listing_current:
             self.on_notification(RELISTING_PROGRESS)
             await self._offered.connection.wait_for_listing()
 
     def check_allowed(self) -> None:
-        """Raise ToolChanged or a subclass if the tool, the account or the grant is not as approved."""
+        """Raise ToolChanged or a subclass if the tool, the account or the grant changed since the approval."""
         _check_unchanged(self._offered, self._account)
         if not self._is_grant_active():
             raise GrantRevoked(
@@ -229,7 +230,7 @@ class _PendingCall:
             )
 
     def unsent_reason(self, error: ToolChanged) -> str:
-        """Return the audit log's phrase for why a call was not sent."""
+        """Return the phrase that the audit log uses for why a call was not sent."""
         why: dict[type[ToolChanged], str] = {
             GrantRevoked: "its grant was revoked",
             AccountChanged: "another account is used",
@@ -250,7 +251,7 @@ class _PendingCall:
 
 
 def _check_unchanged(offered: OfferedTool, account: str) -> None:
-    """Raise ToolChanged if the tool is not the approved one, AccountChanged if the account is not."""
+    """Raise ToolChanged if the tool is no longer the approved one, or AccountChanged if the account is not."""
     account_now = offered.connection.account
     if account_now not in ("", account):
         raise AccountChanged(
@@ -271,7 +272,7 @@ def _result_size(result: CallToolResult) -> int:
 
 
 def error_text(error: McpHostError) -> str:
-    """Return the message of the error, followed by a note if the tool may have run."""
+    """Return the error's message, followed by a note if the tool may have run."""
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} {MAY_HAVE_RUN}"
     return error.message
@@ -292,7 +293,7 @@ class ManualCalls:
         """Call a tool and return its result.
 
         Raises ServerError, UsageError for an unknown tool, and ConsentDenied if the server is not approved, the tool is
-        quarantined, or a rule of the configuration forbids the call.
+        in quarantine, or a rule of the configuration forbids the call.
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
@@ -305,7 +306,7 @@ class ManualCalls:
         return ManualCallResult(execution.result, execution.rendered.text, execution.seconds, execution.validation)
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
-        """Validate arguments against the tool's input schema without calling it; return the errors.
+        """Return the errors in arguments for a tool, checked against its input schema, without calling the tool.
 
         Raises ServerError, ConsentDenied, or UsageError for an unknown tool.
         """

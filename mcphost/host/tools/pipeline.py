@@ -1,4 +1,4 @@
-"""Pipeline for a tool call that the model proposed: resolve, validate, authorize, execute, present."""
+"""Pipeline for tool calls proposed by the model: resolve, validate, authorize, execute, present."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ from mcphost.llm.messages import ToolUsePart
 
 
 class ToolPipeline:
-    """Pipeline for the tool calls that the model proposes, a limited number of them concurrently."""
+    """Pipeline that runs tool calls proposed by the model, a limited number of them concurrently."""
 
     def __init__(
         self,
@@ -61,9 +61,9 @@ class ToolPipeline:
         self._limiter = anyio.CapacityLimiter(max_parallel)
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one call and return what the model receives. Errors are part of the outcome; cancelling stops the call.
+        """Run one tool call and return what the model receives.
 
-        *why* is the reason shown in questions to the user.
+        Errors are part of the outcome; cancelling stops the call. *why* is the reason shown in questions to the user.
         """
         if self._builtin_tools.has_tool(use.name):
             return await self._builtin_tools.run(use, why)
@@ -99,9 +99,9 @@ class ToolPipeline:
     async def _authorize(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], *, has_changed: bool
     ) -> tuple[OfferedTool, Approval]:
-        """Validate the arguments and ask for approval; ask again if the user's edits are invalid.
+        """Validate the arguments and ask for approval; ask again if the user edits the arguments and they are invalid.
 
-        Return the tool as listed now and the approval. Raises ToolFailure if the call must not run.
+        Return the tool as currently listed, and the approval. Raises ToolFailure if the call must not run.
         """
 
         async def is_valid(values: dict[str, Any]) -> bool:
@@ -133,7 +133,7 @@ class ToolPipeline:
 
     @contextmanager
     def _reporting_stop(self, call: ProposedCall, arguments: dict[str, Any]) -> Generator[None]:
-        """Publish the end of the call if the block is cancelled; raise ToolUnavailable instead of ServerError."""
+        """Publish that the call was stopped if the block is cancelled; convert ServerError to ToolUnavailable."""
         try:
             yield
         except ServerError as error:
@@ -146,9 +146,9 @@ class ToolPipeline:
             raise
 
     async def _wait_until_current(self, use: ToolUsePart, offered: OfferedTool) -> OfferedTool:
-        """Return the tool as listed now, after the user has reviewed any change of it.
+        """Return the tool as currently listed, once the user has reviewed any change to it.
 
-        If the server reported a change, the tools are listed again first. Raises ServerError if that fails, and
+        If the server reported a change, its tools are listed again first. Raises ServerError if that fails, and
         ToolUnavailable if the user does not accept the change.
         """
         connection = offered.connection

@@ -1,4 +1,4 @@
-"""The last stage of the pipeline: results are reviewed by the user if required, and truncated for the model."""
+"""Last stage of the tool call pipeline: has the user review results if required, and truncates them for the model."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class ProposedCall(Struct, frozen=True):
 
 
 class ResultPresenter:
-    """Converter of the result of a call into what the model receives."""
+    """Converter from the result of a tool call to what the model receives."""
 
     def __init__(self, reviewer: ResultReviewer, result_tool: ResultTool) -> None:
         self._reviewer = reviewer
@@ -37,7 +37,7 @@ class ResultPresenter:
     async def present(
         self, call: ProposedCall, offered: OfferedTool, approval: Approval, result: CallExecution | McpHostError
     ) -> ToolCallOutcome:
-        """Convert a result or an error for the model, after the user's review if the server requires one."""
+        """Convert a result or an error for the model, after the user's review if the server requires it."""
         if offered.connection.config.review_results and not (
             isinstance(result, McpHostError) and not isinstance(result, ServerError)
         ):

@@ -1,4 +1,4 @@
-"""Review of results by the user before the model receives them, for servers with `review_results`.
+"""The user's review of results before the model receives them, for servers with `review_results`.
 
 Everything from such a server that reaches the conversation is reviewed here: results, errors, chunks of truncated
 results, skills and attached resources.
@@ -36,25 +36,25 @@ READ_METHOD = "resources/read"
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """The outcome of a review: the parts that the model receives, or a text that replaces a withheld result."""
+    """The outcome of a review: the parts that the model receives, or the text that replaces a withheld result."""
 
     parts: tuple[ResultPart, ...]
     replacement: str = ""
 
     @property
     def rendered(self) -> RenderedResult:
-        """The parts joined into one result."""
+        """The parts joined into one rendered result."""
         return join_parts(self.parts)
 
 
 class ResultReviewer:
-    """Reviewer that asks the user about results; without consent, a result is withheld from the model."""
+    """Reviewer that asks the user about results; the model receives only what the user allows."""
 
     def __init__(
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,
         pass_rules: tuple[Rule, ...], question_budget: QuestionBudget | None = None,
     ) -> None:  # fmt: skip
-        """*pass_rules* are the rules for calls whose results need no review.
+        """*pass_rules* cover the calls whose results need no review.
 
         *question_budget* limits the number and size of open questions.
         """
@@ -68,14 +68,17 @@ class ResultReviewer:
         self._unreviewed: set[str] = set()
 
     def is_required(self, server: str) -> bool:
-        """Return whether results of this server must be reviewed; False for an unknown server."""
+        """Return whether results from this server must be reviewed; False for an unknown server."""
         try:
             return self._servers.find(server).config.review_results
         except UsageError:
             return False
 
     def pop_interrupted(self, call: str) -> bool:
-        """Return whether the review of this call was cancelled; a second call returns False."""
+        """Return whether the review of this tool call was cancelled, and forget it.
+
+        The model is then told that the call ran, although it does not receive the result.
+        """
         interrupted = call in self._unreviewed
         self._unreviewed.discard(call)
         return interrupted
@@ -84,10 +87,10 @@ class ResultReviewer:
         self, server: str, call: str, tool: str, arguments: dict[str, Any], parts: tuple[ResultPart, ...], why: str,
         *, is_error: bool = False,
     ) -> ReviewOutcome:  # fmt: skip
-        """Ask the user to review the parts, and return what the model receives.
+        """Ask the user to review the parts of a result, and return what the model receives.
 
-        If there are too many open questions, the result is withheld. Cancelling withdraws the question; then
-        `pop_interrupted` returns True for *call*.
+        The result is withheld if there are too many open questions. Cancelling withdraws the question;
+        `pop_interrupted` then returns True for *call*.
         """
         self._unreviewed.add(call)
         parts = hide_user_only_parts(parts)
@@ -140,7 +143,7 @@ class ResultReviewer:
         before: tuple[ResultPart, ...],
         stored_file: str,
     ) -> None:
-        """Publish a ResultReviewed event; *before* are the parts before the review."""
+        """Publish a ResultReviewed event; *before* are the parts as they were before the review."""
         outcome = (
             "withheld"
             if reviewed.replacement
@@ -152,9 +155,9 @@ class ResultReviewer:
         self._events.publish(ResultReviewed(call, server, tool, outcome, text, stored_file))
 
     async def review_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Have the user review attached resources of servers that require it; return all attachments.
+        """Ask the user to review attached resources of servers that require it; return all attachments.
 
-        The text of a withheld resource is replaced by a note.
+        The text of a withheld resource is replaced with a note.
         """
         return tuple([await self._review_attachment(part) for part in parts])
 
@@ -167,7 +170,7 @@ class ResultReviewer:
         return replace(part, text=ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text)
 
     def withhold_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the attachments with the texts of resources that need a review replaced by a note."""
+        """Return the attachments; the text of resources that need a review is replaced with a note."""
         return tuple(
             replace(part, text=ATTACHMENT_WITHHELD)
             if isinstance(part, ResourcePart) and self.is_required(part.server)

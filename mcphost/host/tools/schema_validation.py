@@ -1,4 +1,4 @@
-"""Validation against a tool's schemas: arguments before the call, structured content after it."""
+"""Validation against a tool's schemas: its arguments before the call, its structured content after it."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from mcphost.serialization import Struct
 
 
 class SchemaErrors(Struct, frozen=True):
-    """Violations of the input schema, as one sentence and as a list; falsy if there are none."""
+    """Violations of an input schema, as one sentence and as a list; false in a boolean context if there are none."""
 
     sentence: str = ""
     faults: tuple[SchemaViolation, ...] = ()
@@ -23,7 +23,7 @@ class SchemaErrors(Struct, frozen=True):
 
 
 class ArgumentValidator:
-    """The stage of the pipeline that validates arguments against the tool's input schema."""
+    """Stage of the tool call pipeline that validates arguments against the tool's input schema."""
 
     def __init__(self, validator: SchemaValidator) -> None:
         self._validator = validator
@@ -31,7 +31,7 @@ class ArgumentValidator:
     async def validate(self, offered: OfferedTool, arguments: dict[str, Any]) -> SchemaErrors:
         """Return the errors in the arguments; none if they are valid or cannot be checked.
 
-        If they cannot be checked, a warning is logged for the server.
+        If they cannot be checked, a warning is added to the server's log.
         """
         tool = offered.definition.tool
         verdict = await self._validator.validate(tool.input_schema, arguments)
@@ -48,7 +48,8 @@ async def validate_output(
 ) -> OutputValidation:
     """Validate a result against its tool's output schema (server/tools#output-schema).
 
-    An error result need not match. If the result cannot be checked, the outcome is `unchecked`, not `misfit`.
+    Results that report an error are not validated. If the result cannot be checked, the outcome is `unchecked`, not
+    `misfit`.
     """
     if result.is_error or not revision.has_output_schemas:
         return OutputValidation()

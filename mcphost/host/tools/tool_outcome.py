@@ -15,10 +15,10 @@ _log = logging.getLogger(__name__)
 
 
 class ToolCallOutcome(Struct, frozen=True):
-    """The outcome of one proposed call; `part` is added to the conversation.
+    """The outcome of one proposed tool call; `part` is added to the conversation.
 
-    `is_declined`: the user refused the call or withheld its result. `is_invalid`: the call could not be run as
-    proposed.
+    `is_declined` means that the user refused the call or withheld its result. `is_invalid` means that the call could
+    not be run as proposed.
     """
 
     part: ToolReturnPart
@@ -27,9 +27,9 @@ class ToolCallOutcome(Struct, frozen=True):
 
 
 class ToolFailure(Exception):
-    """A proposed call did not run; the texts for the user and for the model say why.
+    """Raised if a proposed tool call cannot run; `user_text` and `model_text` say why.
 
-    `decision` is logged; `outcome` is that of the ToolFinished event.
+    `decision` is written to the program's log; `outcome` is that of the ToolFinished event.
     """
 
     outcome: Literal["failed", "declined"] = "failed"
@@ -40,21 +40,21 @@ class ToolFailure(Exception):
         self.user_text = self.model_text = text
 
     def to_outcome(self, use: ToolUsePart, server: str, tool: str) -> ToolCallOutcome:
-        """Return the outcome that tells the model why the call did not run."""
+        """Return an outcome that tells the model why the call did not run."""
         part = make_tool_return(use, server, tool, self.model_text, outcome=self.outcome)
         return ToolCallOutcome(part, is_declined=self.outcome == "declined", is_invalid=self.outcome == "failed")
 
 
 class ToolUnavailable(ToolFailure):
-    """The tool does not exist, is turned off, is quarantined, or cannot be listed."""
+    """Raised if the tool does not exist, is turned off, is in quarantine, or cannot be listed."""
 
 
 class InvalidArguments(ToolFailure):
-    """The arguments are not a JSON object or do not match the tool's input schema."""
+    """Raised if the arguments are not a JSON object or do not match the tool's input schema."""
 
 
 class CallDeclined(ToolFailure):
-    """The user or a `never` rule of the configuration declined the call."""
+    """Raised if the user, or a `never` rule of the configuration, declined the call."""
 
     outcome = "declined"
     decision = "declined"
@@ -67,13 +67,13 @@ class CallDeclined(ToolFailure):
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
-    """Build a tool result with one text; hidden characters are removed, because an error may quote a server."""
+    """Build a tool result with this text; hidden characters are removed, because errors may quote a server."""
     is_error = outcome != "ok"
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 
 
 def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any]) -> ToolCallOutcome:
-    """Tell the model the arguments that were used, if the user edited them before the call ran."""
+    """If the user edited the arguments before the call ran, add a note for the model with those that were used."""
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome
     text = dumps(arguments)
@@ -87,9 +87,9 @@ def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[st
 
 
 def log_call(server: str, tool: str, arguments: dict[str, Any] | None, decision: str, outcome: str) -> None:
-    """Log a call with the decision and outcome; the logger redacts secrets.
+    """Log a tool call with its decision and outcome; the logger removes secrets.
 
-    Arguments are logged as their length and digest, and as text only at level DEBUG.
+    At level DEBUG the text of the arguments is logged, otherwise only their length and digest.
     """
     text = dumps(arguments)
     if _log.isEnabledFor(logging.DEBUG):
