@@ -1,1 +1,1 @@
-"""Front ends without a screen: one turn (`run`), and the whole Host over JSON lines (`pipe`)."""
+"""Frontends without a screen: `run` for a single turn, and `pipe` for the whole host over JSON lines."""

@@ -1,4 +1,4 @@
-"""JSON for programs: one shape for each kind of data, the same with `--json` and on the pipe."""
+"""JSON for programs; each kind of data has the same form in `--json` output and on the pipe."""
 
 from base64 import b64encode
 from typing import Any
@@ -22,12 +22,12 @@ CATALOG_KINDS = ("tools", "resources", "templates", "prompts", "skills")
 
 
 def to_json(value: Any) -> Any:
-    """Return a wire value as plain JSON data, raw members included."""
+    """Return a struct as plain JSON data, with raw JSON members decoded."""
     return loads(encode(value))
 
 
 def parse_wire_json(raw: Raw) -> Any:
-    """Parse a server's JSON; large JSON stays text, since objects take many times its bytes."""
+    """Parse JSON from a server; JSON over 256 kB stays raw, because parsed objects take many times its size."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # the pipe needs it on one line
@@ -54,7 +54,7 @@ def grant_json(status: GrantStatus) -> dict[str, Any]:
 
 
 def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
-    """Return a stored folder answer and whether it is in effect; times are seconds since 1970."""
+    """Return a stored answer about sharing a folder, and whether it is in effect; times are seconds since 1970."""
     answer = status.answer
     return {
         "id": answer.id,
@@ -68,7 +68,7 @@ def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
 
 
 def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
-    """Return the shared folders, and what each server knows of them."""
+    """Return the shareable folders, and what each server knows about them."""
     server_roots = [
         {
             "server": view.name,
@@ -88,7 +88,7 @@ def verification_json(verification: AuditVerification) -> dict[str, Any]:
 
 
 def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
-    """Return one catalog of a server (tools, resources and so on); each entry also has the server's name."""
+    """Return the entries of one kind that a server offers, such as tools; each also has the server's name."""
     if kind == "skills":
         return [
             {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}
@@ -102,7 +102,7 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
 
 
 def server_json(view: ServerView) -> dict[str, Any]:
-    """Return a server's state, protocol facts, catalog sizes and account."""
+    """Return a server's state, negotiated protocol, account, and number of catalog entries of each kind."""
     facts = view.facts
     return {
         "server": view.name,
@@ -123,7 +123,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """Return a sign-in with its validity and rights, also described in words."""
+    """Return a sign-in with its validity and OAuth scopes, both also described in words."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,
@@ -135,7 +135,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def account_state(account: Account) -> str:
-    """Return in words whether a sign-in is valid and for how long."""
+    """Return whether a sign-in is valid, and for how long, in words."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
@@ -154,12 +154,12 @@ def stored_account_json(stored: StoredAccount) -> dict[str, Any]:
 
 
 def completion_json(completion: Completion) -> dict[str, Any]:
-    """Return suggestions, and whether there are more."""
+    """Return completion suggestions, and whether there are more."""
     return {"values": list(completion.values), "total": completion.total, "hasMore": completion.has_more}
 
 
 def call_json(call: ManualCallResult) -> dict[str, Any]:
-    """Return a tool's result: the content as the server sent it, and the same as text for people."""
+    """Return a tool's result as the server sent it, and rendered as text for people."""
     result = call.result
     document: dict[str, Any] = {"content": parse_wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):
@@ -170,7 +170,7 @@ def call_json(call: ManualCallResult) -> dict[str, Any]:
 
 
 def call_exit_code(call: ManualCallResult) -> int:
-    """Return 8 if the tool reported an error, 4 if its result does not fit its output schema, else 0."""
+    """Return 8 if the tool reported an error, 4 if its result does not match its output schema, else 0."""
     if call.result.is_error:
         return 8
     return 4 if call.validation.outcome == "misfit" else 0

@@ -1,4 +1,4 @@
-"""Standard input and output as lines: bounded, in order, never blocking the event loop."""
+"""Line-based standard input and output: bounded, in order, and never blocking the event loop."""
 
 import contextlib
 import os
@@ -18,14 +18,14 @@ _READ_AHEAD_LINES = 64
 
 
 class OversizedLine:
-    """A line over the limit, which was discarded."""
+    """Stands for a line that was discarded because it is over the size limit."""
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
-    """Yield each line without its line end, until the input ends; the last one may lack a line end.
+    """Yield each line without its line end until the input ends; the last one need not have a line end.
 
-    A daemon thread reads: input may be a file, which no event loop can watch, and a thread that waits for a terminal
-    can only be left behind.
+    A daemon thread reads the input, because it may be a file, which event loops cannot watch, and because a thread that
+    is waiting for a terminal cannot be stopped.
     """
     token = current_token()
     lines: deque[bytes | OversizedLine | None] = deque()
@@ -71,14 +71,14 @@ def _read_input(descriptor: int, deliver: Callable[[bytes | OversizedLine | None
 
 
 class _LineBuffer:
-    """Splits input into lines; a line over the limit becomes one OversizedLine."""
+    """Splitter of input into lines; a line over the limit becomes one OversizedLine."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes | OversizedLine]:
-        """Yield the lines that end in this chunk, and OversizedLine when one exceeds the limit."""
+        """Yield the lines that end in this chunk, and an OversizedLine as soon as a line exceeds the limit."""
         *complete, last = chunk.split(b"\n")
         for piece in complete:
             yield from self._append(piece)
@@ -88,7 +88,7 @@ class _LineBuffer:
         yield from self._append(last)
 
     def flush(self) -> Iterator[bytes]:
-        """Yield the unfinished last line, unless it is empty or too long."""
+        """Yield the unfinished last line, unless it is empty or over the limit."""
         if 0 < self._size <= MAX_LINE_BYTES:
             yield b"".join(self._parts)
 
@@ -102,7 +102,7 @@ class _LineBuffer:
 
 
 class LineWriter:
-    """Writes lines to a descriptor on a daemon thread, so that a slow reader never blocks the event loop."""
+    """Writer of lines to a file descriptor on a daemon thread, so that a slow reader never blocks the event loop."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -112,23 +112,23 @@ class LineWriter:
         self._condition = threading.Condition()
         self._token = current_token()
         self.finished = anyio.Event()
-        """Set when everything was written after `close`, or when the reader is gone."""
+        """Set when everything has been written after `close`, or when the reader has closed its end."""
         threading.Thread(target=self._write_queued, daemon=True, name="stdout").start()
 
     @property
     def is_full(self) -> bool:
-        """Whether the backlog is so large that optional lines should be dropped."""
+        """Whether so much output is queued that optional lines should be dropped."""
         return self._size > MAX_BACKLOG_BYTES
 
     def put(self, line: bytes) -> None:
-        """Queue one line, without its end; returns at once."""
+        """Queue one line, given without its line end, and return immediately."""
         with self._condition:
             self._queue.append(line)
             self._size += len(line)
             self._condition.notify()
 
     def close(self) -> None:
-        """Stop after the queued lines; `finished` is set when they are written."""
+        """Accept no more lines; `finished` is set once the queued ones are written."""
         with self._condition:
             self._is_closing = True
             self._condition.notify()

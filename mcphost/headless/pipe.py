@@ -1,4 +1,4 @@
-"""The `pipe` protocol: the whole Host for programs, one JSON object per line in each direction."""
+"""The `pipe` protocol, which gives programs the whole host: one JSON object per line in each direction."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,10 @@ CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 
 
 class PipeCommands:
-    """The commands of the pipe, by their name in `do`. Events that belong to no command go to *emit*."""
+    """Handlers of the pipe's commands, keyed by the command name in `do`.
+
+    *emit* receives events that are not the result of a command.
+    """
 
     def __init__(self, host: Host, frontend: PipeFrontend, emit: Callable[[dict[str, Any]], None]) -> None:
         self._host = host
@@ -67,29 +70,29 @@ class PipeCommands:
         return json_output.server_json(await self._host.servers.ensure_ready(name)), 0
 
     async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Sign in to a server. With `account`, sign in under that name and use it from now on."""
+        """Sign in to a server; with `account`, sign in under that name and use it from now on."""
         account = get_text(message, "account") if "account" in message else None
         return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
 
     async def _logout(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Sign out of `account` or of the one in use; `left` lists the other accounts while none is in use."""
+        """Sign out of `account` or the one in use; `left` in the result lists the other accounts if none is in use."""
         account = get_text(message, "account") if "account" in message else None
         server = get_text(message, "server")
         revoked = await self._host.accounts.sign_out(server, account)
         return {"revoked": revoked, "left": list(await self._host.accounts.unused_accounts(server))}, 0
 
     async def _accounts(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List every stored sign-in, also to servers that are no longer configured."""
+        """List every stored sign-in, including those to servers that are no longer configured."""
         return {
             "accounts": [json_output.stored_account_json(one) for one in await self._host.accounts.list_accounts()]
         }, 0
 
     async def _stop_login(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Cancel the sign-in to `server` that is in progress."""
+        """Cancel the current sign-in to `server`."""
         return {"stopped": self._host.accounts.cancel_sign_in(get_text(message, "server"))}, 0
 
     async def _use_account(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Connect to `server` with another stored `account`, also in later runs."""
+        """Connect to `server` with another stored `account`, now and in later runs."""
         view = await self._host.accounts.select_account(get_text(message, "server"), get_text(message, "account"))
         return json_output.server_json(view), 0
 
@@ -120,7 +123,7 @@ class PipeCommands:
         return {"server": server, "tool": tool, "on": on}, 0
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Read a resource by `uri`, or by `template` with `values` for its variables."""
+        """Read a resource, given by `uri`, or by `template` with `values` for its variables."""
         server, features = get_text(message, "server"), self._host.features
         values = get_texts(message, "values")
         uri = (
@@ -137,7 +140,7 @@ class PipeCommands:
         return json_output.prompt_json(prompt), 0
 
     async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Load `skill`, a name or URI; `file` selects one of its files."""
+        """Load `skill`, given by name or URI; return one of its other files if `file` is set."""
         server, skills = get_text(message, "server"), self._host.features.skills
         skill = await skills.find(server, get_text(message, "skill"))
         content = await skills.load(server, skill)
@@ -146,7 +149,7 @@ class PipeCommands:
         return json_output.skill_json(content), 0
 
     async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Complete an argument of `prompt` or a variable of `template`; `arguments` are the values already set."""
+        """Complete an argument of `prompt` or a variable of `template`; `arguments` has the values already entered."""
         if ("prompt" in message) == ("template" in message):
             raise UsageError('Give either "prompt" with its name or "template" with its text.')
         prompt = "prompt" in message
@@ -172,7 +175,7 @@ class PipeCommands:
         return {"was_subscribed": was}, 0
 
     async def _log_level(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Set the level from which the server sends log messages; an empty `level` turns them off."""
+        """Set the minimum level of log messages that the server sends; an empty `level` turns them off."""
         level = message.get("level")
         if not isinstance(level, str):
             raise UsageError('"level" is missing, or is not text.')
@@ -180,7 +183,7 @@ class PipeCommands:
         return {}, 0
 
     async def _audit(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Read the newest audit rows, filtered by `server`, `kind` and `text`, with numbers below `before`."""
+        """Return the newest audit rows, filtered by `server`, `kind` and `text`, with numbers below `before`."""
         limit, before = message.get("limit", 100), message.get("before", 0)
         for name, value, most in (("limit", limit, 1_000), ("before", before, 2**53)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
@@ -204,9 +207,10 @@ class PipeCommands:
         return {"stopped": self._host.conversation.stop()}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Auto-approve `tools` (tool names by server) within a budget of `calls`, `seconds` and `tokens`.
+        """Turn on auto-approval of `tools`, which maps servers to tool names.
 
-        Without `tools`, stop auto-approval and everything that runs.
+        It lasts until the budget of `calls`, `seconds` and `tokens` is used up. Without `tools`, turn it off and stop
+        the running turn.
         """
         if "tools" not in message:
             return {"stopped": self._host.halt()}, 0
@@ -233,7 +237,7 @@ class PipeCommands:
         return {}, 0
 
     async def _grants(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List grants and folder answers, filtered by `server` and `text`."""
+        """List grants and stored answers about sharing folders, filtered by `server` and `text`."""
         server, text = (get_text(message, key) if key in message else "" for key in ("server", "text"))
         grants = await self._host.grants.list_grants(server=server, text=text)
         folders = await self._host.grants.list_folder_answers(server=server, text=text)
@@ -246,12 +250,12 @@ class PipeCommands:
         return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """List earlier calls that a `rule` would have covered."""
+        """List past tool calls to the server of `rule`, and whether the rule would cover each."""
         past = await self._host.grants.preview(parse_rule(get_text(message, "rule")))
         return {"calls": [json_output.to_json(one) for one in past]}, 0
 
     async def _roots(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Return the shared folders after adding (`add`, with a `name`) or removing (`remove`) a path.
+        """Add (`add`, with a `name`) or remove (`remove`) a shareable folder, if requested; return all of them.
 
         `keep` is the scope of the change: run, project or user.
         """
@@ -270,7 +274,7 @@ class PipeCommands:
 
 
 class TurnFailed(McpHostError):
-    """A failed turn, with its exit code."""
+    """Raised by `send` for a turn that failed; `code` is the exit code of the turn."""
 
     def __init__(self, message: str, hint: str, code: int) -> None:
         super().__init__(message, hint)
@@ -278,7 +282,7 @@ class TurnFailed(McpHostError):
 
 
 def get_text(message: dict[str, Any], key: str) -> str:
-    """Return a required text. Raises UsageError."""
+    """Return a required, non-empty string from a command. Raises UsageError if it is missing."""
     value = message.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f'"{key}" is missing, or is not text.')
@@ -286,7 +290,7 @@ def get_text(message: dict[str, Any], key: str) -> str:
 
 
 def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
-    """Return an object of texts, empty if it is absent. Raises UsageError."""
+    """Return an object from a command whose values are strings; {} if it is absent. Raises UsageError."""
     values = get_object(message, key)
     if not all(isinstance(value, str) for value in values.values()):
         raise UsageError(f'The values of "{key}" are texts.')
@@ -294,7 +298,7 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
 
 
 def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return an object, empty if it is absent. Raises UsageError."""
+    """Return an object from a command; {} if it is absent. Raises UsageError."""
     value = message.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f'"{key}" is not an object.')
@@ -302,13 +306,13 @@ def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 DRAIN_SECONDS = 10
-"""Seconds that running commands may take after the end of the input."""
+"""Seconds that running commands may still take after the end of the input."""
 _FLUSH_SECONDS = 2
 _log = logging.getLogger(__name__)
 
 
 class PipeServer:
-    """The server side of the pipe: reads commands from one descriptor, writes results and events to another.
+    """Server side of the pipe: reads commands from one file descriptor, and writes results and events to another.
 
     Create it inside the event loop.
     """
@@ -326,10 +330,11 @@ class PipeServer:
         frontend.set_emit(self._emit)
 
     async def run(self) -> int:
-        """Serve until `quit` or the end of the input, and return the exit code. The host is entered, not started.
+        """Start the host, serve until `quit` or the end of the input, and return the exit code.
 
-        At the end of the input, open questions are refused and running commands get ten seconds, unless the reader
-        of the output is gone; `quit` cancels them at once. Each command gets its result before the end.
+        The host must be entered but not started. At the end of the input, open questions are refused and running
+        commands get ten seconds to finish, unless nothing reads the output any more; `quit` cancels them immediately.
+        Every command gets a result before the end.
         """
         try:
             async with anyio.create_task_group() as tasks:
@@ -349,7 +354,7 @@ class PipeServer:
         return 0
 
     async def _read_commands(self, tasks: TaskGroup) -> bool:
-        """Read commands; return True for `quit`, False for the end of the input."""
+        """Read and run commands; return True on `quit`, False at the end of the input."""
         async for line in read_lines(self._stdin):
             if isinstance(line, OversizedLine):
                 self._report_bad_line(None, f"The line is over {MAX_LINE_BYTES // 1_000_000} MB.")
@@ -418,7 +423,7 @@ class PipeServer:
                 self._idle.set()
 
     async def _wait(self, command_id: Any, message: dict[str, Any]) -> None:
-        """Wait for `seconds` before the next command is read."""
+        """Handle the command `wait`: wait for `seconds` before reading the next command."""
         seconds = message.get("seconds", 0)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 3600:
             self._write_error(command_id, UsageError('"seconds" is a number from 0 to 3600.'))
@@ -427,7 +432,7 @@ class PipeServer:
         self._write_result(command_id, {}, 0)
 
     async def _wait_for_commands(self) -> None:
-        """Wait for running commands after the end of the input, as long as someone reads the output."""
+        """Wait at most ten seconds for running commands, as long as the output is being read."""
         with anyio.move_on_after(DRAIN_SECONDS):
             while self._running_ids and not self._writer.is_reader_closed():
                 self._idle = anyio.Event()

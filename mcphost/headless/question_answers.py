@@ -1,4 +1,4 @@
-"""Questions on the pipe: events with their choices, and the meaning of each answer."""
+"""Questions on the pipe: events that list the possible answers, and conversion of the answers from JSON."""
 
 import time
 from collections.abc import Callable
@@ -120,7 +120,7 @@ _STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
 
 
 class EditedCall(NamedTuple):
-    """A call with arguments that were edited."""
+    """A tool call whose arguments were edited in the answer."""
 
     server: str
     tool: str
@@ -128,7 +128,7 @@ class EditedCall(NamedTuple):
 
 
 class _OpenQuestion:
-    """A question that waits for its answer."""
+    """A question that is waiting for its answer."""
 
     def __init__(self, question: Question[Any]) -> None:
         self.question = question
@@ -137,13 +137,13 @@ class _OpenQuestion:
 
 
 class PipeFrontend(Frontend):
-    """A front end that asks the program at the other end of the pipe.
+    """Frontend that asks the program at the other end of the pipe.
 
     A question stays open until it gets a valid answer or is withdrawn.
     """
 
     def __init__(self, open_browser: OpenUrl | None = None) -> None:
-        """With *open_browser*, open URLs with it; with None, leave that to the program at the other end."""
+        """*open_browser* opens URLs; if it is None, the program at the other end must open them."""
         self._open_browser = open_browser
         self._open_questions: dict[str, _OpenQuestion] = {}
         self._count = 0
@@ -152,26 +152,26 @@ class PipeFrontend(Frontend):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """All kinds of questions."""
+        """All kinds of questions, because the program at the other end can be asked any of them."""
         return frozenset(kind.KIND for kind in get_args(AnyQuestion))
 
     @property
     def who(self) -> str:
-        """The answering party in the audit log: "program", or "nobody" after the input has ended."""
+        """Who answered, for the audit log: "program", or "nobody" after the input has ended."""
         return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
-        """Open a URL in the browser and report it as an event; return whether that worked."""
+        """Try to open a URL in a browser and emit an event about it; return whether that worked."""
         opened = self._open_browser is not None and await self._open_browser(url)
         self._emit({"event": "open_url", "url": url, "opened": opened})
         return opened
 
     def set_emit(self, emit: EmitFn) -> None:
-        """Set the function that receives events."""
+        """Set the function that receives the events of this frontend."""
         self._emit = emit
 
     async def ask(self, question: Question[A]) -> A:
-        """Return the program's answer, or the refusal once the input has ended."""
+        """Ask the program and return its answer; return the refusal if the input has ended."""
         if self._is_refusing:
             return question.refusal()
         self._count += 1
@@ -189,7 +189,7 @@ class PipeFrontend(Frontend):
         return cast("A", waiting.answer)
 
     def answer(self, name: str, answer: Any) -> None:
-        """Give an answer to an open question.
+        """Give the answer to the open question with this name.
 
         Raises UsageError if the question is unknown or the answer is invalid; the question then stays open.
         """
@@ -202,9 +202,10 @@ class PipeFrontend(Frontend):
             self._emit({"event": "open_url", "url": question.url, "opened": False})
 
     def edited_call(self, name: str, answer: Any) -> EditedCall | None:
-        """Return the call with the edited arguments of *answer*, or None if the answer edits nothing.
+        """Return the tool call with the arguments edited in *answer*, or None if they are not edited.
 
-        Validate the arguments by the tool's schema before calling `answer`. Raises UsageError as `answer` does.
+        The caller should validate them against the tool's schema before calling `answer`. Raises UsageError for the
+        same reasons as `answer`.
         """
         question = self._get_question(name).question
         verdict = parse_answer(question, answer)
@@ -221,7 +222,7 @@ class PipeFrontend(Frontend):
         return waiting
 
     def refuse_all(self) -> None:
-        """Refuse every open and every later question."""
+        """Refuse all open questions and all future ones."""
         self._is_refusing = True
         for waiting in self._open_questions.values():
             if not waiting.done.is_set():
@@ -230,7 +231,7 @@ class PipeFrontend(Frontend):
 
 
 def parse_answer(question: Question[Any], answer: Any) -> Any:
-    """Convert the JSON of an answer to the question's answer type. Raises UsageError that lists the valid answers."""
+    """Convert an answer from JSON to the question's answer type. Raises UsageError that lists the valid answers."""
     plain = _simple_answers(question)
     if isinstance(answer, str) and answer in plain:
         if isinstance(question, ReviewToolChanges) and answer == "always":
@@ -252,12 +253,11 @@ _DEFAULT_SCOPE: Scope = "conversation"
 
 
 def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
-    """Return the verdict for `{"rule": "fs/read?n=<10"}`, or for an object with that rule as `text`.
+    """Convert the value of `{"rule": …}`: the text of a rule, such as `fs/read?n=<10`, or an object.
 
-    The object may have its `scope` (by default this conversation), the `seconds` until it expires, and the
-    `arguments` to send instead.
-
-    Raises UsageError: not a rule, not of this server, or not covering this tool.
+    The object has the rule as `text`, and optionally its `scope` (by default this conversation), the `seconds` until it
+    expires, and the `arguments` to use instead of the original ones. Raises UsageError if the rule is invalid or does
+    not cover this server and tool.
     """
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
     text, scope, seconds = members.get("text"), members.get("scope", _DEFAULT_SCOPE), members.get("seconds")
@@ -278,7 +278,7 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
 
 
 def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
-    """Return the edited arguments, or None if they are unchanged. Raises UsageError."""
+    """Return the edited arguments, or None if they are unchanged. Raises UsageError if they must not be edited."""
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
@@ -292,7 +292,7 @@ def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] |
 
 
 def _parse_accept(question: Question[Any], value: dict[str, Any]) -> Any:
-    """Convert the members of `{"accept": …}` to the question's answer type. Raises UsageError with the fix."""
+    """Convert the value of `{"accept": …}` to the question's answer type. Raises UsageError with a hint on the fix."""
     parser = _ACCEPT_PARSERS.get(type(question))
     if parser is None:
         raise _invalid_answer_error(question)
@@ -339,7 +339,7 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """Return the choice for each server. Raises UsageError."""
+    """Convert the answers of several servers about sharing folders. Raises UsageError."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):
@@ -361,7 +361,7 @@ def _accept_tool_changes(question: ReviewToolChanges, value: dict[str, Any]) -> 
 
 
 def _single_text(question: Question[Any], value: dict[str, Any], name: str) -> str:
-    """Return the text of the member *name*, which must be the only one. Raises UsageError otherwise."""
+    """Return the string member *name*, which must be the only member. Raises UsageError otherwise."""
     text = value.get(name)
     if len(value) != 1 or not isinstance(text, str) or not text:
         raise _invalid_answer_error(question)
@@ -401,7 +401,7 @@ def _allowed_answers(question: Question[Any]) -> list[Any]:
 
 
 def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
-    """Return an example of each structured answer that this question accepts."""
+    """Return an example of each JSON object that this question accepts as an answer."""
     if isinstance(question, ApproveTool) and not question.editable:
         return [_DENY_WITH_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
     if isinstance(question, ShareRoots) and question.askers:

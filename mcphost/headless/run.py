@@ -1,4 +1,4 @@
-"""One turn without a screen: rules answer questions, events are printed as text or JSON."""
+"""A single turn without a screen: rules answer questions, and events are printed as text or JSON."""
 
 import shlex
 import sys
@@ -34,7 +34,7 @@ from mcphost.serialization import Struct, dumps, encode
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """Parse each text as one rule; the server's name ends at the first slash.
+    """Parse each text as one rule, in which the first slash ends the server's name.
 
     Raises UsageError that quotes the text that is not a rule.
     """
@@ -42,9 +42,10 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Refuse rules for a server whose name contains a slash that is not written as %2F. Raises UsageError.
+    """Raise UsageError for a rule that contains a server name with a slash not written as %2F.
 
-    Such a text reads as a tool of another server: it would cover nothing, or more than was meant.
+    Such a rule would be read as being about a tool of another server, and so cover nothing or more than intended.
+    *names* are the configured servers.
     """
     known = frozenset(names)
     for text in texts:
@@ -59,22 +60,22 @@ def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
 
 
 def quote_rule(server: str, tool: str = "") -> str:
-    """Return a rule for exactly this server or tool, quoted for a shell and with special characters escaped."""
+    """Return a rule for exactly this server or tool, escaped and quoted for a shell."""
     return shlex.quote(format_rule(Rule(server=server, tool=exact_pattern(tool) if tool else "")))
 
 
 A = TypeVar("A")
 OutputFormat = Literal["text", "json", "events"]
 WAITING_NOTE_DELAY = 1.0
-"""Seconds after which a run prints the servers that it waits for."""
+"""Seconds after which a run prints which servers it is waiting for."""
 _TOOL_CHANGED = "The tool or its server changed since it was approved; approve it again in the chat."
 _NO_CONSENT = "No rule allows it, and there is no user to ask."
 
 
 class RunFrontend(Frontend):
-    """A front end without a user: allows every call with `--yes`, refuses all other questions.
+    """Frontend without a user: allows every tool call if `--yes` is given, and refuses all other questions.
 
-    Calls that `--allow` covers never become questions.
+    Tool calls that an `--allow` rule covers are allowed earlier, without a question.
     """
 
     def __init__(self, *, yes: bool = False) -> None:
@@ -82,16 +83,16 @@ class RunFrontend(Frontend):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Tool calls only; results that need a review are withheld."""
+        """Only the approval of tool calls; results that require a review are withheld."""
         return frozenset({ApproveTool.KIND})
 
     @property
     def who(self) -> str:
-        """The answering party in the audit log: always "rules"."""
+        """Who answered, for the audit log: always "rules", since there is no user."""
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:
-        """Allow a tool call with `--yes`; refuse everything else."""
+        """Allow a tool call if `--yes` is given and the tool has not changed; refuse everything else."""
         if isinstance(question, ApproveTool):
             # A definition that changed since its approval must be reviewed, whatever a rule says.
             if question.has_changed:
@@ -101,7 +102,7 @@ class RunFrontend(Frontend):
 
 
 class CallReport(Struct, frozen=True):
-    """One call of the turn, for `--output json`."""
+    """One tool call of the turn, as printed by `--output json`."""
 
     server: str
     tool: str
@@ -112,7 +113,7 @@ class CallReport(Struct, frozen=True):
 
 
 class RunReport(Struct, frozen=True, kw_only=True):
-    """The document of `--output json`."""
+    """The JSON document printed by `--output json`."""
 
     outcome: str
     text: str
@@ -127,7 +128,7 @@ class RunReport(Struct, frozen=True, kw_only=True):
 
 
 class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
-    """The last line of `--output events`."""
+    """The last line printed by `--output events`."""
 
     exit_code: int
     outcome: str = ""
@@ -138,7 +139,7 @@ class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="fin
 
 
 class AnswerPrinter(Protocol):
-    """Shows the model's answer while it arrives."""
+    """Display for the model's answer while it is being received."""
 
     def write(self, text: str) -> None:
         """Show the next piece of the answer."""
@@ -150,48 +151,51 @@ class AnswerPrinter(Protocol):
 
 
 class StatusDisplay(Protocol):
-    """Shows in one line of a terminal what a run is waiting for."""
+    """Status line in a terminal that shows what a run is waiting for."""
 
     def show(self, text: str, *, keep_time: bool = False) -> None:
-        """Show a text and how long it has been shown; with *keep_time*, the time of the previous text goes on."""
+        """Show *text* and the time since it was first shown.
+
+        With *keep_time*, continue the time of the previous text instead of starting at zero.
+        """
         ...
 
     def show_progress(self, text: str, progress: ToolProgress) -> None:
-        """Show the progress of a call after a text."""
+        """Show *text* followed by the progress of a tool call."""
         ...
 
     def end(self) -> None:
-        """Remove the line, before anything else is printed."""
+        """Remove the status line before other output is printed."""
         ...
 
 
 class _NoStatus(StatusDisplay):
-    """No status line, for output that goes to a file or a program."""
+    """Status display that shows nothing, for output to a file or a program."""
 
     def show(self, text: str, *, keep_time: bool = False) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     def show_progress(self, text: str, progress: ToolProgress) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     def end(self) -> None:
-        """Remove nothing."""
+        """Do nothing."""
 
 
 class _PlainAnswer(AnswerPrinter):
-    """Prints the answer piece by piece, without control characters."""
+    """Printer of the model's answer as plain text without control characters."""
 
     def __init__(self) -> None:
         self._is_mid_line = False
 
     def write(self, text: str) -> None:
-        """Print one piece."""
+        """Print the next piece of the answer."""
         sys.stdout.write(sanitize(text))
         sys.stdout.flush()
         self._is_mid_line = not text.endswith("\n")
 
     def end_line(self) -> None:
-        """End the current line if it is not empty."""
+        """End the current line unless it is empty."""
         if self._is_mid_line:
             sys.stdout.write("\n")
             sys.stdout.flush()
@@ -208,11 +212,11 @@ async def run_turn(
     answer_printer: AnswerPrinter | None = None,
     status: StatusDisplay | None = None,
 ) -> int:
-    """Connect, send `prompt` and print what happens; return the exit code.
+    """Start the needed servers, send *prompt*, print events and the result; return the exit code.
 
-    Only servers with a call that may run are started. The host is entered and not started. With `yes` every call may
-    run. `answer_printer` shows the answer on a terminal, `status` what is waited for. Raises ConfigError without a
-    model, ConsentDenied if a server is not approved.
+    Only servers with tools that may be called are started; with *yes*, all may be called. The host must be entered but
+    not started. *answer_printer* shows the answer in a terminal, *status* what the run is waiting for. Raises
+    ConfigError if no model is selected, and ConsentDenied if a server is not approved.
     """
     if host.model_selection.model is None:
         place = host.config.settings_file
@@ -244,7 +248,7 @@ async def run_turn(
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Return whether a rule, a grant or `trustAnnotations` allows any call to this server. Raises StoreError."""
+    """Return whether a rule, a grant or `trustAnnotations` may allow a tool call to this server. Raises StoreError."""
     config = host.config
     if view.config.trust_annotations or any(
         rule.server == view.name for rule in (*config.allow_rules, *config.pass_rules)
@@ -254,9 +258,9 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
 
 
 async def wait_for_servers(host: Host, wanted: Container[str], print_message: Callable[[str], None]) -> tuple[str, ...]:
-    """Wait until every wanted server is ready or has failed; return the enabled servers that are not approved.
+    """Wait until the *wanted* servers are ready or have failed; return the enabled servers that are not approved.
 
-    `print_message` receives the servers that are waited for longer than a second, and those that are not used.
+    *print_message* receives a message if this takes longer than a second, and one about servers that are not started.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
@@ -300,7 +304,7 @@ def quote_names(names: Sequence[str]) -> str:
 
 
 def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
-    """Return the error for servers that are not approved, with the command that approves them."""
+    """Return an error that says these servers are not approved, and how to approve them."""
     what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
     return ConsentDenied(
         f"{what} not approved.", f"Review and approve it with: mcphost servers trust {quote(names[0])}"
@@ -308,7 +312,7 @@ def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
 
 
 def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
-    """Report a run that could not start, as the last event or as the JSON document."""
+    """Print the error of a run that could not start, as the last event or the JSON document."""
     if output == "events":
         _print_json_line(RunFinished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))
     elif output == "json":
@@ -318,7 +322,7 @@ def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
 
 
 class _EventPrinter:
-    """Prints events in the chosen format; messages for people go to stderr."""
+    """Printer of events in the chosen format; messages for people go to standard error."""
 
     def __init__(
         self, output: OutputFormat, answer_printer: AnswerPrinter | None, status: StatusDisplay, *, quiet: bool
@@ -392,7 +396,7 @@ class _EventPrinter:
             self.print_message(f"{event.outcome}: {name}: {event.text[:500]}")
 
     def print_message(self, text: str, *, always: bool = False) -> None:
-        """Print a message for people on standard error; with `quiet` only if `always`."""
+        """Print a message for people on standard error; in quiet mode only with *always*."""
         if self._is_quiet and not always:
             return
         self._status.end()

@@ -1,6 +1,6 @@
-"""Reading the audit log: paging, export, and verification that reports which rows were changed.
+"""Reading of the audit log: paging, export, and verification that reports which rows were changed.
 
-The file is opened read-only and never repaired, so that reading destroys no evidence.
+The file is opened read-only and never repaired, so that reading cannot destroy evidence.
 """
 
 import sqlite3
@@ -31,9 +31,10 @@ _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):
-    """Conditions that a row of the audit log must all meet; empty fields match every row.
+    """Conditions that a row of the audit log must meet; empty fields match every row.
 
-    `since` is in microseconds since 1970; `text` must be contained in a name of the row.
+    `since` is in microseconds since 1970. Each word of `text` must occur in one of the row's names, such as server,
+    subject or decision.
     """
 
     server: str = ""
@@ -45,7 +46,7 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
 
 
 class AuditFinding(Struct, frozen=True):
-    """A problem that verification found in the audit log, with the number of the affected row.
+    """A problem that verification found in the audit log; `row` is the number of the affected row.
 
     `what` is one of edited, moved, missing, unlinked, recorded, head, triggers, unreadable.
     """
@@ -58,7 +59,8 @@ class AuditFinding(Struct, frozen=True):
 class AuditVerification(Struct, frozen=True):
     """The result of verifying the audit log.
 
-    `reached` is the position of the last row; a user can note it down and compare it with a later verification.
+    `reached` is the number and hash of the last row. A user can note it down; if a later log does not contain this row,
+    the log was rewritten. `stopped` means that verification ended before the last row.
     """
 
     rows: int
@@ -73,7 +75,7 @@ class AuditVerification(Struct, frozen=True):
 
 
 class AuditReader:
-    """Read-only access to one audit log. Every method blocks the calling thread and may raise StoreError."""
+    """Read-only access to one audit log; every method blocks the calling thread and may raise StoreError."""
 
     def __init__(self, path: Path | None, checkpoint: Path | None = None) -> None:
         self._path = path
@@ -114,9 +116,9 @@ class AuditReader:
         return self._run(0, work)
 
     def verify(self, progress: ProgressFunction = lambda done, total: True) -> AuditVerification:
-        """Check the hash and the number of every row, and compare the last row with the checkpoint.
+        """Check the hash and the number of every row, and compare the log with its checkpoint file.
 
-        A file that cannot be read is reported as a finding. Verification stops early when *progress* returns False.
+        A file that cannot be read is reported as a finding. Verification stops early if *progress* returns False.
         """
         try:
             # The checkpoint first: rows that are added meanwhile are beyond it.
@@ -203,7 +205,7 @@ def _build_where(filter_by: AuditFilter) -> tuple[str, tuple[Any, ...]]:
 
 
 def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, Any]) -> list[AuditFinding]:
-    """Check one row against *last*, the position of the row before it, and return what is wrong."""
+    """Return what is wrong with a row; *last* is the number and hash of the row before it."""
     seq, findings = fields["seq"], list[AuditFinding]()
     gap = seq - last.seq - 1
     if gap:
@@ -224,7 +226,7 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
 
 
 def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int:
-    """Return the row number under which this content was originally written; 0 if it cannot be found."""
+    """Return the number under which a moved row was originally written; 0 if it cannot be found."""
     row = db.execute("SELECT seq FROM ledger WHERE hash = ?", (fields["prev"],)).fetchone()
     before = 0 if fields["prev"] == INITIAL_HASH else row[0] if row else None
     for number in {before + 1} if before is not None else set[int]():
@@ -238,7 +240,7 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Describe a mismatch between the checkpoint and the last row.
+    """Return a finding if the end of the log does not match its checkpoint, else none.
 
     *what* is the result of `find_chain_break`.
     """
@@ -256,5 +258,8 @@ def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition)
 
 
 def to_export(row: AuditRow) -> dict[str, Any]:
-    """Return a row as a dictionary for JSON export: all its fields, and `v`, so that its hash can be recomputed."""
+    """Return a row as a dictionary for JSON export.
+
+    It has all fields of the row, and the hash format as `v`, so that the hash can be recomputed.
+    """
     return {"v": 1, **to_builtins(row)}

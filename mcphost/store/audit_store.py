@@ -31,14 +31,17 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """The number and the hash of a row of the audit log; number 0 stands for an empty log."""
+    """The number and hash of a row, which identify how far the audit log reaches; number 0 is an empty log."""
 
     seq: int = 0
     hash: str = INITIAL_HASH
 
 
 class AuditCheckpoint:
-    """A file with the position of the last row; several processes may update it at the same time."""
+    """File with the number and hash of the last row, so that rows removed at the end of the log are noticed.
+
+    Several processes may update it at the same time.
+    """
 
     def __init__(self, path: Path | None) -> None:
         """Use the file at *path*; None disables the checkpoint."""
@@ -58,7 +61,7 @@ class AuditCheckpoint:
             os.close(file)
 
     def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
-        """Store *position* unless the file has a later one; with *allow_backward*, store it anyway.
+        """Store *position* unless the file already has a later one; with *allow_backward*, store it in any case.
 
         Raises OSError.
         """
@@ -87,7 +90,7 @@ def _read_checkpoint(file: int) -> AuditPosition | None:
 
 HASH_FORMAT = 1
 MAX_PENDING_ROWS = 10_000
-"""Rows kept in memory while the file cannot be written; when they are used up, every action is refused."""
+"""Maximum rows kept in memory while the file cannot be written; at this number, every action is refused."""
 MAX_NAME_LENGTH = 1_000
 MAX_DETAIL_LENGTH = 70_000
 MAX_INTEGER = 2**53 - 1
@@ -96,7 +99,10 @@ _log = logging.getLogger(__name__)
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True):
-    """The content of a row; docs/audit.md explains each field. Hashes are SHA-256 in hex, or empty."""
+    """The content of a row of the audit log; docs/audit.md explains each field.
+
+    Hashes are SHA-256 in hexadecimal, or "".
+    """
 
     at: int
     """Microseconds since 1970."""
@@ -122,9 +128,10 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(AuditRecord, frozen=True, kw_only=True):
-    """A stored record. `about` is the number of the row it belongs to, or 0.
+    """A stored row of the audit log: a record with its number, its hash, and `prev`, the hash of the row before it.
 
-    `run` identifies the writing process.
+    `about` is the number of an earlier row that this one completes, or 0. `run` identifies the process that wrote the
+    row.
     """
 
     seq: int
@@ -160,9 +167,9 @@ _TABLE_STATEMENTS = (f"CREATE TABLE ledger ({_COLUMN_DEFINITIONS}) STRICT", *TRI
 
 
 def row_hash(fields: Mapping[str, Any]) -> str:
-    """Return the SHA-256 hash, in hex, of a row's fields without `hash`.
+    """Return the SHA-256 hash, in hexadecimal, of all fields of a row except `hash`.
 
-    The fields and `v`, the hash format, are encoded as JSON with sorted keys and no spaces, in UTF-8.
+    The fields, and the hash format as `v`, are encoded as JSON with sorted keys and no spaces, in UTF-8.
     """
     covered = {name: value for name, value in fields.items() if name != "hash"} | {"v": HASH_FORMAT}
     text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -170,7 +177,7 @@ def row_hash(fields: Mapping[str, Any]) -> str:
 
 
 class AuditEntry:
-    """A row waiting to be written; `seq` is 0 until the row is on disk, and then its number."""
+    """A row waiting to be written; `seq` is 0 until the row is on disk, and then the row's number."""
 
     __slots__ = ("about", "factory", "record", "seq")
 
@@ -185,7 +192,8 @@ class AuditStore:
     """Writer of the audit log.
 
     Rows are written in the order in which they were queued, even after a failed write. Several instances, in one or
-    more processes, may write to the same log: the last row is read in the same transaction that adds the next one.
+    more processes, may write to the same log, because the last row is read in the same transaction that adds the next
+    one.
     """
 
     def __init__(
@@ -196,9 +204,10 @@ class AuditStore:
         warn: Callable[[str, str], None] = lambda text, hint: None,
         initial_records: Callable[[], Awaitable[tuple[AuditRecord, ...]]] | None = None,
     ) -> None:
-        """Use the file at *path*, or memory for None.
+        """Use the file at *path*, or memory if it is None; *checkpoint* is the path of the checkpoint file.
 
-        *warn* is called with a warning and a hint. *initial_records* returns the first records of a new audit log.
+        *warn* is called with a warning and a hint for the user. *initial_records* returns the records that a new audit
+        log starts with.
         """
         self.files = (path, checkpoint)
         self._database = Database(path, warn, migrations=MIGRATIONS, durable=True)
@@ -214,25 +223,28 @@ class AuditStore:
 
     @property
     def pending_count(self) -> int:
-        """Number of queued rows that are not on disk yet."""
+        """The number of queued rows that are not on disk yet."""
         return len(self._pending)
 
     @property
     def is_full(self) -> bool:
-        """Whether so many rows wait to be written that further actions must be refused."""
+        """Whether too many rows are waiting to be written for more actions to be allowed."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Queue a row for the next `flush`; *factory* is called on the writing thread."""
+        """Queue a row for the next `flush`; *factory* builds its content on the writing thread.
+
+        If the row records the end of an action, *about* is the entry that recorded the start.
+        """
         entry = AuditEntry(factory, about)
         self._pending.append(entry)
         return entry
 
     async def append(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Queue a row and write it to disk; the returned entry has a number if that succeeded.
+        """Queue a row and write it to disk; the returned entry has a number if the row is on disk.
 
-        A row with a number survives a power failure. If the file cannot be written, the user is warned and the row
-        waits for the next attempt. Raises only CancelledError, after a running write has finished.
+        A row on disk survives a power failure. If the file cannot be written, the user is warned, and the row waits for
+        the next attempt. Raises only CancelledError, after a running write has finished.
         """
         entry = self.enqueue(factory, about)
         await self.flush()
@@ -274,7 +286,7 @@ class AuditStore:
             )
 
     async def _load_initial_records(self) -> tuple[AuditRecord, ...]:
-        """Return the records that the log must start with; none if it already has rows."""
+        """Return the records that a new log must start with; none if the log already has rows."""
         if self._has_rows or not await self._database.run(lambda db: _last_position(db).seq == 0):
             return ()
         return await self._initial_records() if self._initial_records is not None else ()
@@ -306,8 +318,8 @@ class AuditStore:
     def _detect_tampering(self, db: sqlite3.Connection, last: AuditPosition) -> tuple[AuditRecord, ...]:
         """Compare the log with its checkpoint; if they do not match, return a record that says so.
 
-        The checkpoint then starts again from the last row. Because it is updated only after a commit, it never names a
-        row that was not written.
+        The checkpoint is then reset to the last row. Because it is updated only after a commit, it never names a row
+        that was not written.
         """
         if not self._has_checkpoint:
             return ()
@@ -347,7 +359,7 @@ def current_microseconds() -> int:
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Compare the log with its checkpoint and return what does not match, or "". The log must have rows."""
+    """Return how the log differs from its checkpoint, as a short phrase, or "". The log must have rows."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -375,7 +387,7 @@ def _make_first_record() -> AuditRecord:
 
 
 def _make_record(entry: AuditEntry) -> AuditRecord:
-    """Create the record of an entry and keep it, so that a retry writes the same record."""
+    """Return the content of a row, built only once, so that a retry writes the same content."""
     if entry.record is None:
         try:
             record = entry.factory()
@@ -388,7 +400,7 @@ def _make_record(entry: AuditEntry) -> AuditRecord:
 
 
 def _limit_record(record: AuditRecord) -> AuditRecord:
-    """Truncate long text, replace what UTF-8 cannot encode, and limit numbers to what every JSON reader accepts."""
+    """Truncate long text, replace characters that UTF-8 cannot encode, and limit numbers to the safe range of JSON."""
     changes: dict[str, Any] = {}
     for name in AuditRecord.__struct_fields__:
         value = getattr(record, name)
@@ -403,7 +415,7 @@ def _limit_record(record: AuditRecord) -> AuditRecord:
 
 
 def _m001_ledger(db: sqlite3.Connection) -> None:
-    """Create the table with triggers that allow nothing but adding a row at the end."""
+    """Create the table, with triggers that refuse everything except adding a row at the end."""
     for statement in _TABLE_STATEMENTS:
         db.execute(statement)
 
@@ -416,10 +428,10 @@ _TABLES = (("grants", "grant"), ("trust", "trust"))
 
 
 async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
-    """Return the permissions from before the audit log existed: a record for each grant and each approved server.
+    """Return records of the grants and approved servers that existed before the audit log.
 
-    A last record has the number of conversations. Missing columns are tolerated. If the database cannot be read, the
-    only record says so.
+    The last record has the number of conversations. Missing columns are tolerated. If the database cannot be read, a
+    single record says so.
     """
     try:
         return await database.run(_read)

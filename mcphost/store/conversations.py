@@ -1,4 +1,4 @@
-"""Storage of conversations. A message is on disk when `append` returns."""
+"""Storage of conversations; a message is on disk once `append` returns."""
 
 import sqlite3
 from contextlib import closing
@@ -23,7 +23,7 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A model's tool call that has a result, even if it was refused; `at` is in seconds since 1970."""
+    """A model's tool call that has a result, even if the call was refused; `at` is in seconds since 1970."""
 
     conversation: str
     title: str
@@ -47,9 +47,9 @@ _LIST_QUERY = """
 
 
 def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
-    """Return the ids of the most recently used conversations; the database is neither created nor changed.
+    """Return the ids of the most recently used conversations, without creating or changing the database.
 
-    Blocks. Raises StoreError.
+    Blocks the calling thread. Raises StoreError.
     """
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.1)) as db:
@@ -59,7 +59,7 @@ def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
 
 
 class ConversationStore:
-    """Conversations in the database.
+    """Store of conversations in the database.
 
     Several processes may append to the same conversation without losing messages.
     """
@@ -68,7 +68,7 @@ class ConversationStore:
         self._database = database
 
     async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> None:
-        """Add a message to a conversation, which is created if it does not exist. Raises StoreError.
+        """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
         An assistant message also deletes the saved draft of the conversation.
         """
@@ -90,7 +90,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def save_draft(self, conversation_id: str, message: Message | None) -> None:
-        """Save the unfinished answer so that a crash loses little of it; None deletes the draft."""
+        """Save the model's unfinished answer, so that a crash loses little of it; None deletes it."""
 
         def work(db: sqlite3.Connection) -> None:
             if message is None:
@@ -104,9 +104,9 @@ class ConversationStore:
         await self._database.run(work)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...] | None:
-        """Return the messages of a conversation, oldest first, followed by its draft if a crash left one.
+        """Return the messages of a conversation, oldest first, followed by the draft if a crash left one.
 
-        Returns None if the id is unknown. Messages that cannot be decoded are left out.
+        Returns None if the id is unknown. Messages that cannot be decoded are omitted.
         """
 
         def work(db: sqlite3.Connection) -> list[bytes] | None:
@@ -128,7 +128,7 @@ class ConversationStore:
         return await self._rows("", (limit,))
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
-        """Return the conversations whose id begins with *prefix*, at most 100, newest first."""
+        """Return at most 100 conversations whose id begins with *prefix*, newest first."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
     async def list_calls(self, server: str, limit: int) -> tuple[RecordedCall, ...]:

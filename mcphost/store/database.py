@@ -1,8 +1,8 @@
 """An SQLite database that is opened on first use and used by one thread at a time.
 
-A damaged file is renamed with the date and replaced by a new one, and the user is warned. A file written by a newer
-mcphost is refused and left unchanged. If the path cannot be written, data is kept in memory for this run, and the user
-is warned.
+A damaged file is renamed, with the date added to its name, and replaced by a new one, and the user is warned. A file
+written by a newer mcphost is refused and left unchanged. If the path cannot be written, data is kept in memory for this
+run, and the user is warned.
 """
 
 import sqlite3
@@ -24,7 +24,7 @@ _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class _Job(Generic[T]):
-    """One call of `Database.run` and its outcome."""
+    """One call of `Database.run`, and its result or error."""
 
     def __init__(self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None]) -> None:
         self.work, self.on_commit = work, on_commit
@@ -37,14 +37,14 @@ class _Job(Generic[T]):
         return bool(self.results) or self.error is not None
 
     def result(self) -> T:
-        """Return what the work returned, or raise what it raised."""
+        """Return the result of the work, or raise its exception."""
         if self.error is not None:
             raise self.error
         return self.results[0]
 
 
 class Database:
-    """One SQLite file, which several processes share by means of SQLite's own locks (WAL mode)."""
+    """One SQLite file, which several processes can share by means of SQLite's locks (WAL mode)."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class Database:
         migrations: Migrations = MIGRATIONS,
         durable: bool = False,
     ) -> None:
-        """Use the file at *path*, or memory for None.
+        """Use the file at *path*, or memory if it is None.
 
-        *warn* is called on the event loop with a warning and a hint. With *durable*, whatever a finished `run` wrote
-        survives a power failure. A path that cannot be written then raises StoreError at each attempt instead of
-        falling back to memory, and a file that was deleted or replaced is opened again.
+        *warn* is called on the event loop with a warning and a hint. With *durable*, everything that a finished `run`
+        wrote survives a power failure; a path that cannot be written then raises StoreError at each attempt instead of
+        falling back to memory; and if the file is deleted or replaced, the path is opened again.
         """
         self._path = path
         self._migrations = migrations
@@ -73,7 +73,7 @@ class Database:
     async def run(
         self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None] = lambda done: None
     ) -> T:
-        """Call *work* in one transaction on the database's thread and return its result. Raises StoreError.
+        """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
         A cancelled caller still waits for the work to finish. After the commit, *on_commit* is called with the result
         on the same thread; it must not raise.
@@ -180,9 +180,9 @@ class Database:
         return self._connect(":memory:")
 
     def _connect_with_retries(self, path: str) -> sqlite3.Connection:
-        """Open the file, retrying while another process creates it.
+        """Open the file, retrying while another process is creating it.
 
-        SQLite's busy timeout does not cover the switch to WAL.
+        SQLite's busy timeout does not cover the switch to WAL mode.
         """
         deadline = time.monotonic() + _BUSY_TIMEOUT
         while True:

@@ -1,6 +1,7 @@
-"""Storage of what the user allowed for longer than one call: grants for tools, and approved servers.
+"""Storage of permissions that outlast one tool call: grants for tools, and approved servers.
 
-The protocol eras that a server supports are remembered here too.
+The protocol revisions that a server supports are remembered here too, as "eras": handshake (up to 2025-11-25),
+stateless (from 2026-07-28), or dual.
 """
 
 import json
@@ -26,13 +27,13 @@ EXPIRED_REASON = "it expired"
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """A permission that holds until it expires or is revoked; times are in seconds since 1970.
+    """A permission to call tools, in effect until it expires or is revoked; times are in seconds since 1970.
 
     It applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project folder, or
-    empty for everywhere. `tools` has the digest of each tool that the grant covered when it was created; the user is
-    asked about a new tool or one with another digest. `suspended` is the reason why the grant is suspended, or empty.
-    `account` is None for grants from before accounts were distinguished; the rule's own account is not stored. Grants
-    with the scope `session` are not stored and end with the program.
+    "" for everywhere. `tools` maps the tools that the grant covered when it was created to the digests of their
+    definitions; the user is asked about a new tool or one with another digest. `suspended` is the reason why the grant
+    is suspended, or "". `account` is None for grants from before accounts were distinguished; the rule's own account is
+    not stored. A grant with `session` is not stored and ends with the program.
     """
 
     id: str = ""
@@ -50,12 +51,12 @@ class Grant(Struct, frozen=True, kw_only=True):
 
     @property
     def server(self) -> str:
-        """Configured name of the server."""
+        """The configured name of the server."""
         return self.rule.server
 
     @property
     def text(self) -> str:
-        """Text form of the rule."""
+        """The rule of the grant in its text form."""
         return format_rule(self.rule)
 
 
@@ -68,7 +69,7 @@ class TrustedServer(Struct, frozen=True):
 
 
 class GrantStore:
-    """Grants, approved servers and eras in the database that all processes share.
+    """Store of grants, approved servers and supported protocol revisions in the database shared by all processes.
 
     Every method may raise StoreError.
     """
@@ -124,7 +125,7 @@ class GrantStore:
         return matches[0]
 
     async def revoke(self, prefix: str) -> Grant:
-        """Revoke the grant whose id begins with *prefix*, for every running mcphost.
+        """Revoke and return the grant whose id begins with *prefix*; it ends in every running mcphost.
 
         Raises UsageError if there is none or more than one.
         """
@@ -143,10 +144,10 @@ class GrantStore:
         )
 
     async def carry_over_tool(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Extend grants to the changed definition of a tool after the user accepted it.
+        """Extend grants to the changed definition of a tool, which the user has accepted.
 
-        Grants that covered the tool with the digest *before* now cover it with *after*, and are no longer suspended
-        because of the change.
+        Grants that covered the tool's definition with the digest *before* now cover the one with *after*, and are no
+        longer suspended because of the change.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -165,12 +166,12 @@ class GrantStore:
         await self._database.run(work)
 
     def count_use(self, grant_id: str) -> None:
-        """Count one use in memory, so that no tool call waits for the disk; `write_uses` stores it."""
+        """Count one use in memory, so that no tool call waits for the disk; `write_uses` stores the count."""
         count, _ = self._pending_uses.get(grant_id, (0, 0.0))
         self._pending_uses[grant_id] = (count + 1, time.time())
 
     async def write_uses(self) -> None:
-        """Store the counted uses. If that fails, they are kept in memory for the next attempt."""
+        """Store the counted uses; if that fails, they are kept in memory for the next attempt."""
         counted, self._pending_uses = self._pending_uses, {}
         if not counted:
             return
@@ -189,7 +190,7 @@ class GrantStore:
             raise
 
     async def find_trusted(self, server: str) -> TrustedServer | None:
-        """Return the stored approval of a server, even if its digest no longer matches."""
+        """Return the stored approval of a server, or None; its digest may no longer match the server."""
         row = await self._database.run(
             lambda db: db.execute(
                 "SELECT server, digest, description FROM trust WHERE server = ?", (server,)
@@ -198,14 +199,14 @@ class GrantStore:
         return TrustedServer(*row) if row else None
 
     async def save_trusted(self, trust: TrustedServer) -> None:
-        """Store an approval, replacing an earlier one of the same server."""
+        """Store the approval of a server, replacing an earlier one."""
         values = (trust.server, trust.digest, trust.description, time.time())
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """Transfer everything stored about a server from its digest *before* to its digest *after*.
+        """Transfer everything stored for a server with the digest *before* to the digest of *after*.
 
-        Changes nothing and returns False if the server was not approved with *before*.
+        Changes nothing and returns False if the server was not approved with the digest *before*.
         """
 
         def work(db: sqlite3.Connection) -> bool:
@@ -230,14 +231,17 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Return the eras that a server with this digest last supported, or None if unknown."""
+        """Return which protocol revisions a server with this digest last supported, or None if unknown.
+
+        "handshake" means revisions up to 2025-11-25, "stateless" those from 2026-07-28 on, and "dual" both.
+        """
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
         )
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
-        """Store the eras that a server supports, so that the next start need not detect them."""
+        """Store which protocol revisions a server supports, so that the next start need not detect them."""
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
         )

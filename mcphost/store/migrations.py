@@ -1,4 +1,4 @@
-"""Numbered schema migrations; each is applied once and recorded by name."""
+"""Numbered migrations of the database schema; each is applied once and recorded by name."""
 
 import json
 import secrets
@@ -12,7 +12,7 @@ _UNQUOTED = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
 
 
 def m001_first(db: sqlite3.Connection) -> None:
-    """Create the tables of conversations, messages, drafts, grants, approved servers and eras."""
+    """Create the tables of conversations, messages, drafts, grants, approved servers and protocol support."""
     _execute_script(
         db,
         """
@@ -58,7 +58,7 @@ def m002_tasks(db: sqlite3.Connection) -> None:
 
 
 def m003_grants(db: sqlite3.Connection) -> None:
-    """Turn grants into rules with conditions, scope and expiry; existing grants stay valid."""
+    """Convert grants to rules with conditions, scope and expiry; existing grants stay valid."""
     db.execute("ALTER TABLE grants RENAME TO grants_001")
     _execute_script(
         db,
@@ -100,7 +100,7 @@ def m005_pins(db: sqlite3.Connection) -> None:
 
 
 def m006_folders(db: sqlite3.Connection) -> None:
-    """Create the table of the user's changes to shared folders; paths are bytes."""
+    """Create the table of the user's edits to the shared folders; paths are stored as bytes."""
     _execute_script(
         db,
         """
@@ -113,9 +113,9 @@ def m006_folders(db: sqlite3.Connection) -> None:
 
 
 def m007_turned(db: sqlite3.Connection) -> None:
-    """Add columns for a changed definition that the user has not accepted.
+    """Add columns for a changed tool definition that the user has not accepted.
 
-    They keep it even if the server later returns to the accepted definition.
+    They still hold it if the server later returns to the accepted definition.
     """
     db.execute("ALTER TABLE pins ADD COLUMN turned TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE pins ADD COLUMN meanwhile BLOB NOT NULL DEFAULT x''")

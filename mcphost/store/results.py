@@ -1,4 +1,4 @@
-"""Tool results that are too big for a model, stored as private files with limits on age and total size."""
+"""Storage of tool results that are too big for a model, as private files limited in age and total size."""
 
 import os
 import re
@@ -26,9 +26,9 @@ _MEGABYTE = 1_000_000
 
 
 class StoredText(Struct, frozen=True):
-    """A part of a stored result: the text between the byte positions `offset` and `end`.
+    """Part of a stored result: the text between the byte positions `offset` and `end`.
 
-    `size` is that of the whole result.
+    `size` is the size of the complete result in bytes.
     """
 
     text: str
@@ -38,13 +38,14 @@ class StoredText(Struct, frozen=True):
 
 
 class ResultStore:
-    """A folder of text files with random names that only the user can read.
+    """Store of results in a folder of text files with random names, which only the user can read.
 
-    Several processes may share the folder. Files are read and written on a thread, and a cancelled caller waits for it.
+    Several processes may share the folder. Files are read and written on a thread; a cancelled caller waits until the
+    operation has finished.
     """
 
     def __init__(self, directory: Path | None, config: ResultsConfig | None = None) -> None:
-        """Store files in *directory*. If it is None, every method raises StoreError."""
+        """Store files in *directory*; if it is None, nothing can be stored or read."""
         config = config or ResultsConfig()
         self._directory = directory
         self._max_bytes = config.megabytes * _MEGABYTE
@@ -53,12 +54,12 @@ class ResultStore:
     async def save(self, text: str) -> str:
         """Write *text* to a new file and return its path. Raises StoreError.
 
-        The oldest files are deleted if the limits are exceeded.
+        If the limits are exceeded, the oldest files are deleted.
         """
         return await self._run(lambda folder: self._save(folder, text))
 
     async def read(self, name: str, offset: int = 0, limit: int = 0) -> StoredText:
-        """Return part of a result; *offset* and *limit* are in bytes, and characters are never split.
+        """Return part of a stored result; *offset* and *limit* are in bytes, and characters are never split.
 
         A *limit* of 0 reads to the end. Raises StoreError if the name is invalid or the result was deleted.
         """
@@ -67,14 +68,14 @@ class ResultStore:
         return await self._run(lambda folder: _read_part(folder / f"{name}{_SUFFIX}", offset, limit))
 
     async def read_all(self, path: str) -> str:
-        """Return the whole result. Raises StoreError.
+        """Return the complete stored result. Raises StoreError.
 
-        Only the file name in *path* counts, because the folder may have been moved.
+        Only the file name in *path* is used, because the folder may have been moved.
         """
         return (await self.read(Path(path).stem)).text
 
     async def delete_expired(self) -> None:
-        """Delete files that are too old or exceed the total size. Raises only CancelledError."""
+        """Delete the files that are too old or exceed the limit on total size. Raises only CancelledError."""
         with suppress(StoreError):
             await self._run(self._delete_expired)
 
@@ -156,7 +157,7 @@ def _is_continuation_byte(byte: int) -> bool:
 
 
 def _complete_length(body: bytes) -> int:
-    """Return the length of *body* without an incomplete character at its end."""
+    """Return the length of *body* without an incomplete UTF-8 character at its end."""
     for back in range(1, min(4, len(body)) + 1):
         byte = body[-back]
         if not _is_continuation_byte(byte):

@@ -1,4 +1,4 @@
-"""Storage of the user's changes to shared folders (roots), and of answers about sharing them with a server."""
+"""Storage of the user's edits to the list of shared folders (roots), and of answers about sharing them."""
 
 import os
 import secrets
@@ -16,7 +16,7 @@ MAX_ROWS = 1_000
 
 
 class FolderEdit(Struct, frozen=True):
-    """The user's change to the configured shared folders: a folder added under a name, or one removed."""
+    """The user's edit to the configured list of shared folders: an added folder, or one removed from the list."""
 
     path: str
     name: str = ""
@@ -24,16 +24,16 @@ class FolderEdit(Struct, frozen=True):
 
 
 class FolderEditStore:
-    """The user's changes to the shared folders of each `place`: a project folder, or empty for everywhere.
+    """Store of the user's edits to the list of shared folders.
 
-    Every method may raise StoreError.
+    An edit applies to one `place`: a project folder, or "" for everywhere. Every method may raise StoreError.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
-        """Return the changes for a place, oldest first."""
+        """Return the edits for *place*, oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             return db.execute(
@@ -45,7 +45,7 @@ class FolderEditStore:
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
 
     async def save(self, place: str, edit: FolderEdit) -> None:
-        """Store a change, replacing an earlier one of the same folder."""
+        """Store an edit, replacing an earlier one of the same folder."""
         row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.is_included), time.time())
         await self._database.run(
             lambda db: db.execute(
@@ -56,15 +56,16 @@ class FolderEditStore:
         )
 
     async def delete(self, place: str, path: str) -> None:
-        """Delete the change of a folder, so that the configuration applies again."""
+        """Delete the edit of a folder, so that the configuration applies to the folder again."""
         key = (os.fsencode(place), os.fsencode(path))
         await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
 
 
 class FolderAnswer(Struct, frozen=True, kw_only=True):
-    """A lasting answer: whether a folder is shared with the server that has this digest.
+    """The user's lasting answer to whether a folder is shared with a server.
 
-    `path` is the real path, with symbolic links resolved; `created` is in seconds since 1970.
+    It applies as long as the server has this digest. `path` is the real path, with symbolic links resolved; `created`
+    is in seconds since 1970.
     """
 
     id: str
@@ -76,18 +77,21 @@ class FolderAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """One-line description of the answer."""
+        """A one-line description of the answer."""
         return f"{self.server} {'may' if self.is_shared else 'may not'} know {replace_surrogates(self.path)}"
 
 
 class FolderAnswerStore:
-    """Lasting answers about folders, shared by all processes. Every method may raise StoreError."""
+    """Store of lasting answers about sharing folders, shared by all processes.
+
+    Every method may raise StoreError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
-        """Store the answer for each of the folders, replacing earlier ones."""
+        """Store the same answer for each of the folders, replacing earlier answers."""
         now = time.time()
         # "r": ids of grants are hexadecimal, so no prefix matches a grant and an answer.
         rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]
@@ -100,7 +104,7 @@ class FolderAnswerStore:
         )
 
     async def find_for_server(self, server: str, digest: str) -> dict[str, FolderAnswer]:
-        """Return the answers that apply to the server with exactly this digest, by folder."""
+        """Return the answers for the server with exactly this digest, keyed by folder path."""
         answers = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, MAX_ROWS))
         return {answer.path: answer for answer in answers}
 
@@ -109,7 +113,7 @@ class FolderAnswerStore:
         return await self._rows("ORDER BY created DESC, id LIMIT ?", (MAX_ROWS,))
 
     async def revoke(self, prefix: str) -> FolderAnswer:
-        """Delete the answer whose id begins with *prefix*, so that the user is asked again.
+        """Delete and return the answer whose id begins with *prefix*, so that the user is asked again.
 
         Raises UsageError if there is none or more than one.
         """

@@ -12,7 +12,7 @@ MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
-    """An unfinished task, bound to the server's digest so that its id is sent to no other server.
+    """An unfinished task of a tool call, bound to the server's digest so that its id is sent to no other server.
 
     `expires` is when the server may delete the task, in seconds since 1970, or None if the server did not say.
     """
@@ -26,7 +26,7 @@ class StoredTask(Struct, frozen=True):
 
 
 class TaskStore:
-    """Unfinished tasks in the database, each owned by the process that polls it.
+    """Store of unfinished tasks in the database; each is owned by the process that polls it.
 
     Every method may raise StoreError.
     """
@@ -35,7 +35,7 @@ class TaskStore:
         self._database = database
 
     async def save(self, task: StoredTask, owner: int) -> None:
-        """Insert or update a task. A server keeps at most 100 tasks; older ones are deleted."""
+        """Insert or update a task; at most 100 tasks of each server are kept, the newest ones."""
         values = (
             task.server, task.server_digest, task.task_id, task.tool, task.conversation_id, task.expires, time.time(),
             owner,
@@ -63,10 +63,10 @@ class TaskStore:
         )
 
     async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
-        """Take over the tasks of a server that belong to *owner* or to a process that has ended, and return them.
+        """Take over and return the tasks of a server that no other running process owns.
 
-        Expired tasks are deleted first. *is_alive* returns whether the process with an id exists; it is called on the
-        database's thread.
+        *owner* is the id of this process. *is_alive* returns whether the process with an id exists; it is called on a
+        worker thread. Expired tasks are deleted first.
         """
 
         def work(db: sqlite3.Connection) -> tuple[StoredTask, ...]:

@@ -9,13 +9,13 @@ from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
 MAX_SERVER_DIGESTS = 8
-"""Configurations of a server of one name that are remembered."""
+"""Number of digests, that is, configurations, of a server for which definitions are kept."""
 MAX_DEFINITION_BYTES = 64 * 1024
-"""Of longer definitions only the digest is stored: no difference can be shown."""
+"""Maximum size of a stored definition; of longer ones only the digest is stored, so no diff can be shown."""
 MAX_SERVER_BYTES = 8 * 1024 * 1024
-"""Total of a server's compressed definitions; of further ones only the digest is stored."""
+"""Maximum total size of a server's compressed definitions; of any others only the digest is stored."""
 _SMALL_WINDOW = 4096
-"""Bytes (2**12); shorter definitions need no larger window."""
+"""Window size in bytes (2**12) that is enough for shorter definitions."""
 
 _UPDATE_CHANGED = (
     "UPDATE pins SET turned = ?, meanwhile = ? WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?"
@@ -23,9 +23,10 @@ _UPDATE_CHANGED = (
 
 
 class ToolFingerprint(Struct, frozen=True):
-    """The digests of a tool definition: `raw_digest` of the bytes as sent, `digest` of their canonical form.
+    """The digests of a tool definition, used to notice when it changes.
 
-    `changed_digest` is the digest of a later definition that the user has not accepted, or "".
+    `raw_digest` is of the bytes as sent, `digest` of their canonical form. `changed_digest` is the digest of a later
+    definition that the user has not accepted, or "".
     """
 
     tool: str
@@ -35,13 +36,16 @@ class ToolFingerprint(Struct, frozen=True):
 
 
 class ToolFingerprintStore:
-    """Tool definitions by server name, server digest and tool name. Every method may raise StoreError."""
+    """Store of tool definitions and their fingerprints, keyed by server name, server digest and tool name.
+
+    Every method may raise StoreError.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def load_all(self, server: str, server_digest: str) -> dict[str, ToolFingerprint]:
-        """Return the fingerprints of a server's tools by tool name, oldest first."""
+        """Return the fingerprints of a server's tools, keyed by tool name, oldest first."""
         rows = await self._database.run(
             lambda db: db.execute(
                 "SELECT tool, raw, digest, turned FROM pins WHERE server = ? AND server_digest = ? ORDER BY at",
@@ -53,9 +57,9 @@ class ToolFingerprintStore:
     async def save(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Store fingerprints and definitions of tools, replacing earlier ones.
+        """Store fingerprints of tools with their definitions, replacing earlier ones.
 
-        Only recent digests of a server are kept.
+        They are kept only for the eight most recent digests of a server.
         """
         new = tuple(fingerprints)
 
@@ -85,7 +89,7 @@ class ToolFingerprintStore:
     ) -> None:
         """Store changed definitions that the user has not accepted.
 
-        `save` of the same tool deletes them again.
+        A later `save` of the same tool deletes them.
         """
         new = tuple(fingerprints)
 
@@ -107,11 +111,11 @@ class ToolFingerprintStore:
         await self._database.run(lambda db: _delete(db, server, server_digest, names))
 
     async def load_changed_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return the definition that the user has not accepted; empty if only its digest is stored."""
+        """Return a tool's definition that the user has not accepted; b"" if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[1]
 
     async def load_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return the accepted definition as the server sent it; empty if only its digest is stored."""
+        """Return a tool's accepted definition as the server sent it; b"" if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[0]
 
     async def _load_definitions(self, server: str, server_digest: str, tool: str) -> tuple[bytes, bytes]:
@@ -138,7 +142,7 @@ def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool
 
 
 def _compress_within_limit(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
-    """Return the definitions compressed; b"" for each that exceeds the server's limit."""
+    """Return the definitions compressed; b"" replaces those for which the server's size limit leaves no room."""
     (used,) = db.execute(
         "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
     ).fetchone()
@@ -174,13 +178,13 @@ MAX_ROWS = 20_000
 
 
 class ToolToggleStore:
-    """Tools that the user disabled, by server name. Every method may raise StoreError."""
+    """Store of the tools that the user disabled. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def load_disabled(self) -> tuple[tuple[str, str], ...]:
-        """Return server name and tool name of each disabled tool, newest first, at most 20,000."""
+        """Return the disabled tools as pairs of server name and tool name, newest first, at most 20,000."""
 
         def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
             return db.execute("SELECT server, tool FROM switches ORDER BY at DESC LIMIT ?", (MAX_ROWS,)).fetchall()
