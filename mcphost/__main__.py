@@ -1,4 +1,4 @@
-"""Entry point of `python -m mcphost` and of the `mcphost` program."""
+"""Entry point of `python -m mcphost` and of the `mcphost` command."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """A child watcher for asyncio that uses a file descriptor instead of a thread for each child process.
 
-Python 3.12 does this itself; a thread of 3.11 costs 40 kB and a fifth of a millisecond of CPU time. The pidfd watcher
-of 3.11 is bound to one event loop and warns if that closes before a child has ended.
+Python 3.12 has this built in. In Python 3.11, the default watcher needs a thread per process, which costs 40 kB and 0.2
+ms of CPU time, and its pidfd watcher is bound to one event loop and warns if that loop closes before a child has ended.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ _log = logging.getLogger(__name__)
 
 
 class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
-    """Watches each child on the event loop that started it, through a pidfd (Linux 5.3 and newer)."""
+    """Child watcher that uses pidfds on the event loop that started each process (Linux 5.3 and newer)."""
 
     def add_child_handler(self, pid: int, callback: Callable[..., object], *args: Any) -> None:
-        """Call `callback(pid, exit status, *args)` on the running loop when the process has ended."""
+        """Call `callback(pid, exit_status, *args)` on the running loop when the process has ended."""
         loop = asyncio.get_running_loop()
         descriptor = os.pidfd_open(pid)
         loop.add_reader(descriptor, self._reap, loop, descriptor, pid, callback, args)
@@ -63,7 +63,7 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
 
 
 def install_pidfd_watcher() -> None:
-    """Let asyncio watch child processes through pidfds if the kernel supports them. Idempotent."""
+    """Make asyncio watch child processes through pidfds, if the kernel supports them. Idempotent."""
     if sys.version_info >= (3, 12) or sys.platform != "linux":
         return
     watcher = asyncio.get_child_watcher()  # pyright: ignore[reportDeprecated] - not in 3.11

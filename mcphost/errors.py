@@ -39,7 +39,7 @@ _SHOWN_LINE_LENGTH = 400
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
-    """Return "; it last said: …" with the sanitized last lines of error output, or "" if there are none."""
+    """Return "; it last said: …" with the given lines of error output, sanitized; "" if all lines are blank."""
     from mcphost.redact import redact  # imported with the first error, not with the first frame
 
     shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
@@ -47,9 +47,9 @@ def describe_stderr_tail(lines: Iterable[str]) -> str:
 
 
 class McpHostError(Exception):
-    """An error for the user: a short message, and a hint with the fix.
+    """Base class of errors for the user: a short message, and a hint on how to fix the problem.
 
-    Both may quote a server, a process's last output or a provider, so registered secrets are redacted here.
+    Both may quote a server, the last output of a process, or a model provider, so registered secrets are redacted.
     """
 
     exit_code: ClassVar[int] = 1
@@ -67,14 +67,14 @@ class McpHostError(Exception):
 
 
 class UsageError(McpHostError):
-    """The command line is invalid."""
+    """The command line, or another input of the user, is invalid."""
 
     exit_code = 2
     kind = "usage"
 
 
 class ConfigError(McpHostError):
-    """A configuration file is invalid; the message names the file and the key, the hint the fix."""
+    """A configuration file is invalid; the message names the file and the key, the hint says how to fix it."""
 
     exit_code = 3
     kind = "config"
@@ -87,28 +87,28 @@ class StoreError(McpHostError):
 
 
 class RegistryError(McpHostError):
-    """A registry cannot be reached, or what it says about a server cannot be used."""
+    """A server registry cannot be reached, or its data about a server cannot be used."""
 
     exit_code = 4
     kind = "registry"
 
 
 class ConsentDenied(McpHostError):
-    """An action was refused by the user or by a rule, or nobody could be asked; nothing was done."""
+    """An action was refused by the user or by a rule, or there was no user to ask; nothing was done."""
 
     exit_code = 5
     kind = "declined"
 
 
 class LockMismatch(McpHostError):
-    """Servers differ from what a project's lock file records."""
+    """Servers differ from what the project's lock file records."""
 
     exit_code = 9
     kind = "drift"
 
 
 class ModelError(McpHostError):
-    """The model did not answer; `model_kind` says why, and so what the user can do about it."""
+    """The model did not answer; `model_kind` says why, which determines what the user can do about it."""
 
     exit_code = 7
     kind = "model"
@@ -129,9 +129,9 @@ class ModelError(McpHostError):
 
 
 class ServerError(McpHostError):
-    """A failure between mcphost and one server; `server` is its configured name.
+    """A failure in communicating with one server; `server` is its configured name.
 
-    `may_have_run` is True if the request may have had its effect.
+    `may_have_run` is True if the request may have taken effect.
     """
 
     exit_code = 4
@@ -144,7 +144,7 @@ class ServerError(McpHostError):
 
 
 class StartupError(ServerError):
-    """The process did not start, or the URL cannot be reached."""
+    """The server's process did not start, or its URL cannot be reached."""
 
     kind = "cannot_start"
 
@@ -157,7 +157,7 @@ class ConnectionLost(ServerError):
 
 
 class UnreadInputError(ConnectionLost):
-    """The server read none of its input and printed nothing; it was stopped."""
+    """The server read none of its input and printed nothing, so it was stopped."""
 
 
 class RequestNotSent(ConnectionLost):
@@ -174,33 +174,33 @@ class RequestTimeout(ServerError):
 
 
 class MalformedMessage(ServerError):
-    """A message violates the specification."""
+    """A message from the server violates the specification."""
 
     kind = "malformed"
     may_have_run = True
 
 
 class UnsupportedCapability(ServerError):
-    """The server did not declare a capability that the request needs; nothing was sent."""
+    """The server did not declare a capability that the request needs; the request was not sent."""
 
     kind = "not_offered"
 
 
 class TooManyInputRounds(ServerError):
-    """A stateless server asked for input too many times."""
+    """A server that uses revision 2026-07-28 or later asked for input too many times during one request."""
 
     kind = "too_many_rounds"
 
 
 class SignInRequired(ServerError):
-    """The server requires a sign-in, or refuses the current one."""
+    """The server requires the user to sign in, or rejects the current sign-in."""
 
     exit_code = 6
     kind = "sign_in"
 
 
 class UnsupportedRevision(ServerError):
-    """No protocol revision is supported by both sides."""
+    """There is no protocol revision that both mcphost and the server support."""
 
     kind = "revision"
 
@@ -218,7 +218,7 @@ class UnsupportedRevision(ServerError):
 
 
 class RequestRefused(ServerError):
-    """A JSON-RPC error response; `data` is decoded or None, `server_message` is the server's text."""
+    """The server responded with a JSON-RPC error; `data` is decoded or None, `server_message` is the server's text."""
 
     kind = "refused"
 

@@ -1,4 +1,7 @@
-"""Redacted file logging; nothing else configures logging, and nothing is logged to the terminal."""
+"""Logging to a file, with secrets redacted; nothing is logged to the terminal.
+
+No other module configures logging.
+"""
 
 import logging
 import os
@@ -16,7 +19,7 @@ _MAX_RECORD_LENGTH = 8_000
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a record without secrets and invisible characters, limited in length."""
+    """Formatter that removes secrets and invisible characters from log records, and limits their length."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging.Formatter."""
@@ -32,10 +35,10 @@ def log_file() -> Path:
 
 
 def configure_logging(level: str = "info") -> Path | None:
-    """Send all logging of this process to the rotated, redacted file (mode 0600).
+    """Send all logging of this process to a rotated file with secrets redacted (mode 0600).
 
-    Return its path, or None if it cannot be written: then nothing is logged, and the program continues. Idempotent; the
-    last level wins.
+    Return the path of the file, or None if it cannot be written; then nothing is logged, and the program continues. May
+    be called again; the last level applies.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -59,10 +62,10 @@ def configure_logging(level: str = "info") -> Path | None:
 
 
 class _RotatingFileHandler(logging.FileHandler):
-    """A log file that is rotated when full; the newest are kept as NAME.1 to NAME.3.
+    """Log file handler that rotates a full file; the last three are kept as NAME.1 to NAME.3.
 
-    A class of our own, so that a second setup replaces it without touching a test runner's handlers, and because
-    `logging.handlers` would cost each process 200 kB.
+    It replaces the one in `logging.handlers`, which would cost each process 200 kB, and is a class of its own so that a
+    second setup does not replace a test runner's handlers.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -71,7 +74,7 @@ class _RotatingFileHandler(logging.FileHandler):
         super().emit(record)
 
     def _rotate_if_full(self) -> None:
-        """Rotate a full file, and close one that another process rotated."""
+        """Rotate the file if it is full; close it if another process has rotated it."""
         try:
             now = os.stat(self.baseFilename)
         except FileNotFoundError:

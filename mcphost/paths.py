@@ -1,4 +1,4 @@
-"""Folders for configuration, data, state and cache; none is created on import."""
+"""Paths of the folders for configuration, data, state and cache; none is created on import."""
 
 import os
 import sys
@@ -16,13 +16,13 @@ _XDG_DIRECTORIES = {
 
 
 class SetupPlaces(NamedTuple):
-    """The folders and the environment that are searched for models and servers, and where choices are saved."""
+    """The folders and environment in which models and servers are searched for, and where choices are saved."""
 
     config_dir: Path
     state_dir: Path
     home: Path
     folder: Path
-    """The folder mcphost was started in."""
+    """The folder in which mcphost was started."""
 
     environ: Mapping[str, str]
     data_dir: Path
@@ -30,7 +30,7 @@ class SetupPlaces(NamedTuple):
 
 
 def config_dir(override: str = "") -> Path:
-    """Return the configuration folder: `--config-dir`, MCPHOST_CONFIG_DIR, or the platform's."""
+    """Return the configuration folder: *override* (`--config-dir`), MCPHOST_CONFIG_DIR, or the platform's default."""
     return _resolve_directory("CONFIG", override)
 
 
@@ -45,26 +45,26 @@ def database_file() -> Path:
 
 
 def state_dir() -> Path:
-    """Return the folder of logs and run-time records: MCPHOST_STATE_DIR or the platform's."""
+    """Return the folder of logs and run-time records: MCPHOST_STATE_DIR, or the platform's default."""
     return _resolve_directory("STATE")
 
 
 def cache_dir() -> Path:
-    """Return the folder of disposable files: MCPHOST_CACHE_DIR or the platform's."""
+    """Return the folder of disposable files: MCPHOST_CACHE_DIR, or the platform's default."""
     return _resolve_directory("CACHE")
 
 
 def runtime_dir() -> Path:
-    """Return the folder shared by all instances of one login: XDG_RUNTIME_DIR, or the state folder.
+    """Return the folder shared by all mcphost processes of one login: in XDG_RUNTIME_DIR, or the state folder.
 
-    It does not depend on overrides of the other folders.
+    MCPHOST_STATE_DIR affects it only if XDG_RUNTIME_DIR is not set.
     """
     place = os.environ.get("XDG_RUNTIME_DIR", "")
     return Path(place) / APP_NAME if os.path.isabs(place) else state_dir()
 
 
 def make_private_directory(directory: Path) -> Path:
-    """Create a folder and its parents, accessible only to the user (0700). Raises OSError."""
+    """Create a folder and its missing parents, accessible only to the user (0700); return it. Raises OSError."""
     missing: list[Path] = []
     at = directory
     while not at.exists() and at != at.parent:

@@ -1,6 +1,7 @@
 """Redaction of secrets before text is logged, stored in the audit log or shown.
 
-Two methods: values that were registered when mcphost loaded them, and patterns that look like secrets.
+Two kinds of text are redacted: values that were registered when mcphost loaded them, and text that matches patterns of
+secrets.
 """
 
 import hashlib
@@ -11,17 +12,17 @@ from typing import Any, cast
 PLACEHOLDER = "[secret]"
 MIN_SECRET_LENGTH = 6  # shorter values would also match parts of ordinary words
 STRONG_SECRET_LENGTH = 16
-"""Minimum length of a secret chosen by a server, which must also have a digit and a letter."""
+"""Minimum length of a secret chosen by a server that is redacted; it must also have a digit and a letter."""
 _STRONG_LENGTH_OF_ANY = 32
 _MAX_RECEIVED = 200  # every log line of a server is searched for each of them
 _TEXT_LIMIT = 1_000_000
 
 _user_secrets: tuple[str, ...] = ()
-"""Registered values of the user and of mcphost."""
+"""Registered secrets of the user and of mcphost."""
 _received_secrets: tuple[str, ...] = ()
 """Registered values chosen by servers, in order of arrival."""
 _all_secrets: tuple[str, ...] = ()
-"""All of them, the longest first: a value may be a prefix of another."""
+"""Both kinds, the longest first, because a value may be a prefix of another."""
 
 # The end of a key's name, from the word that marks it as secret; bounded, and without the text before that word,
 # because an unbounded match on either side takes quadratic time for long words.
@@ -67,7 +68,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Redact a secret of the user from now on. Values shorter than six characters are ignored."""
+    """Redact this secret of the user from now on; values shorter than six characters are ignored."""
     global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if len(secret) >= MIN_SECRET_LENGTH and secret not in _user_secrets:
         _user_secrets = _longest_first((*_user_secrets, secret))
@@ -75,10 +76,10 @@ def register_secret(secret: str) -> None:
 
 
 def register_server_secret(secret: str) -> None:
-    """Redact a value chosen by a server, such as a token, in logs and messages from now on.
+    """Redact this value, which a server chose, such as a token, in logs and messages from now on.
 
-    A value that could be an ordinary word is ignored: a server with the token "filesystem" must not blank that word.
-    Only the newest 200 values are kept.
+    A value that could be an ordinary word is ignored: a server that issues the token "filesystem" must not cause that
+    word to be redacted everywhere. Only the newest 200 values are kept.
     """
     global _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if is_strong(secret) and secret not in _received_secrets:
@@ -87,29 +88,32 @@ def register_server_secret(secret: str) -> None:
 
 
 def forget_secrets() -> None:
-    """Forget every registered value, so that a second run in this process starts without those of the first."""
+    """Forget every registered value, so that a second run in the same process starts without them."""
     global _user_secrets, _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     _user_secrets = _received_secrets = _all_secrets = ()
 
 
 def is_strong(secret: str) -> bool:
-    """Return whether a value is too random to be a word: 16 characters with a letter and a digit, or 32 of any kind."""
+    """Return whether a value is too long and varied to be an ordinary word.
+
+    It must have at least 16 characters, including a letter and a digit, or at least 32 characters of any kind.
+    """
     mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)
     return len(secret) >= (STRONG_SECRET_LENGTH if mixed else _STRONG_LENGTH_OF_ANY)
 
 
 def redact(text: str) -> str:
-    """Return *text* without secrets, truncated after a million characters. Never raises."""
+    """Return *text* with secrets removed, truncated after a million characters. Never raises."""
     if len(text) > _TEXT_LIMIT:
         text = text[:_TEXT_LIMIT] + "…"
     return redact_patterns(redact_registered(text))
 
 
 def redact_identifier(name: str) -> str:
-    """Return a name for the audit log, even if it looks like a secret or equals a server's token.
+    """Return a name for the audit log, which is kept even if it looks like a secret or equals a server's token.
 
-    Only strong values of the user are redacted; `identifier_digest` then still identifies the name, because a server
-    may choose a name that contains such a value.
+    Only strong secrets of the user are removed, because a server may choose a name that contains one.
+    `identifier_digest` is then appended, so that the name can still be identified.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
@@ -117,20 +121,23 @@ def redact_identifier(name: str) -> str:
 
 
 def identifier_digest(name: str) -> str:
-    """Return a digest of the whole name, to be shown after its redacted form."""
+    """Return a digest of the original name, to be appended to its redacted form."""
     return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
 
 
 def redact_command(text: str) -> str:
-    """Return a command, a URL or a condition for the audit log, without patterns of secrets.
+    """Return a command, a URL or a condition for the audit log, without what matches patterns of secrets.
 
-    Values chosen by a server and weak values of the user are not redacted.
+    Of the registered values, only strong secrets of the user are removed.
     """
     return redact_patterns(_replace_values(text[:_TEXT_LIMIT], [value for value in _user_secrets if is_strong(value)]))
 
 
 def redact_values(value: Any) -> Any:
-    """Return JSON data with secrets redacted; under a key that names a secret, the whole value is. Keys are kept."""
+    """Return JSON data with secrets redacted, including the complete text under a key that names a secret.
+
+    Keys are not changed.
+    """
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -145,7 +152,7 @@ def _redact_member(name: str, value: Any) -> Any:
 
 
 def redact_registered(text: str) -> str:
-    """Return *text* without registered values; cheap enough for every line that a server prints."""
+    """Return *text* with registered values removed; fast enough for every line that a server prints."""
     return _replace_values(text, _all_secrets)
 
 
@@ -172,12 +179,12 @@ def is_probable_secret(name: str, value: str) -> bool:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a header or environment variable of that name usually holds a secret."""
+    """Return whether a header or environment variable with this name usually holds a secret."""
     return _SECRET_NAME.fullmatch(name) is not None
 
 
 def redact_patterns(text: str) -> str:
-    """Return *text* with everything redacted that looks like a secret; a difference means it contains one."""
+    """Return *text* with everything removed that looks like a secret; it is unchanged if nothing does."""
     for pattern, mark in _SECRET_PATTERNS:
         text = pattern.sub(mark, text)
     return _JWT.sub(_redact_jwt, text)

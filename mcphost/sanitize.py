@@ -1,8 +1,8 @@
-"""Sanitization of untrusted text: control, bidirectional and invisible characters become marks.
+"""Sanitization of untrusted text: control, bidirectional and invisible characters become visible marks.
 
-One function for every output (terminal, log view, dialogs). It is based on properties of characters, not on a list of
-known attacks: whatever can move the cursor, reorder, hide or fake text is replaced by a mark that can be seen and
-copied.
+The same function is used for every output (terminal, log view, dialogs). It is based on character properties, not on a
+list of known attacks: every character that can move the cursor, or reorder, hide or fake text, is replaced by a mark
+that can be seen and copied.
 """
 
 import re
@@ -32,7 +32,7 @@ PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 
 
 def _character_class(*ranges: tuple[int, int]) -> str:
-    """Return ranges in the syntax of a character class."""
+    """Return the ranges in the syntax of a regular expression's character class."""
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
@@ -45,16 +45,16 @@ _PRESENTATION_SELECTORS = "\ufe0e\ufe0f"
 
 _MARK_CACHE_SIZE = 4_096
 _MARK_CACHE: dict[str, str] = {}
-"""Cached marks of characters that are always marked: making one costs three times as much."""
+"""Cache of the marks of characters that are always marked; creating a mark takes three times as long."""
 
 
 # Compiled on demand: the first frame has no such text.
 @cache
 def _joiner_scripts() -> re.Pattern[str]:
-    """Return the pattern of scripts that use joiners.
+    """Return the pattern of letters in scripts that use joiners (U+200C, U+200D).
 
-    Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, Balinese to Batak, Javanese, the
-    Indic scripts of the first supplementary plane, Adlam.
+    These are Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, Balinese to Batak,
+    Javanese, the Indic scripts of the first supplementary plane, and Adlam.
     """
     return re.compile(
         "[\u0600-\u085f\u0870-\u109f\u1780-\u18af\u1b00-\u1bff\u1cd0-\u1cff\ua800-\ua82f\ua840-\ua8ff\ua980-\ua9ff"
@@ -65,7 +65,7 @@ def _joiner_scripts() -> re.Pattern[str]:
 
 @cache
 def _pictograph_pattern() -> re.Pattern[str]:
-    """Return the pattern of emoji sequence elements: Extended_Pictographic and skin tones, by blocks."""
+    """Return the pattern of characters in emoji sequences: the blocks with Extended_Pictographic and skin tones."""
     return re.compile(
         "[©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
     )
@@ -73,9 +73,10 @@ def _pictograph_pattern() -> re.Pattern[str]:
 
 @cache
 def _hidden_text_pattern() -> re.Pattern[str]:
-    """Return the pattern of tags and supplementary selectors.
+    """Return the pattern of control characters, tags and supplementary variation selectors.
 
-    They can spell hidden text; after an ideograph, a selector chooses its form.
+    Tags and selectors can spell hidden text. A selector after an ideograph is not matched, because it selects a glyph
+    variant.
     """
     return re.compile(
         "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
@@ -86,9 +87,10 @@ def _hidden_text_pattern() -> re.Pattern[str]:
 def sanitize(text: str, *, keep_newlines: bool = True) -> str:
     """Return *text* with a mark in place of everything that could deceive a reader or a terminal.
 
-    LF and TAB stay, CR LF becomes LF; with `keep_newlines=False` the result is one line. C0 controls become their
-    pictures (ESC is `␛`), everything else `‹U+202E›`. Joiners stay in scripts that use them and in emoji sequences, and
-    so does one presentation selector after a symbol. Never raises; linear in the length of *text*.
+    LF and TAB are kept, and CR LF becomes LF; with `keep_newlines=False` the result is one line. C0 controls become
+    their pictures (ESC is `␛`), everything else becomes the form `‹U+202E›`. Joiners are kept in scripts that use them
+    and in emoji sequences, and one presentation selector is kept after a symbol. Never raises; takes time linear in the
+    length of *text*.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -100,7 +102,7 @@ def sanitize(text: str, *, keep_newlines: bool = True) -> str:
 
 
 def is_sanitized(text: str) -> bool:
-    """Return whether `sanitize` would leave *text* unchanged; stops at the first difference."""
+    """Return whether `sanitize` would leave *text* unchanged."""
     return all(_mark(match) == match.group() for match in _UNSAFE.finditer(text))
 
 
@@ -112,8 +114,8 @@ def _unusual_space_pattern() -> re.Pattern[str]:
     """Return the pattern of the characters that `mark_unusual_spaces` marks.
 
     Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` keeps them. In a name, a
-    path or an argument they are different characters that look like a space. The ideographic space stays between two
-    CJK characters, where it cannot be mistaken.
+    path or an argument they are different characters that look like a space. The ideographic space is not marked
+    between two CJK characters, where it cannot be mistaken for a plain space.
     """
     return re.compile(
         f"[{_character_class(*UNUSUAL_SPACES, *PRIVATE_USE)}]|(?<!{_IDEOGRAPHIC})\u3000|\u3000(?!{_IDEOGRAPHIC})"
@@ -121,7 +123,7 @@ def _unusual_space_pattern() -> re.Pattern[str]:
 
 
 def mark_unusual_spaces(text: str) -> str:
-    """Return *text* with marks for space-like and private use characters; for names and values."""
+    """Return *text*, a name or a value, with unusual spaces and private use characters replaced by marks."""
     return text if text.isascii() else _unusual_space_pattern().sub(lambda match: f"‹U+{ord(match.group()):04X}›", text)
 
 
@@ -131,12 +133,12 @@ def has_only_plain_spaces(text: str) -> bool:
 
 
 def count_unsafe(text: str, limit: int) -> int:
-    """Count the characters that `sanitize` may mark, up to *limit*."""
+    """Count the characters that `sanitize` might mark, up to *limit*."""
     return sum(1 for _ in islice(_UNSAFE.finditer(text), limit))
 
 
 def strip_unsafe(text: str) -> str:
-    """Return *text* without the characters that `sanitize` marks, to compare texts as they appear."""
+    """Return *text* without the characters that `sanitize` might mark, to compare text by appearance."""
     return _UNSAFE.sub("", text)
 
 
@@ -166,7 +168,7 @@ def _make_mark(char: str, match: re.Match[str]) -> str:
 
 
 def _is_valid_joiner(match: re.Match[str]) -> bool:
-    """Return whether a joiner is between two letters of a script that uses it, or in an emoji sequence."""
+    """Return whether a joiner is between two letters of a script that uses joiners, or in an emoji sequence."""
     text, at = match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if _can_touch_joiner(before) and _can_touch_joiner(after):
@@ -183,7 +185,7 @@ def _can_touch_joiner(char: str) -> bool:
 
 
 def _is_valid_selector(match: re.Match[str]) -> bool:
-    """Return whether a presentation selector follows a symbol with two forms, or is in a keycap (`1️⃣`)."""
+    """Return whether a presentation selector follows a symbol with two forms, or belongs to a keycap (`1️⃣`)."""
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
@@ -191,7 +193,7 @@ def _is_valid_selector(match: re.Match[str]) -> bool:
 
 
 def replace_surrogates(text: str) -> str:
-    """Return *text* with U+FFFD in place of lone surrogates, so that it can be sent and stored."""
+    """Return *text* with lone surrogates replaced by U+FFFD, so that it can be sent and stored."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -200,12 +202,12 @@ def replace_surrogates(text: str) -> str:
 
 
 def strip_hidden_text(text: str) -> str:
-    """Return *text* for a model, without control characters and tags, which spell invisible words."""
+    """Return *text* for a model, without control characters and tags, which can spell invisible words."""
     return _hidden_text_pattern().sub("", text)
 
 
 def escape_unsafe_json(json_text: str) -> str:
-    """Return JSON text for a terminal: characters that `sanitize` marks become escapes of the same JSON."""
+    """Return equivalent JSON text for a terminal, with the characters that `sanitize` might mark escaped."""
     return _UNSAFE.sub(_escape, json_text) if _UNSAFE.search(json_text) else json_text
 
 

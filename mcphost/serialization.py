@@ -1,9 +1,9 @@
-"""Base types of all values, and their JSON. Besides `config/schema.py`, the only importer of msgspec.
+"""Base types of all values, and their conversion to and from JSON.
 
-Traps, all measured: `Raw | None` does not decode objects (use `Raw()` and test for empty bytes); `UNSET` distinguishes
-"absent" from `null`; a tagged union refuses an unknown tag; `1.0` is not an `int`, so numbers from JavaScript are
-`float`; unknown fields are dropped, so fingerprints are computed from raw bytes; subclasses repeat `frozen=True` for
-the type checkers.
+Only this module and `config/schema.py` import msgspec. Pitfalls that were found by testing: `Raw | None` does not
+decode objects (use `Raw()` and test for empty bytes); `UNSET` distinguishes "absent" from `null`; a tagged union
+refuses an unknown tag; `1.0` is not an `int`, so numbers from JavaScript are `float`; unknown fields are dropped, so
+fingerprints are computed from raw bytes; subclasses repeat `frozen=True` for the type checkers.
 """
 
 import re
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class JsonLimitExceeded(MalformedMessage):
-    """JSON exceeds the allowed number or depth of values."""
+    """The JSON has too many values or is nested too deeply."""
 
 
 MAX_MESSAGE_VALUES = 250_000
@@ -31,10 +31,10 @@ MAX_MESSAGE_VALUES = 250_000
 MAX_PLAIN_VALUES = 100_000
 """Maximum number of values that are decoded to plain Python values without yielding to the event loop."""
 BYTES_PER_VALUE = 32
-"""A message may have one more value for each of these bytes; raw values are not decoded."""
+"""A message may have one more value for every this many bytes; raw values are not decoded."""
 MAX_DEPTH = 128
 SMALL_VALUE_BYTES = 2 * MAX_DEPTH
-"""A text of at most this many bytes is within the limits."""
+"""JSON of at most this many bytes is always within the limits."""
 
 _CHUNK_SIZE = 256 * 1024
 _SMALL_TEXT_BYTES = 2 * MAX_PLAIN_VALUES
@@ -48,7 +48,7 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
 
 def check_message(raw: bytes) -> Generator[None]:
-    """Check how many values a message has; yield every few milliseconds. Raises JsonLimitExceeded."""
+    """Check that a message does not have too many values; yield every few milliseconds. Raises JsonLimitExceeded."""
     return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
 
@@ -58,19 +58,19 @@ def check_value_count(raw: bytes, limit: int) -> Generator[None]:
 
 
 def check_plain_value(raw: bytes) -> None:
-    """Check how many values JSON has, and how deeply they nest, before decoding it. Raises JsonLimitExceeded."""
+    """Check the number of values in JSON, and their nesting, before decoding it. Raises JsonLimitExceeded."""
     if is_small_value(raw):
         return  # the steps of a generator cost more than this
     run_steps(_check_limits(raw, MAX_PLAIN_VALUES, MAX_DEPTH))
 
 
 def is_small_value(raw: bytes) -> bool:
-    """Return True if a cheap check proves that a value is within the limits; False means it must be counted."""
+    """Return True if a quick check proves that JSON is within the limits; False means that it must be checked."""
     return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
 
 
 def has_only_small_values(lines: bytes, count: int) -> bool:
-    """Return True if a cheap check proves that *count* values, one per line, are within the limits."""
+    """Return True if a quick check proves that *count* JSON values, one per line, are within the limits."""
     if len(lines) > _SMALL_TEXT_BYTES:
         return False
     brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")
@@ -78,12 +78,12 @@ def has_only_small_values(lines: bytes, count: int) -> bool:
 
 
 def count_objects(raw: bytes) -> int:
-    """Return the number of objects in a JSON text, ignoring strings; the text may be truncated."""
+    """Return the number of JSON objects in a text, which may be truncated; braces in strings do not count."""
     return sum(outside.count(b"{") for outside in _iter_structure(raw))
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """Check the number and the depth of values; *max_depth* 0 means any depth. Yield after each chunk."""
+    """Check the number and nesting of values, yielding after each chunk; *max_depth* 0 allows any depth."""
     many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
     deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
     if not many and not deep:
@@ -109,7 +109,7 @@ def _value_count_bound(raw: bytes) -> int:
 
 
 def _iter_structure(raw: bytes) -> Generator[bytes]:
-    """Yield the commas and brackets outside of strings, chunk by chunk."""
+    """Yield the commas and brackets outside strings, chunk by chunk."""
     inside = False
     for piece in iter_chunks(raw):
         bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
@@ -119,7 +119,7 @@ def _iter_structure(raw: bytes) -> Generator[bytes]:
 
 
 def iter_chunks(raw: bytes) -> Generator[bytes]:
-    """Split JSON into pieces of 256 KB, never between a backslash and the character it escapes."""
+    """Split JSON into chunks of 256 KB, never between a backslash and the character that it escapes."""
     at = 0
     while at < len(raw):
         piece = raw[at : at + _CHUNK_SIZE]
@@ -131,7 +131,7 @@ def iter_chunks(raw: bytes) -> Generator[bytes]:
 
 
 def run_steps(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end without yielding control, and return its return value."""
+    """Run a generator to its end without pausing, and return its return value."""
     while True:
         try:
             next(steps)
@@ -166,7 +166,7 @@ INDENTED_FACTOR = 4
 INDENTED_MINIMUM = 64 * 1024
 """JSON is indented only if that at most quadruples its size, or if the result is at most 64 kB."""
 MAX_TOKENS = 400_000
-"""JSON with more brackets and quotes is not indented: computing its depth would take too long."""
+"""JSON with more brackets and quotes than this is not indented: computing its depth would take too long."""
 _MAX_COMMAS_DECODED_AT_ONCE = 50_000
 _MAX_SCANNED_TOKENS = 150_000
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
@@ -179,15 +179,21 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 class Struct(msgspec.Struct, frozen=True):
-    """A frozen value that is not part of MCP; fields keep their Python names in JSON."""
+    """Base class of immutable values that are not part of MCP; fields keep their Python names in JSON."""
 
 
 class WireStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A frozen value of an MCP message; camelCase in JSON, unknown fields ignored, defaults omitted."""
+    """Base class of immutable values in MCP messages.
+
+    In JSON, names are in camelCase, unknown fields are ignored, and fields with their default value are omitted.
+    """
 
 
 def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what: str = "message") -> T:
-    """Decode JSON to *kind*. Raises MalformedMessage for any invalid input (syntax, type, UTF-8, depth)."""
+    """Decode JSON to *kind*. Raises MalformedMessage for any invalid input (syntax, type, UTF-8, depth).
+
+    *what* names the data in the error message.
+    """
     decoder = _DECODERS.get(kind)
     if decoder is None:
         # Cached by type: creating a decoder costs as much as decoding a small value.
@@ -199,7 +205,7 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
 
 
 def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
-    """Return a function that decodes as `decode` does, for a union or a tuple of types.
+    """Return a function that decodes JSON like `decode`, for a *kind* that is a union or a tuple of types.
 
     Looking up such a type on each call, as `decode` does, costs more than decoding a small value.
     """
@@ -215,7 +221,10 @@ def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
 
 
 def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
-    """Decode JSON to *kind*, or return None: for many invalid values, exceptions cost four times as much."""
+    """Decode JSON to *kind*, or return None if it is invalid.
+
+    For many invalid values this is four times as fast as catching the exceptions of `decode`.
+    """
     known = _DECODERS.get(kind)
     if known is None:
         known = _DECODERS[kind] = msgspec.json.Decoder(kind)
@@ -226,9 +235,9 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and how many more there are at least.
+    """Return the first *limit* items of a JSON array as raw JSON, and at least how many more there are.
 
-    No object is created for the others: four megabytes may hold two million. Raises MalformedMessage.
+    The other items are not decoded, because four megabytes may contain two million of them. Raises MalformedMessage.
     """
     body = bytes(raw)
     if len(body) <= limit:  # each item takes at least a byte
@@ -259,7 +268,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
-    """Decode JSON to plain Python values, limited in number and depth. Raises MalformedMessage."""
+    """Decode JSON to plain Python values, up to a limited number and depth. Raises MalformedMessage."""
     if len(raw) > SMALL_VALUE_BYTES:
         try:
             check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
@@ -269,7 +278,7 @@ def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """Encode structs, Raw and plain values as one line of UTF-8 JSON. Never fails because of a text.
+    """Encode structs, Raw and plain values as one line of UTF-8 JSON. Never fails because of text.
 
     Lone surrogates (which represent file names and arguments that are not UTF-8, PEP 383) become U+FFFD.
     """
@@ -287,7 +296,7 @@ def encode_sorted(value: Any) -> bytes:
 def dumps(value: Any, *, indent: int = 0) -> str:
     """Return *value* as JSON text for display and standard output.
 
-    It stays on one line if indenting would multiply its size: a megabyte nested 900 levels deep would become 800 MB.
+    It is not indented if that would multiply its size: a megabyte nested 900 levels deep would become 800 MB.
     """
     raw = encode(value)
     if indent and _is_indentable(raw, indent):
@@ -296,7 +305,7 @@ def dumps(value: Any, *, indent: int = 0) -> str:
 
 
 def nesting_depth(json: bytes, limit: int = 1_000) -> int:
-    """Return the nesting depth of valid JSON, or *limit* + 1 for any deeper one."""
+    """Return the nesting depth of valid JSON; *limit* + 1 if it is deeper than *limit*."""
     if b"\\" in json:
         json = json.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = b"".join(json.split(b'"')[::2]).translate(_BRACES_TO_BRACKETS, _NO_BRACKETS)
@@ -308,7 +317,7 @@ def nesting_depth(json: bytes, limit: int = 1_000) -> int:
 
 
 def _is_indentable(raw: bytes, indent: int) -> bool:
-    """Return whether *raw* surely stays below the size limit when it is indented."""
+    """Return whether *raw* certainly stays below the size limit when it is indented."""
     opened = raw.count(b"{") + raw.count(b"[")
     lines = raw.count(b",") + 2 * opened
     room = max(INDENTED_MINIMUM, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines
@@ -319,9 +328,9 @@ def _is_indentable(raw: bytes, indent: int) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether *value* is a number that a float can hold: no bool, infinity or huge integer.
+    """Return whether *value* is a number that a float can represent: not a bool, infinity or huge integer.
 
-    JSON may contain all of them, and `math.isfinite` raises OverflowError for the last.
+    JSON may contain all of them, and `math.isfinite` raises OverflowError for huge integers.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
@@ -339,12 +348,12 @@ def field_values(value: Any) -> tuple[Any, ...]:
 
 
 def replace(value: T, **changes: Any) -> T:
-    """Return a copy of a frozen struct with some fields changed."""
+    """Return a copy of an immutable struct with some fields changed."""
     return cast("T", msgspec.structs.replace(cast("Any", value), **changes))
 
 
 def _malformed_message(what: str, error: Exception) -> MalformedMessage:
-    """Return the error for invalid data, with the library's message shortened: it may quote megabytes."""
+    """Return the error for invalid data; the library's message is shortened, because it may quote megabytes."""
     return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
 
 

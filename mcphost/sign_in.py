@@ -1,4 +1,4 @@
-"""Values of a sign-in that transport, auth, host and front ends share."""
+"""Sign-in data types that transport, auth, host and frontends share."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from mcphost.serialization import Struct
 
 
 class AuthChallenge(Struct, frozen=True):
-    """A 401 or 403 response, and the Authorization header of the request that it refuses."""
+    """A 401 or 403 response, with the Authorization header of the request that was rejected."""
 
     status: int
     www_authenticate: str
@@ -18,12 +18,12 @@ class AuthChallenge(Struct, frozen=True):
 
 
 class SignInTerms(Struct, frozen=True, kw_only=True):
-    """Details of a sign-in that are shown with the URL.
+    """Details of a sign-in that are shown to the user together with its URL.
 
-    `timeout` is in seconds from now. `verification_uri_complete` is the URL that includes the code, "" for none, and
-    `poll_interval` the seconds between requests for the token. `switch_method` is called when the user prefers the
-    other method, device code or browser; None if there is no other. `other_accounts` are accounts that are signed in
-    there and could be selected instead. `warnings` are shown before everything else.
+    `timeout` is in seconds from now. `verification_uri_complete` is the URL that includes the device code, "" for none,
+    and `poll_interval` is the number of seconds between token requests. `switch_method` is called if the user prefers
+    the other method, device code or browser; None if there is no other. `other_accounts` are accounts that are already
+    signed in and could be selected instead. `warnings` are shown before everything else.
     """
 
     timeout: float
@@ -35,13 +35,14 @@ class SignInTerms(Struct, frozen=True, kw_only=True):
 
 
 class SignInProgress(Struct, frozen=True, kw_only=True, tag_field="event", tag="signing_in"):
-    """The progress of a sign-in, which is also an event of the host; times are in seconds.
+    """The progress of a sign-in, also published as an event of the host; times are in seconds.
 
-    `step` is "resource", "issuer", "client", "person", "code", "done", or "over" however it ended; `text` describes it,
-    "" when it is over. `seconds` is how long the step may take at most, from now.
+    `step` is "resource", "issuer", "client", "person", "code" or "done", or "over" when the sign-in has ended,
+    successfully or not. `text` describes the step, "" when it is over. `seconds` is the maximum time that the step may
+    still take.
 
-    While the device flow waits, `polls` counts the requests for the token, and `interval` is the time until the next
-    one; `slowed` if the server asked for fewer requests or could not be reached.
+    During the device flow, `polls` counts the token requests, and `interval` is the time until the next one; `slowed`
+    means that the server asked for fewer requests or could not be reached.
     """
 
     server: str
