@@ -136,6 +136,12 @@ class ServerApprovals:
             return server
         return bound_server if await self.is_approved(bound_server) else server
 
+    async def has_connected(self, server: ServerConfig) -> bool:
+        """Return whether a connection to the server, with this configuration, succeeded before. Raises StoreError."""
+        from mcphost.client.connect import server_digest as connection_digest
+
+        return await self._grants.load_eras(connection_digest(await self.approved_config(server))) is not None
+
     async def is_approved(self, server: ServerConfig) -> bool:
         """Return whether the server is approved with exactly this configuration, without asking. Raises StoreError."""
         return bool(await self.approval_source(server))

@@ -88,7 +88,7 @@ class ServerConnection:
             server.name, server.sampling_limits, lambda: self.account, lambda: self.digest
         )
         self.is_started = False
-        self.is_new = False
+        self.was_added = False
         """Whether the user added the server in this run."""
 
         self.listing = ServerListing()
@@ -107,6 +107,7 @@ class ServerConnection:
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
         self._is_withdrawn = False
+        self._attempts = 0
         self._last_errors: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
         self._told_drift = ""
 
@@ -140,6 +141,13 @@ class ServerConnection:
     def is_starting(self) -> bool:
         """Whether the server is starting and may become ready without action by the user."""
         return self.is_started and self._status.is_starting
+
+    async def is_first_start(self) -> bool:
+        """Return whether this is the first attempt of this run, and the server was never used before.
+
+        Raises StoreError.
+        """
+        return self._attempts <= 1 and (self.was_added or not await self._approvals.has_connected(self.config))
 
     async def wait_for_start(self, seconds: float) -> None:
         """Wait until the server is ready or needs the user; stop waiting *seconds* after the server's start."""
@@ -359,6 +367,7 @@ class ServerConnection:
                 )
                 return 0.0
             self._last_errors.clear()
+            self._attempts += 1
             self._status.set_state("connecting")
             silence_timer = asyncio.get_running_loop().call_later(
                 SILENT_SECONDS, self._status.set_silent, SILENT_SECONDS

@@ -1,11 +1,12 @@
 """Connections to all configured servers, waiting for their start, and review of changed tools."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import anyio
 
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import UsageError
+from mcphost.errors import StoreError, UsageError
 from mcphost.host.events import EventBus, ServersAwaited
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import ToolChange
@@ -18,7 +19,7 @@ from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress
 
 NEW_SERVER_FACTOR = 10
-"""How many times longer a turn waits for a server added in this run, whose program may first have to be installed."""
+"""How many times longer a turn waits for a server at its first start, when its program may have to be installed."""
 
 
 class Servers:
@@ -53,7 +54,7 @@ class Servers:
         if config.name in self._connections:
             raise UsageError(f"There is already a server named {config.name!r}.", "Choose another name.")
         self._connections[config.name] = connection = ServerConnection(config, self._parts)
-        connection.is_new = True
+        connection.was_added = True
         self.start(config.name)
 
     def remove(self, name: str) -> None:
@@ -202,7 +203,7 @@ class ServerStartup:
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
         """*seconds* is the longest time to wait for a server after its start.
 
-        For a server added in this run, it is NEW_SERVER_FACTOR times as long.
+        For a server that was never used before, it is NEW_SERVER_FACTOR times as long.
         """
         self._servers = servers
         self._seconds = seconds
@@ -215,8 +216,8 @@ class ServerStartup:
             self._events.publish(ServersAwaited(names))
         async with anyio.create_task_group() as tasks:
             for connection in self._servers:
-                factor = NEW_SERVER_FACTOR if connection.is_new else 1
-                tasks.start_soon(connection.wait_for_start, self._seconds * factor)
+                if connection.is_starting:
+                    tasks.start_soon(self._wait_for_one, connection)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}
         newly_late = sorted(starting - self._late_servers)
         self._late_servers |= starting
@@ -227,6 +228,12 @@ class ServerStartup:
                 f"Starting without the {_join_names(newly_late)}, which {'is' if is_one else 'are'} not ready.",
                 f"{'Its' if is_one else 'Their'} tools join a later round.",
             )
+
+    async def _wait_for_one(self, connection: ServerConnection) -> None:
+        factor = 1
+        with suppress(StoreError):
+            factor = NEW_SERVER_FACTOR if await connection.is_first_start() else 1
+        await connection.wait_for_start(self._seconds * factor)
 
     def announce_joined(self) -> None:
         """Notify the user of late servers that are now ready; call this before each model request of a turn."""

@@ -6,11 +6,14 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.schema import Limits
+from mcphost.client.connect import server_digest
+from mcphost.config.schema import Limits, ServerConfig
 from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, ServersAwaited, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.protocol.jsonrpc import JsonRpcRequest
+from mcphost.store.database import Database
+from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.host_events import wait_for_event
@@ -192,8 +195,9 @@ async def test_the_lists_of_a_server_are_asked_for_side_by_side(tmp_path: Path) 
             assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["it"]
 
 
-async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added_or_never_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_known: bool
 ) -> None:
     waits: dict[str, float] = {}
 
@@ -203,6 +207,10 @@ async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added
     monkeypatch.setattr(ServerConnection, "wait_for_start", wait_for_start)
     model = ScriptedModel(text_round("ok"))
     peers = {"old": HeldPeer("it"), "new": HeldPeer("it")}
+    if is_known:
+        database = Database(tmp_path / "store.db")
+        await GrantStore(database).save_eras(server_digest(ServerConfig(name="old", command="in-process")), "dual")
+        await database.close()
     async with open_host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=3)) as host:
         host.start()
         config = host.servers.find("new").config
@@ -211,5 +219,5 @@ async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added
         feed = host.events.subscribe()
         await host.conversation.send("go")
         (awaited,) = [event for event in feed.drain() if isinstance(event, ServersAwaited)]
-    assert waits == {"old": 3, "new": 30}
+    assert waits == {"old": 3 if is_known else 30, "new": 30}
     assert awaited.servers == ("old", "new")
