@@ -149,7 +149,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     chosen = await _selected_account(registry.token_store, stored_accounts, server)
     account = account_key(named) if named else chosen
     if server is None and not named and len(stored_accounts) == 1:
-        account = stored_accounts[0].account  # the only one, whichever was chosen
+        account = stored_accounts[0].account  # the only one, even if another one is selected
     selected = [one for one in stored_accounts if one.account == account]
     in_use = server is not None and not server.oauth.account and account == chosen
     left = sorted(one.name for one in stored_accounts if one.account != account) if in_use else []
@@ -159,7 +159,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
             f"--account {' or '.join(sorted(quote(one.name) for one in stored_accounts))}",
         )
     signed_out, revoked, forgotten = bool(selected), bool(selected), False
-    trusted = await _approved_or_none(server)  # the CA certificates of an unapproved entry do not count
+    trusted = await _approved_or_none(server)  # the CA certificates of an unapproved entry are not used
     for one in selected:
         gone, done = await registry.sign_out_stored(one, trusted, proxy_for=proxy_for)
         signed_out, revoked = signed_out and gone, revoked and done

@@ -163,7 +163,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
             with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
                 count = write_rows(reader, query, out, file_format)
         except BaseException as error:
-            # Some of the rows could be mistaken for all of them.
+            # An incomplete file could be mistaken for a complete export.
             with suppress(OSError):
                 os.unlink(target)
             if isinstance(error, OSError):
@@ -184,7 +184,7 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
         lines = csv.writer(out, quoting=csv.QUOTE_ALL)
         lines.writerow(("v", *FIELDS))
         return reader.export(query, lambda row: lines.writerow([_csv_cell(value) for value in to_export(row).values()]))
-    # The same JSON, and safe to look at, now or later.
+    # Equivalent JSON, with escapes so that the file can be shown on a terminal.
     return reader.export(query, lambda row: out.write(escape_unsafe_json(dumps(to_export(row))) + "\n"))
 
 

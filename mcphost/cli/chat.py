@@ -63,7 +63,7 @@ def _chat(args: argparse.Namespace, *, demo: bool) -> int:
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():
         raise conversation_not_found(options.resume)  # other ids are looked up once the host is open
-    # Imports make only long-lived objects; collecting among them costs a tenth of the time to the first frame.
+    # Imports create only long-lived objects; collecting garbage then takes a tenth of the time to the first frame.
     gc.disable()
     ended: list[str] = []
     try:
@@ -87,7 +87,7 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     """
     from mcphost.tui.app import McpHostApp
 
-    # Until the log is set up, nothing may write a warning over the screen.
+    # Until logging is set up, no warning may be written over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
     app = McpHostApp(theme=_configured_theme(options), greeting=GREETING if options.demo else "", demo=options.demo)
     user_left = asyncio.Event()
@@ -141,7 +141,7 @@ async def _run_host(
             await user_left.wait()
             if host.conversation.id:
                 conversation_ids.append(host.conversation.id)
-    except Exception as error:  # noqa: BLE001 - raised again when the terminal is the user's again
+    except Exception as error:  # noqa: BLE001 - raised again after the app has ended
         failures.append(error)
         app.request_quit()
 

@@ -93,7 +93,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     if args.shell != "words":
         print_text(SCRIPTS[args.shell])
         return 0
-    # Not arguments: argparse would drop "--" among them.
+    # Read from stdin, because argparse would drop "--" from arguments.
     typed = sys.stdin.read(MAX_TYPED).removesuffix("\n").split("\n")
     for word in suggest_words(typed, getattr(args, "config_dir", "")):
         print_text(word)
@@ -192,7 +192,7 @@ def _command_actions(command: str, action: str) -> list[argparse.Action]:
 
 
 def _list_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    # argparse has no public list of what a parser takes.
+    # argparse has no public list of a parser's actions.
     return cast("list[argparse.Action]", vars(parser)["_actions"])
 
 

@@ -107,7 +107,7 @@ async def _store_and_replace(
     path = Path(server.file)
     try:
         before = await anyio.to_thread.run_sync(read_snapshot, path)
-        text = before.content.decode("utf-8")  # a byte order mark stays
+        text = before.content.decode("utf-8")  # keeps a byte order mark
     except (FileNotFoundError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} was changed meanwhile; nothing was written.", "Try again.") from error
     mark = "\ufeff" if text.startswith("\ufeff") else ""

@@ -60,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with *message* and a hint to use `--help`."""
-        # parse_intermixed_args names arguments that may be absent among the missing ones.
+        # parse_intermixed_args lists optional arguments as missing, too.
         text = (message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
         raise UsageError(sanitize(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")
 

@@ -111,14 +111,14 @@ class LazySessionOpener:
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
         """Open a session; references are expanded only here, so that no secret outlives the connection."""
-        async with self._load_lock:  # else ten servers that start at once would start ten threads
+        async with self._load_lock:  # otherwise ten servers that start together would start ten threads
             if not is_loaded(server):
                 await anyio.to_thread.run_sync(load_modules, server)
         ready = await anyio.to_thread.run_sync(expand_references, server) if needs_expansion(server) else server
         from mcphost.client.connect import ClientSessionOpener, server_digest
         from mcphost.transport.watchdog import Watchdog
 
-        # A configured era says nothing about what the server would have chosen.
+        # A configured era says nothing about which eras the server supports.
         eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._watchdog is None:
             self._watchdog = Watchdog(paths.state_dir() / "servers")

@@ -70,7 +70,7 @@ class TerminalInput:
                 sys.stderr.flush()
                 return await self.read_line()
         finally:
-            sys.stderr.write("\n")  # also after ctrl+c: later output begins on a new line
+            sys.stderr.write("\n")  # even after ctrl+c, so that later output begins on a new line
 
     async def read_answer(self, prompt: str) -> str:
         """Show *prompt* and return the next line, or "" at the end of the input.

@@ -66,7 +66,7 @@ def _read_ca_file(path: str) -> bytes:
         raise ConfigError(f"The certificate file {path!r} does not exist.", 'Correct "caFile" in mcp.json.') from error
 
 
-_DIGEST_VERSION = 2  # changes with the covered facts, so that no approval covers more than what was shown
+_DIGEST_VERSION = 2  # changes with the covered settings, so that no approval covers more than was shown
 MAX_COMPARED_LINES = 500
 """Lines before and after a change, in total; the time of a comparison grows with the square of their number."""
 

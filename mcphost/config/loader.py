@@ -22,7 +22,7 @@ SERVERS_FILE = "mcp.json"
 SETTINGS_FILE = "config.toml"
 PROJECT_FILE = ".mcp.json"
 LOCAL_FILE = "local.json"
-"""The user's own servers for single folders: `{"folders": {"/path": {"mcpServers": {…}}}}`."""
+"""The user's own servers for individual folders: `{"folders": {"/path": {"mcpServers": {…}}}}`."""
 
 
 class ProjectFile(Struct, frozen=True):
@@ -164,7 +164,7 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
         return HostConfig()
     except ConfigError as error:
         if b"never" in raw:
-            # Going on without it would allow what the user meant to forbid.
+            # Continuing without the file would allow tool calls that the user meant to forbid.
             raise
         problems.append(str(error))
         return HostConfig()

@@ -152,7 +152,7 @@ def encode_lock(document: LockDocument) -> bytes:
     for kept in (None, ("title", "description"), ()):
         raw = _dump(to_builtins(document if kept is None else _with_definitions(document, kept)), indent=2)
         if len(raw) <= MAX_LOCK_BYTES and _has_few_values(raw):
-            parse_lock(raw, LOCK_FILE)  # what is written can be read
+            parse_lock(raw, LOCK_FILE)  # checks that the file can be read again
             return raw
     raise ConfigError(f"The lock file would be over {MAX_LOCK_BYTES // 1_000_000} MB.", "Lock fewer servers.")
 
@@ -184,7 +184,7 @@ def _with_keys(tool: LockedTool, keys: tuple[str, ...]) -> LockedTool:
 
 
 def _dump(value: Any, *, indent: int | None) -> bytes:
-    # Readable in every language; what could hide something becomes an escape.
+    # Not limited to ASCII, so that any language is readable; characters that could hide text are escaped.
     text = json.dumps(value, indent=indent, sort_keys=True, ensure_ascii=False) + "\n"
     return escape_unsafe_json(text).encode("utf-8", "replace")
 

@@ -249,7 +249,7 @@ class _ServerEntry:
         own = self._read_own()
         if command:
             self._check_command(command)
-        elif not find_references(url):  # else it is checked when it was expanded
+        elif not find_references(url):  # otherwise it is checked after expansion
             check_address(url, self.location)
         cwd = self._get_text("cwd")
         env_file = self._parse_env_file(url)
@@ -496,7 +496,7 @@ class _ServerEntry:
         return self._get(key, _Texts, ()) or ()
 
     def _get_pairs(self, key: str) -> dict[str, str]:
-        # Not by msgspec: it does not name the key of a wrong value of a mapping.
+        # Not with msgspec, which does not name the key of a wrong value in a mapping.
         value = self.entry.get(key)
         if value is None:
             return {}

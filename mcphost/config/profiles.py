@@ -48,7 +48,7 @@ def _parse_model(table: TomlTable, default: ModelConfig) -> ModelConfig:
     values = model.read_values(ModelConfig, keys)
     base = switch_model(default, cast("str", values.pop("name", "")) or default.name)
     if values.get("api_base", base.api_base) != base.api_base:
-        base = replace(base, headers={}, api_key_env="")  # they may have a secret for the other address
+        base = replace(base, headers={}, api_key_env="")  # they may contain a secret for the previous address
     return replace(base, **values)
 
 

@@ -358,7 +358,7 @@ def _replace_target(server: ServerConfig, expand: Callable[[str, str], str]) -> 
 
 def _expand_text(expander: ReferenceExpander, key: str, text: str, location: str) -> str:
     where = f'{location}: "{key}"'
-    # The home folder before the references: a value is not expanded again.
+    # The home folder first, because the value of a reference must not be expanded again.
     expanded = expander.expand(text if key == "url" else expand_home(text), where)
     if "\0" in expanded:
         raise ConfigError(f"{where} has a NUL character in it.", "Check the values of its variables.")

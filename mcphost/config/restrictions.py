@@ -143,7 +143,7 @@ def _normalize_host(name: str) -> str:
     """Return a host in its canonical form; all loopback names and addresses become "localhost"."""
     name = unquote(name).lower().rstrip(".")
     with contextlib.suppress(UnicodeError):
-        if len(name) <= HOST_LIMIT:  # a longer one is invalid, and takes quadratic time
+        if len(name) <= HOST_LIMIT:  # a longer name is invalid, and encoding it takes quadratic time
             name = name.encode("idna").decode() or name
     number = _parse_ip_address(name)
     if name.endswith(".localhost") or (number is not None and (number.is_loopback or number.is_unspecified)):

@@ -208,7 +208,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     """Whether the user reviews every result of this server before the model gets it."""
 
     log_level: str = ""
-    """Minimum severity of requested log messages (protocol.logging.LEVELS); empty requests none."""
+    """Minimum severity of requested log messages (protocol.notifications.LEVELS); empty requests none."""
 
     watched_files: tuple[str, ...] = ()
     """Patterns of files that restart the server when they change, relative to `watched_folder`."""
@@ -304,7 +304,7 @@ class SamplingLimits(Struct, frozen=True, kw_only=True):
     tokens_per_minute: _Count = 200_000
     tokens_per_session: _Count = 2_000_000
     depth: _Count = 2
-    """Allowed nesting: with 2, a tool that a sampling calls may request sampling, but not a tool of that one."""
+    """Maximum nesting: with 2, a tool called during a sampling request may cause a second one, but not a third."""
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):

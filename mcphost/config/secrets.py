@@ -128,7 +128,7 @@ def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecre
 
 
 def _make_secret(keys: tuple[str, ...], value: str) -> PlaintextSecret:
-    # A header's scheme is no secret and keeps the file readable.
+    # A header's scheme is not secret, and keeping it leaves the file readable.
     match = _SCHEME.fullmatch(value) if keys[0] == "headers" else None
     return PlaintextSecret(keys, value, match[1], match[2]) if match else PlaintextSecret(keys, value, "", value)
 
@@ -205,7 +205,7 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
         return _hide_secret(part) if whole else _hide_patterns(part, hide_random_words=risk is None)
 
     for at in range(0, len(parts), 2):
-        if at and parts[at - 1].endswith(":-"):  # a default, and what is behind it
+        if at and parts[at - 1].endswith(":-"):  # a default, and the text after the reference
             default, brace, rest = parts[at].partition("}")
             parts[at] = f"{hide(default)}{brace}{hide(rest)}"
         else:

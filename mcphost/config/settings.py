@@ -172,7 +172,7 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
         model,
         api_base=base,
         api_key_env=overrides.api_key_env or model.api_key_env,
-        headers=model.headers if base == model.api_base else {},  # they may have a secret for the other address
+        headers=model.headers if base == model.api_base else {},  # they may contain a secret for the previous address
     )
     limits, servers = config.limits, config.servers
     if overrides.timeout is not None:

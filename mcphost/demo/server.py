@@ -62,9 +62,9 @@ class DemoServer:
         self._tools = DemoTools()
         self._write_lock = threading.Lock()
         self._cancel_events: dict[Any, threading.Event] = {}
-        self._revision = ""  # of the handshake
+        self._revision = ""  # negotiated by `initialize`
         self._is_stateless = False
-        self._client_capabilities: dict[str, Any] = {}  # what the client of a handshake declared
+        self._client_capabilities: dict[str, Any] = {}  # declared in `initialize`
         self._replies: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
         self._page: VisitPage | None = None
 
@@ -264,7 +264,7 @@ class DemoServer:
         except DemoToolError as error:
             text, failed = str(error), True
         except CallCancelled:
-            return  # a cancelled request gets no answer
+            return  # a cancelled request gets no response
         finally:
             self._cancel_events.pop(request_id, None)
         self._send_result(request_id, {"content": [{"type": "text", "text": text}], "isError": failed}, is_stateless)
@@ -368,7 +368,10 @@ class DemoServer:
 
     def _write(self, message: dict[str, Any]) -> None:
         line = json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
-        with self._write_lock, contextlib.suppress(OSError, ValueError):  # the client is gone: the input ends next
+        with (
+            self._write_lock,
+            contextlib.suppress(OSError, ValueError),
+        ):  # the client has exited, and the input will end
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
 

@@ -335,7 +335,7 @@ class VisitPage:
     """A web page on 127.0.0.1 that waits for the user to visit it once; any other URL returns 404."""
 
     def __init__(self) -> None:
-        from http.server import BaseHTTPRequestHandler, HTTPServer  # lazy, so that the server starts fast
+        from http.server import BaseHTTPRequestHandler, HTTPServer  # imported late, so that the server starts fast
 
         self.key = secrets.token_urlsafe(16)
         self.visited = threading.Event()
@@ -390,7 +390,7 @@ def require_capability(name: str, capabilities: dict[str, Any]) -> None:
     feature, mode, words = _REQUIRED_CAPABILITIES[name]
     declared = capabilities.get(feature)
     offered = cast("dict[str, Any]", declared) if isinstance(declared, dict) else None
-    # Without a mode a client shows forms.
+    # A client that declares no mode supports forms.
     if (
         offered is None
         or (mode == "url" and mode not in offered)

@@ -75,7 +75,7 @@ def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str
     if command := _text(entry, "command"):
         converted = _stdio(command, _texts(entry, "args"), _pairs(entry, "env"), _text(entry, "cwd"), syntax)
         env_file = _text(entry, "envFile")
-        # A relative path is relative to another folder in each host.
+        # Each host resolves relative paths against a different folder.
         if env_file.startswith(("/", "~", "$")):
             converted["envFile"] = _convert_references(env_file, syntax)
         return converted
