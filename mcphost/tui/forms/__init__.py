@@ -1,1 +1,1 @@
-"""Forms: a column of fields, the input widgets for each kind of field, and an input with suggestions."""
+"""Forms for the terminal, with an input widget for each kind of field and an input that suggests values."""

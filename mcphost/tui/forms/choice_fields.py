@@ -1,7 +1,7 @@
-"""Input widgets for form fields that are chosen, not typed: yes or no, and one or several of a list.
+"""Input widgets for form fields whose value is chosen rather than typed: a checkbox and a list of options.
 
-They extend Textual's Checkbox and SelectionList: a field can have no value, states differ in their symbols and not only
-in color, and a list without focus shows only its selection.
+They extend Textual's Checkbox and SelectionList. A field can have no value, states differ in their symbols and not only
+in color, and a list that does not have the focus shows only its selection.
 """
 
 from typing import Any, ClassVar, Self, cast
@@ -29,7 +29,10 @@ def _describe_missing(field: Field) -> str:
 
 
 class TristateCheckbox(Checkbox, inherit_bindings=False):
-    """Checkbox for a boolean field: yes, no, or, if the field is optional, no value, which is not sent."""
+    """Checkbox for a boolean field: yes, no or, if the field is optional, no value.
+
+    A field without a value is not sent.
+    """
 
     DEFAULT_CSS: ClassVar[str] = """
     TristateCheckbox, TristateCheckbox:focus { border: none; padding: 0 1; background-tint: $foreground 0%; }
@@ -64,7 +67,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         return [True, False] if self.field.required else [True, False, None]
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays."""
+        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -84,7 +87,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         event.stop()
 
     def toggle(self) -> Self:
-        """Switch to the next state: yes, no, or, if the field is optional, no value."""
+        """Switch to the next state, in the order yes, no and, if the field is optional, no value."""
         self._cycle(1)
         return self
 
@@ -108,9 +111,9 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
 
 
 class ChoiceList(SelectionList[int], inherit_bindings=False):
-    """List from which the user selects one value or several with the arrow keys and Space.
+    """List from which the user selects one or several values with the arrow keys and Space.
 
-    Without focus, it shows only the selection. Its options are added when it is first focused, because a form may
+    Without the focus, it shows only the selection. Options are added when the list is first focused, because a form may
     contain many lists with a thousand options each.
     """
 
@@ -142,10 +145,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     @property
     def field_value(self) -> Any:
-        """The selected value; for a multiple choice, a list of values in the order of the options.
+        """The selected value or, for a multiple choice, the list of selected values in the order of the options.
 
-        If nothing is selected, it is None, which is not sent; for a required multiple choice without `min_items`, it is
-        an empty list.
+        If nothing is selected, the value is None, which is not sent. A required multiple choice without `min_items` has
+        an empty list instead.
         """
         values = [self.field.options[at].value for at in sorted(self.selected)]
         if self._is_multiple:
@@ -178,7 +181,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return 2
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height in rows: of the whole list with focus, of the selection without."""
+        """Return the height in rows, which is that of the selection unless the list has the focus."""
         rules = cast("RulesMap", self.styles)
         if not self.has_focus:
             return self._summary().get_height(rules, width)
@@ -194,9 +197,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             super()._update_lines()
 
     def render_line(self, y: int) -> Strip:
-        """Render one row of the list, or of the selection if the list has no focus.
+        """Render one row of the options, or of the selection if the list does not have the focus.
 
-        SelectionList's own marks differ only in color, and it assumes that each option has one row.
+        SelectionList's own method is not used, because its marks differ only in color and each option must fit on one
+        row.
         """
         if not self.has_focus:
             width = self.scrollable_content_region.width
@@ -217,11 +221,11 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     # -- focus, keys and the pointer
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """Show the whole list with focus, and only the selection without."""
+        """Show all options while the list has the focus, and only the selection otherwise."""
         super().watch_has_focus(has_focus)
         if has_focus and not self.options:
             self.add_options(Selection(Content(self._title(at)), at) for at in range(len(self.field.options)))
-            # Space selects the highlighted row. It starts on the selection, so that passing through changes nothing.
+            # Space selects the highlighted row. Begin on the selection, so that passing through changes nothing.
             self.highlighted = min(self.selected, default=None)
         self._clear_caches()
         self.refresh(layout=True)
@@ -233,22 +237,22 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return is_changed
 
     def watch_highlighted(self, highlighted: int | None) -> None:
-        """Show the position in a long list, such as "3 of 20", in its border."""
+        """Show the position in a long list, such as "3 of 20", below the list."""
         super().watch_highlighted(highlighted)
         if len(self.field.options) > _MAX_ROWS:
             self.border_subtitle = f"{(highlighted or 0) + 1} of {len(self.field.options)}"
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays.
+        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither.
 
-        Up on the first option and Down on the last one leave the list.
+        Up leaves the list from the first option, and Down from the last.
         """
         at = self.highlighted if self.options else min(self.selected, default=None)
         stays = (key == "up" and at) or (key == "down" and at != len(self.field.options) - 1)
         return 0 if stays else EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
-        # Handled here, because a binding runs later than keys that were pressed right after.
+        # Handled here, because a binding would run only after keys that were pressed later.
         is_long = len(self.field.options) > _MAX_ROWS
         match event.key:
             case key if request_focus_move(self, self.exit_direction(key)):
@@ -275,9 +279,9 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         event.stop()
 
     def action_select(self) -> None:
-        """Select the highlighted option, or deselect it if it is selected.
+        """Select the highlighted option, or deselect it if it is already selected.
 
-        The only value of a required single choice cannot be deselected.
+        In a required single choice, the selected option cannot be deselected.
         """
         at = self.highlighted
         if at is None:
@@ -296,7 +300,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self.post_message(FieldChanged())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember which option was pressed; a click selects it only if it ends on the same option."""
+        """Record which option the mouse was pressed on; a click selects an option only if it also ends there."""
         self._pressed_option = event.style.meta.get("option")
 
     async def _on_click(self, event: events.Click) -> None:
@@ -307,5 +311,5 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             self.action_select()
 
     def on_selection_list_selection_highlighted(self, event: SelectionList.SelectionHighlighted[int]) -> None:
-        """Stop SelectionList's own message; the form handles only FieldChanged."""
+        """Stop SelectionList's own message, because a form handles only FieldChanged."""
         event.stop()

@@ -1,4 +1,4 @@
-"""Messages that input widgets of a form post to it."""
+"""Messages that the input widgets of a form post to the form."""
 
 from textual.message import Message
 from textual.widget import Widget
@@ -9,7 +9,7 @@ class FieldChanged(Message):
 
 
 class FocusMoveRequested(Message):
-    """Posted when a key leaves the field: `direction` is 1 for the next field and -1 for the previous one."""
+    """Posted when a key leaves a field. `direction` is 1 for the next field and -1 for the previous one."""
 
     def __init__(self, direction: int) -> None:
         super().__init__()
@@ -17,7 +17,7 @@ class FocusMoveRequested(Message):
 
 
 EXIT_KEYS = {"enter": 1, "down": 1, "up": -1}
-"""Keys that leave a single-line field: to the next field (1) or the previous one (-1)."""
+"""Keys that leave a single-line field, with their direction: 1 to the next field, -1 to the previous one."""
 
 
 def request_focus_move(widget: Widget, direction: int) -> bool:

@@ -1,12 +1,12 @@
-"""Form that shows fields in a column and validates each while the user fills it in; it needs no mouse.
+"""Form that shows fields in a column and validates each while the user fills it in. No mouse is needed.
 
     form = Form(fields, {"age": 30})        # fields of host.questions.form_fields; others start empty
     form.values()                           # {"age": 30, "note": None}: every field; None if it has no value
     form.validate()                         # whether all values may be sent; if not, shows the errors
 
-It posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past its last field
-or before its first. Its height follows its content, so put it into a scrolling container with `scrollbar-gutter:
-stable`; otherwise the scrollbar changes the width, and with it the height, again and again.
+A form posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past the last
+field or before the first. Its height depends on its content, so put it into a scrolling container with
+`scrollbar-gutter: stable`. Otherwise, the scrollbar changes the width and thus the height, over and over.
 """
 
 from collections.abc import Mapping
@@ -34,12 +34,15 @@ from mcphost.tui.forms.text_fields import (
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 
 _MAX_LINE_LENGTH = 35
-"""Maximum characters of an initial value in a single-line input: a time with microseconds and its zone fits."""
+"""Maximum characters of an initial value in a single-line input; a time with microseconds and a zone fits."""
 FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceList
 
 
 def create_field_widget(field: Field, value: Any) -> FieldWidget:
-    """Create the input widget for the field's kind, with *value* as its initial value; None means empty."""
+    """Create the input widget for a field of this kind; *value* is its initial value, None if it is empty.
+
+    A value that is too long or contains hidden characters gets a read-only widget.
+    """
     if field.kind == "boolean":
         return TristateCheckbox(field, value)
     if field.kind in ("choice", "choices"):
@@ -64,7 +67,7 @@ def _cell_width(text: str) -> int:
 
 
 def describe_constraints(field: Field) -> str:
-    """Return the constraints of a field in a few words, such as "a whole number · at least 1"."""
+    """Return a short description of the values that a field allows, such as "a whole number · at least 1"."""
     low, high = (f"{bound:.15g}" if bound is not None else "" for bound in (field.minimum, field.maximum))
     match field.kind:
         case "text":
@@ -91,7 +94,7 @@ def _describe_range(low: int | None, high: int | None, what: str) -> str:
 
 
 class FormRow(Vertical):
-    """One field of a form: its title, its input widget, and a note below with the description or errors."""
+    """Row of a form, with the title of one field, its input widget, and a note below for the description or errors."""
 
     DEFAULT_CSS = """
     FormRow { height: auto; }
@@ -115,14 +118,14 @@ class FormRow(Vertical):
     def __init__(self, field: Field, value: Any, width: int, *, shows_name: bool = True) -> None:
         """Create a row for *field* with *value* as its initial value.
 
-        *width* is the width of the title in cells until the form calls `set_label_width`. *shows_name* means that the
-        field's name, which comes from a server, is shown in addition to its title.
+        *width* is the width of the title in cells until the form calls `set_label_width`. If *shows_name* is true, the
+        field's name, which a server chose, is shown in addition to the title.
         """
         super().__init__()
         self.field = field
         self._label_width = width
         self._shows_name = shows_name
-        # A choice with a value cannot be emptied, so "required" would say nothing.
+        # A choice with a value cannot be emptied, so marking it as required would be pointless.
         self._is_required = field.required and not (field.kind == "choice" and value is not None)
         self._title = clean_line(field.title or field.name, 200)
         self.field_widget: FieldWidget = create_field_widget(field, value)
@@ -144,7 +147,10 @@ class FormRow(Vertical):
         yield self._note
 
     def set_label_width(self, width: int) -> None:
-        """Set the width of the title in cells; while focused, the note shows a truncated title in full."""
+        """Set the width of the title in cells.
+
+        While the field has the focus, the note shows a truncated title in full.
+        """
         if width == self._label_width:
             return
         self._label_width = width
@@ -163,7 +169,7 @@ class FormRow(Vertical):
 
     @property
     def value(self) -> Any:
-        """The current value: None if empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
+        """The current value; None if the field is empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
         return self.field_widget.field_value
 
     @property
@@ -173,7 +179,7 @@ class FormRow(Vertical):
         return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
 
     def set_problem(self, text: str) -> None:
-        """Show an error that was found outside the form, for example by a schema; the next change clears it.
+        """Show an error that was found outside the form, for example by schema validation, until the value changes.
 
         *text* need not be sanitized.
         """
@@ -182,25 +188,25 @@ class FormRow(Vertical):
             self.update_note()
 
     def problem(self) -> str:
-        """Return the error in the current value, phrased to follow the field's name, or "" if it is valid."""
+        """Return the error in the current value, as a phrase that can follow the field's name, or "" if it is valid."""
         if self.value is JSON_NULL:
             return ""
         return "must be JSON" if self.value is INVALID_JSON else field_error(self.field, self.value)
 
     def validate(self) -> bool:
-        """Return whether the value may be sent, and from now on show an error if a required field is empty."""
+        """Return whether the value may be sent. From now on, an error is shown if a required field is empty."""
         self._is_validated = True
         self.update_note()
         return not self.problem()
 
     def show_description(self, is_shown: bool) -> None:
-        """Set whether the description is shown even while the field is not focused."""
+        """Set whether the description is shown even while the field does not have the focus."""
         if is_shown != self._shows_description:
             self._shows_description = is_shown
             self.update_note()
 
     def update_note(self) -> None:
-        """Update the note below the field: errors, warnings and, with focus, the description and key hints."""
+        """Update the note below the field: errors, warnings and, with the focus, the description and key hints."""
         lines: list[Content] = []
         problem = self.problem()
         if problem and (self._is_validated or self.value is not None):
@@ -242,21 +248,21 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """Show an error from now on if a required field is empty."""
+        """From now on, show an error if the field is required but empty."""
         self._is_validated = True
         self.update_note()
 
     def on_field_changed(self) -> None:
-        """Show or clear the error for the new value; the message goes on to the form."""
+        """Show or clear the error for the new value. The form receives the message as well."""
         self._external_problem = ""
         self.update_note()
 
     async def on_read_only_value_cleared(self) -> None:
-        """Replace the read-only value by an empty input."""
+        """Replace the read-only value with an empty input."""
         await self._replace_widget(None)
 
     async def set_value(self, value: Any) -> None:
-        """Replace the value; None empties the field."""
+        """Replace the value; None makes the field empty."""
         await self._replace_widget(value)
 
     async def _replace_widget(self, value: Any) -> None:
@@ -271,7 +277,7 @@ class FormRow(Vertical):
 
 
 class Form(Vertical):
-    """Column of form fields in the given order. Its messages contain no values."""
+    """Column of form fields in the given order. The messages that it posts contain no values."""
 
     DEFAULT_CSS = "Form { height: auto; }"
 
@@ -293,10 +299,10 @@ class Form(Vertical):
         widget_id: str | None = None,
         shows_names: bool = True,
     ) -> None:
-        """Create a form with initial *values* by field name.
+        """Create a form with initial *values*, which are keyed by field name.
 
-        A field without a value, or with None, starts empty; its default is ignored. *shows_names* means that the names
-        of fields, which come from a server or a tool, are shown in addition to their titles.
+        A field without a value, or with None, starts empty; its default is ignored. If *shows_names* is true, the names
+        of the fields, which a server or a tool chose, are shown in addition to the titles.
         """
         super().__init__(id=widget_id)
         self.fields = fields
@@ -325,10 +331,10 @@ class Form(Vertical):
         return max(8, min(_MAX_LABEL_WIDTH, self._widest_label + 3, width * 2 // 5))
 
     def values(self) -> dict[str, Any]:
-        """Return the values of all fields by name.
+        """Return the values of all fields, keyed by field name.
 
-        None means that the field is not sent, JSON_NULL that a null is sent. Invalid values are included; invalid JSON
-        is included as text.
+        None means that the field is not sent, and JSON_NULL that a null is sent. Invalid values are included; invalid
+        JSON is included as text.
         """
         return {
             row.field.name: row.field_widget.text
@@ -338,18 +344,18 @@ class Form(Vertical):
         }
 
     def content(self) -> dict[str, Any]:
-        """Return the values to send by field name, without the fields that have none; JSON_NULL becomes None."""
+        """Return the values to send, keyed by field name and without empty fields; JSON_NULL becomes None."""
         return {
             name: None if value is JSON_NULL else value for name, value in self.values().items() if value is not None
         }
 
     def set_problems(self, faults: Mapping[str, str]) -> None:
-        """Show errors that were found outside the form, by field name, and clear all previous ones."""
+        """Show errors that were found outside the form, keyed by field name, and clear earlier ones."""
         for row in self.rows:
             row.set_problem(faults.get(row.field.name, ""))
 
     async def set_values(self, values: Mapping[str, Any]) -> None:
-        """Replace the values of all fields, by field name; a field without a value becomes empty."""
+        """Replace the values of all fields, keyed by field name; a field without a value becomes empty."""
         for row in self.rows:
             await row.set_value(values.get(row.field.name))
 
@@ -365,7 +371,7 @@ class Form(Vertical):
         return tuple(row.field for row in self.rows if row.field.secret and row.value is not None)
 
     def focus_first(self) -> None:
-        """Focus the first required field that is empty; if there is none, the first field."""
+        """Focus the first required field that is empty or, if there is none, the first field."""
         shown = [row for row in self.rows if row.display]
         gaps = [row for row in shown if row.field.required and row.value is None]
         for row in (gaps or shown)[:1]:
@@ -398,19 +404,19 @@ class Form(Vertical):
         return False
 
     def show_descriptions(self, is_shown: bool) -> None:
-        """Set whether all descriptions are shown, or only the focused field's."""
+        """Set whether the descriptions of all fields are shown, or only that of the focused field."""
         for row in self.rows:
             row.show_description(is_shown)
 
     @property
     def estimated_height(self) -> int:
-        """The approximate height of the form in rows with all descriptions shown."""
+        """The approximate height of the form in rows if all descriptions are shown."""
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
     def process_key(self, key: str) -> bool:
         """Move the focus immediately if the key leaves the focused field; return whether it does.
 
-        The next key then goes to the new field, however soon it follows.
+        The next key thus goes to the newly focused field, even if it follows immediately.
         """
         row = self.current_row
         direction = row.field_widget.exit_direction(key) if row is not None else 0
@@ -425,6 +431,6 @@ class Form(Vertical):
             self.post_message(self.FocusExited(event.direction))
 
     def on_field_changed(self, event: FieldChanged) -> None:
-        """Post Changed in place of the field's own message."""
+        """Post Changed instead of the field's own message."""
         event.stop()
         self.post_message(self.Changed())

@@ -1,4 +1,4 @@
-"""Single-line input with a list of suggestions, requested when the user pauses typing."""
+"""Single-line input that shows a list of suggestions when the user pauses typing."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -25,7 +25,7 @@ SuggestionSource = Callable[[str], Awaitable[Completion]]
 
 
 class SuggestionLine(OrderedInput):
-    """The single-line input of a SuggestionInput; keys go to the list of suggestions first."""
+    """Single-line input of a SuggestionInput. The list of suggestions handles each key before the input does."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
 
@@ -46,12 +46,13 @@ class SuggestionLine(OrderedInput):
 
 
 class SuggestionInput(Vertical):
-    """Single-line input that shows suggestions from *source* in a list below it.
+    """Single-line input with a list of suggestions below it.
 
-    Arrow keys highlight a suggestion, Enter or Tab accepts it, Escape closes the list. While none is highlighted, Enter
-    and Tab work as usual in the form. *source* receives the typed text and returns suggestions. If it raises
-    UnsupportedCapability, it is not called again; after any other McpHostError, none are shown. HINT is for a screen's
-    line of key hints.
+    *source* is called with the typed text and returns suggestions. After it has raised UnsupportedCapability, it is not
+    called again; if it raises another McpHostError, no suggestions are shown.
+
+    Arrow keys highlight a suggestion, Enter or Tab accepts it, and Escape closes the list. While no suggestion is
+    highlighted, Enter and Tab have their usual function. HINT is text that a screen can put before its key hints.
     """
 
     HINT = "down suggestions · "
@@ -82,7 +83,7 @@ class SuggestionInput(Vertical):
         return self.query_one(SuggestionLine)
 
     def on_input_changed(self) -> None:
-        """Request suggestions for the new text, unless it is a suggestion that was just accepted."""
+        """Request suggestions for the new text, unless the text is a suggestion that the user just accepted."""
         if self._accepted_value == self.line.value:
             return  # the suggestion that was just accepted
         self._accepted_value = None
@@ -93,11 +94,11 @@ class SuggestionInput(Vertical):
         self.schedule_request()
 
     def on_descendant_blur(self) -> None:
-        """Close the suggestions and cancel a pending request."""
+        """Close the list of suggestions and cancel a pending request."""
         self._close_suggestions()
 
     def schedule_request(self) -> None:
-        """Request suggestions after SUGGEST_DELAY seconds; cancel an earlier request."""
+        """Request suggestions in SUGGEST_DELAY seconds, and cancel an earlier request."""
         self._cancel_request()
         if self._source is not None:
             self._delay_timer = self.set_timer(SUGGEST_DELAY, self._start_request)
@@ -148,7 +149,7 @@ class SuggestionInput(Vertical):
         self._show_suggestions([], more=False)
 
     def process_key(self, key: str) -> bool:
-        """Handle a key for the list of suggestions; return False if the key is not for it."""
+        """Handle a key that acts on the list of suggestions; return False for any other key."""
         popup = next(iter(self.query(OptionList)), None)
         if popup is None or not self._suggestions:
             return False
@@ -166,7 +167,7 @@ class SuggestionInput(Vertical):
         return True
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Accept the suggestion that was clicked."""
+        """Accept the suggestion that the user clicked."""
         event.stop()
         self._accept(event.option_index)
         self.line.focus()

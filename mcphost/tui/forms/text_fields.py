@@ -1,4 +1,4 @@
-"""Input widgets for form fields that are typed, and a read-only one for values unsafe to edit as text."""
+"""Input widgets for form fields whose value is typed, and a read-only widget for values that are unsafe to edit."""
 
 from typing import Any, ClassVar
 
@@ -21,13 +21,13 @@ _MAX_INLINE_JSON = 60
 INVALID_JSON = object()
 """Value of a JSON field whose text is not valid JSON."""
 JSON_NULL = object()
-"""Value of a JSON field that contains `null`, which is sent; a field with the value None is not sent."""
+"""Value of a JSON field whose text is `null`, which is sent as null; a field with the value None is not sent."""
 
 
 class TextEntry(OrderedTextArea):
-    """Multi-line input for a text, number or JSON field; its height follows its text.
+    """Multi-line input for a text, number or JSON field, whose height grows with the text.
 
-    Enter and the arrow keys at its edges move to other fields.
+    Enter, Down in the last row and Up in the first row move to another field.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "empty_text", show=False)]
@@ -49,7 +49,7 @@ class TextEntry(OrderedTextArea):
 
     def _size_updated(self, size: Size, virtual_size: Size, container_size: Size, layout: bool = True) -> bool:
         # Textual 8.2.8 sends no Resize event if a region was looked up between mounting and the first layout. The text
-        # was then never wrapped, and a long value was sent of which one row was shown.
+        # was then never wrapped, so the user saw only one row of a long value before sending it.
         is_changed = super()._size_updated(size, virtual_size, container_size, layout)
         if is_changed:
             self.call_later(self._rewrap_and_refresh_virtual_size)
@@ -62,9 +62,9 @@ class TextEntry(OrderedTextArea):
 
     @property
     def field_value(self) -> Any:
-        """The value parsed as the field's type; None if empty.
+        """The text converted to the field's type; None if the field is empty.
 
-        Invalid JSON is INVALID_JSON; an invalid number stays a string.
+        Invalid JSON becomes INVALID_JSON; an invalid number remains a string.
         """
         return "" if not self.text and self._is_empty_text else _parse_text(self.field, self.text)
 
@@ -77,14 +77,14 @@ class TextEntry(OrderedTextArea):
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:
-        """For an empty field, toggle between sending an empty string and sending no value."""
+        """In an empty field, toggle between sending an empty string and sending no value."""
         if accepts_empty_text(self.field) and not self.text:
             self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
             self.post_message(FieldChanged())
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Post FieldChanged in place of TextArea's own message."""
+        """Post FieldChanged instead of TextArea's own message."""
         event.stop()
         if self.text and self._is_empty_text:
             self._is_empty_text = False
@@ -92,7 +92,7 @@ class TextEntry(OrderedTextArea):
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays."""
+        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither."""
         row = self.wrapped_document.location_to_offset(self.cursor_location).y
         stays = (key == "up" and row > 0) or (key == "down" and row < self.wrapped_document.height - 1)
         return 0 if stays else EXIT_KEYS.get(key, 0)
@@ -110,7 +110,7 @@ class TextEntry(OrderedTextArea):
         if key in {"ctrl+j", "shift+enter", "alt+enter"} and self.field.kind in ("text", "json"):
             self.insert("\n")
         elif key == "backspace":
-            # A binding would be handled later than letters typed right after it.
+            # A binding would run only after letters that were typed later.
             self.action_delete_left()
         else:
             return False
@@ -124,14 +124,14 @@ class LineEntry(OrderedInput):
 
     def __init__(self, field: Field, value: Any) -> None:
         self.field = field
-        # `type` and `restrict` are not used: they drop invalid characters silently, and an error is better.
+        # `type` and `restrict` are not used, because they silently drop invalid characters; an error is better.
         super().__init__(
             format_value(field, value), placeholder=_describe_empty(field), select_on_focus=False, compact=True
         )
 
     @property
     def text(self) -> str:
-        """The text as typed, not parsed."""
+        """The text as the user typed it, not converted."""
         return self.value
 
     @text.setter
@@ -140,16 +140,16 @@ class LineEntry(OrderedInput):
 
     @property
     def field_value(self) -> Any:
-        """The value parsed as the field's type; None if empty. An invalid number stays a string."""
+        """The text converted to the field's type; None if the field is empty. An invalid number remains a string."""
         return _parse_text(self.field, self.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Post FieldChanged in place of Input's own message."""
+        """Post FieldChanged instead of Input's own message."""
         event.stop()
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays."""
+        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -191,7 +191,7 @@ def _parse_text(field: Field, text: str) -> Any:
 
 
 def _parse_number(text: str) -> Any:
-    """Parse the text as an int or a float; return it unchanged if it is neither."""
+    """Parse *text* as an int or a float; return it unchanged if it is neither."""
     try:
         return int(text) if len(text) <= 400 else text
     except ValueError:
@@ -216,10 +216,10 @@ class ReadOnlyValue(Static, can_focus=True):
         super().__init__(Content(clean(text[:MAX_EDITABLE_LENGTH]) + more), markup=False)
 
     class Cleared(Message):
-        """Posted when the user clears the value, so that an empty input can replace it."""
+        """Posted when the user clears the value, so that the form replaces this widget with an empty input."""
 
     def exit_direction(self, key: str) -> int:
-        """Return where the key moves the focus: 1 to the next field, -1 to the previous one, 0 if it stays."""
+        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither."""
         return EXIT_KEYS.get(key, 0)
 
     def on_key(self, event: events.Key) -> None:
