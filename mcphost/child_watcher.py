@@ -52,7 +52,7 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
         """Do nothing: only running processes hold resources."""
 
     def is_active(self) -> bool:
-        """Return True."""
+        """Return True, because the watcher needs no preparation."""
         return True
 
     def __enter__(self) -> Self:

@@ -1,11 +1,11 @@
 """The exception hierarchy, with the kind and the exit code of each error.
 
     McpHostError                  message, hint (what the user can do)
-    ├─ UsageError                 the command line is invalid
-    ├─ ConfigError                a file, a key and the fix
-    ├─ ServerError                server
-    │  ├─ StartupError            the process or the URL
-    │  ├─ ConnectionLost          the server was connected and is gone
+    ├─ UsageError                 the command line or another input is invalid
+    ├─ ConfigError                a configuration file is invalid
+    ├─ ServerError                server (its configured name)
+    │  ├─ StartupError            the process did not start, or the URL cannot be reached
+    │  ├─ ConnectionLost          the server was connected and the connection was lost
     │  │  ├─ UnreadInputError     the server did not read its input and was stopped
     │  │  └─ RequestNotSent       there was no connection: nothing ran
     │  ├─ RequestTimeout          no response in time
@@ -13,16 +13,16 @@
     │  ├─ RequestRefused          a JSON-RPC error: code, data
     │  ├─ MalformedMessage        a message violates the specification
     │  ├─ UnsupportedRevision     revisions of the server and the client
-    │  ├─ TooManyInputRounds      input_required without end
+    │  ├─ TooManyInputRounds      too many `input_required` results to one request
     │  └─ SignInRequired          the server requires a sign-in
     ├─ ModelError                 kind: auth, quota, context, overloaded, refused, network, bad_request, other
-    ├─ RegistryError              a registry of servers, or an entry of it
+    ├─ RegistryError              a server registry, or an entry in it
     ├─ LockMismatch               servers differ from a project's lock file
     ├─ ConsentDenied              refused by the user or a rule (not a failure)
     └─ StoreError                 the database
 
-A layer raises only its own branch and translates what it catches (`raise … from`). A tool that reports an error is a
-result for the model, not an exception.
+Each layer raises only the errors of its own branch, and translates errors that it catches (`raise … from`). If a tool
+reports an error, that is a result for the model, not an exception.
 """
 
 from collections.abc import Iterable

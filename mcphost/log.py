@@ -22,9 +22,9 @@ class RedactingFormatter(logging.Formatter):
     """Formatter that removes secrets and invisible characters from log records, and limits their length."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
+        """Format the record on one or more indented lines, with secrets removed."""
         text = redact(super().format(record))
-        # A server's text inside a record must not be able to forge further records.
+        # A server's text inside a record must not be able to forge other records.
         text = sanitize(text).replace("\n", "\n    ")
         return text if len(text) <= _MAX_RECORD_LENGTH else f"{text[:_MAX_RECORD_LENGTH]}… ({len(text)} characters)"
 
@@ -64,8 +64,8 @@ def configure_logging(level: str = "info") -> Path | None:
 class _RotatingFileHandler(logging.FileHandler):
     """Log file handler that rotates a full file; the last three are kept as NAME.1 to NAME.3.
 
-    It replaces the one in `logging.handlers`, which would cost each process 200 kB, and is a class of its own so that a
-    second setup does not replace a test runner's handlers.
+    The handler in `logging.handlers` would cost each process 200 kB. Because this is a separate class, a second setup
+    replaces it without affecting a test runner's handlers.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

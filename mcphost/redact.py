@@ -170,7 +170,7 @@ def _replace_values(text: str, values: Iterable[str]) -> str:
 
 
 def is_probable_secret(name: str, value: str) -> bool:
-    """Return whether the literal value of a header or environment variable is probably a secret."""
+    """Return whether a value written literally for a header or environment variable is probably a secret."""
     if not value or "${" in value:
         return False
     if len(value) >= MIN_SECRET_LENGTH and is_secret_name(name):

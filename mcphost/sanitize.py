@@ -48,7 +48,7 @@ _MARK_CACHE: dict[str, str] = {}
 """Cache of the marks of characters that are always marked; creating a mark takes three times as long."""
 
 
-# Compiled on demand: the first frame has no such text.
+# Compiled on demand, because the first screen has no such text.
 @cache
 def _joiner_scripts() -> re.Pattern[str]:
     """Return the pattern of letters in scripts that use joiners (U+200C, U+200D).
@@ -180,7 +180,7 @@ def _is_valid_joiner(match: re.Match[str]) -> bool:
 
 
 def _can_touch_joiner(char: str) -> bool:
-    """Return whether a character is a letter, or a mark on one, that may be next to a joiner."""
+    """Return whether a character is a letter, or a combining mark, of a script that uses joiners."""
     return bool(_joiner_scripts().match(char)) and unicodedata.category(char)[0] in "LM" and not _UNSAFE.match(char)
 
 

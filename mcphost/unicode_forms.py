@@ -13,7 +13,7 @@ from typing import Literal
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 MARKS_LIMIT = 30
-"""The longest run of marks that is normalized as is; no writing system needs more (UAX 15, Stream-Safe Text Format)."""
+"""The longest run of marks that is left unbroken; no writing system needs more (UAX 15, Stream-Safe Text Format)."""
 HOST_LIMIT = 255
 """Maximum length of a non-ASCII host name, as in DNS (RFC 1035, 2.3.4)."""
 _SHORT_TEXT = 100
@@ -79,7 +79,7 @@ _CONFUSABLES = {
     "Y": "УΥ", "Z": "Ζ",
     "-": "‐‑‒–—−", ".": "․·", "_": "＿ߺ", "/": "⁄∕",
 }  # fmt: skip
-"""Characters that most fonts draw like an ASCII character (a part of confusables.txt of UTS 39)."""
+"""Characters that most fonts draw like an ASCII character (an excerpt of confusables.txt from UTS 39)."""
 _TO_ASCII = str.maketrans({sign: plain for plain, signs in _CONFUSABLES.items() for sign in signs})
 _ASCII_CONFUSABLES = str.maketrans("01i|", "olll")
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")

@@ -27,7 +27,7 @@ def to_json(value: Any) -> Any:
 
 
 def parse_wire_json(raw: Raw) -> Any:
-    """Parse JSON from a server; JSON over 256 kB stays raw, because parsed objects take many times its size."""
+    """Parse JSON from a server; JSON over 256 kB stays raw, because parsed objects take much more memory."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # the pipe needs it on one line
@@ -83,7 +83,7 @@ def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> di
 
 
 def verification_json(verification: AuditVerification) -> dict[str, Any]:
-    """Return the result of verifying the audit log."""
+    """Return the result of verifying the audit log, with `ok` if it is intact."""
     return {"ok": verification.is_intact, **to_builtins(verification)}
 
 
@@ -96,7 +96,7 @@ def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
         ]
     listed = [{"server": view.name, **to_json(entry)} for entry in getattr(view.catalog, kind)]
     if kind == "tools":
-        # An addition of mcphost: the tool is not offered to the model.
+        # `off` is an addition of mcphost; it means that the tool is not offered to the model.
         return [{**entry, "off": True} if entry["name"] in view.disabled_tools else entry for entry in listed]
     return listed
 
@@ -197,5 +197,5 @@ def skill_json(skill_content: SkillContent) -> dict[str, Any]:
 
 
 def prompt_json(prompt: GetPromptResult) -> dict[str, Any]:
-    """Return the messages of a prompt."""
+    """Return the description and the messages of a prompt."""
     return {"description": prompt.description or "", "messages": to_builtins([to_json(one) for one in prompt.messages])}

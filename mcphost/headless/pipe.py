@@ -113,7 +113,7 @@ class PipeCommands:
         return json_output.call_json(result), json_output.call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Offer `tool` of `server` to the model from now on (`on` true), or hide it (`on` false)."""
+        """Offer `tool` of `server` to the model from now on if `on` is true; stop offering it if `on` is false."""
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" is true or false.')

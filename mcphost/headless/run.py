@@ -299,7 +299,7 @@ async def wait_for_servers(host: Host, wanted: Container[str], print_message: Ca
 
 
 def quote_names(names: Sequence[str]) -> str:
-    """Return the names in quotes, separated by commas."""
+    """Return the names in quotation marks, separated by commas."""
     return ", ".join(map(repr, names))
 
 
@@ -338,7 +338,7 @@ class _EventPrinter:
         self._usage = Usage()
 
     def handle(self, event: AnyEvent) -> None:
-        """Print one event."""
+        """Print an event, or update the status line and the report for it."""
         if self._output == "events":
             _print_json_line(event)
             return

@@ -124,7 +124,7 @@ class ActiveConversation:
         self._replace(conversation)
 
     def open_new(self) -> None:
-        """Open an empty conversation. Raises UsageError while a turn is running."""
+        """Open a new, empty conversation. Raises UsageError while a turn is running."""
         self._replace(Conversation(self._store, self._events.report_error))
 
     def _replace(self, conversation: Conversation) -> None:

@@ -249,10 +249,10 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """A tool call ended, but requests that the server made during it are still open.
+    """A tool call or another request to a server ended, but requests that the server made during it are still open.
 
-    Questions caused by these requests have this `number` (see `Question.number`). They stay open until the user answers
-    them or the server cancels its requests.
+    Questions caused by them have this `number` (see `Question.number`). They stay open until the user answers them or
+    the server cancels its requests.
     """
 
     server: str
@@ -452,7 +452,7 @@ class EventQueue:
 
 
 class EventBus:
-    """Publisher that copies each event to all open queues."""
+    """Publisher of events, which puts each event into all open queues."""
 
     def __init__(self) -> None:
         self._queues: set[EventQueue] = set()

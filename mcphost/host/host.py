@@ -109,7 +109,7 @@ class Host:
 
     @property
     def features(self) -> "ServerFeatures":
-        """The features of servers other than tools: resources, prompts, skills and completion."""
+        """What servers offer besides tools: resources, prompts, skills and completion."""
         return self.late_parts.features.get()
 
     @property
@@ -129,5 +129,5 @@ class Host:
 
     @property
     def tools(self) -> "ManualCalls":
-        """Tool calls that the user makes without the model."""
+        """Access to tool calls that the user makes without the model."""
         return self.late_parts.tools.get()

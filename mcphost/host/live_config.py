@@ -20,7 +20,7 @@ from mcphost.serialization import Struct, replace
 POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = ("limits", "sampling", "audit", "results", "registry", "roots", "project_roots", "secret_store")
-"""Settings that are read when the program starts."""
+"""Settings that are read only when the program starts."""
 
 _SETTING_NAMES = {"project_roots": "roots", "secret_store": "secrets.store"}
 
@@ -33,7 +33,7 @@ class ConfigSources(NamedTuple):
 
 
 class ConfigChanges(Struct, frozen=True, kw_only=True):
-    """Differences between the configuration in use and `config`, the one now in the files.
+    """Differences between the configuration in use and `config`, the current content of the files.
 
     `problems` are new problems with the files; `at_start` names changed settings that take effect only after a restart.
     """
@@ -176,7 +176,7 @@ class LiveConfig:
         old = self.config
         problems = tuple(problem for problem in new.problems if problem not in old.problems)
         if any(old.settings_file in problem for problem in problems):
-            # Defaults stand for what cannot be read; they must not replace what is in use.
+            # Settings that cannot be read have their defaults here, which must not replace the settings in use.
             new = _keep_settings(new, old)
         running = {connection.config.name: connection.config for connection in self._servers}
         before = {server.name: server for server in old.servers}
@@ -204,7 +204,7 @@ class LiveConfig:
 
 
 def _format_rules(rules: Iterable[Rule], without: Container[Rule]) -> tuple[str, ...]:
-    # Decoded, since a text with "/" stands for two rules; see parse_alternatives.
+    # Decoded, because text with an unencoded "/" may stand for two rules; see parse_alternatives.
     return tuple(dict.fromkeys(decode_percent(format_rule(rule)) for rule in rules if rule not in without))
 
 

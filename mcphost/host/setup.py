@@ -161,7 +161,10 @@ class Setup:
         return await self._finder.add_listed(models)
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:
-        """Add a model to the favourites or remove it; return whether it is now one. Raises McpHostError."""
+        """Add a model to the favourites or remove it; return whether it is a favourite afterwards.
+
+        Raises McpHostError.
+        """
         try:
             return await anyio.to_thread.run_sync(self._remembered.toggle_favorite, model)
         except OSError as error:

@@ -46,7 +46,7 @@ class Catalog(Struct, frozen=True):
 
 
 def summarize_catalog(catalog: Catalog) -> str:
-    """Return the numbers of tools, resources and prompts as a phrase, such as "3 tools, 1 resource, 0 prompts"."""
+    """Return how many tools, resources and prompts there are, such as "3 tools, 1 resource, 0 prompts"."""
     kinds = ((catalog.tools, "tool"), (catalog.resources, "resource"), (catalog.prompts, "prompt"))
     return ", ".join(pluralize(len(items), noun) for items, noun in kinds)
 

@@ -26,7 +26,7 @@ from mcphost.store.audit_store import (
 MAX_FINDINGS = 100
 PROGRESS_INTERVAL = 1_000
 ProgressFunction = Callable[[int, int], bool]
-"""Receives the number of checked rows and the total; False stops. Called on the verifying thread."""
+"""Takes the number of checked rows and the total; returns False to stop. Called on the verifying thread."""
 _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"  # noqa: S608
 
 
@@ -121,7 +121,7 @@ class AuditReader:
         A file that cannot be read is reported as a finding. Verification stops early if *progress* returns False.
         """
         try:
-            # The checkpoint first: rows that are added meanwhile are beyond it.
+            # Read the checkpoint first: rows that are added in the meantime are beyond it.
             checkpoint = self._checkpoint.read()
         except OSError:
             checkpoint = None
@@ -148,7 +148,7 @@ class AuditReader:
         if self._has_checkpoint and count:
             findings += _check_end(find_chain_break(db, checkpoint), checkpoint, last)
         triggers = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
-        # Their text too: a trigger of the same name may refuse nothing.
+        # Compare the text too: a replaced trigger with the same name might refuse nothing.
         if missing := sorted(name for name, text in TRIGGERS.items() if triggers.get(name) != text):
             findings.append(
                 AuditFinding(0, "triggers", f"Triggers that refuse changes were removed: {', '.join(missing)}.")
@@ -156,7 +156,7 @@ class AuditReader:
         return AuditVerification(count, last, tuple(findings))
 
     def _run(self, default: Any, work: Callable[[sqlite3.Connection], Any]) -> Any:
-        """Return the result of *work*, or *default* if there is no audit log yet."""
+        """Return the result of *work* with the opened database, or *default* if there is no audit log yet."""
         if self._path is None or not self._path.exists():
             return default
         try:
@@ -232,7 +232,7 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
     for number in {before + 1} if before is not None else set[int]():
         if row_hash(fields | {"seq": number}) == fields["hash"]:
             return number
-    # Its neighbours may have been moved as well: try numbers close by.
+    # Neighbouring rows may have been moved as well: try nearby numbers.
     for number in range(max(1, fields["seq"] - 50), fields["seq"] + 51):
         if row_hash(fields | {"seq": number}) == fields["hash"]:
             return number

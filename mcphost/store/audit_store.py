@@ -48,7 +48,7 @@ class AuditCheckpoint:
         self._path = path
 
     def read(self) -> AuditPosition | None:
-        """Return the stored position, or None if the file is missing or invalid. Raises OSError."""
+        """Return the stored number and hash, or None if the file is missing or invalid. Raises OSError."""
         if self._path is None:
             return None
         try:
@@ -77,7 +77,7 @@ class AuditCheckpoint:
             fcntl.flock(file, fcntl.LOCK_EX)
             current = _read_checkpoint(file)
             if allow_backward or current is None or current.seq < position.seq:
-                # In place with one write: a file that is replaced can be empty after a power cut.
+                # Written in place with one call, because a replaced file can be empty after a power failure.
                 os.pwrite(file, b"%020d %s\n" % (position.seq, position.hash.encode()), 0)
         finally:
             os.close(file)
@@ -326,7 +326,7 @@ class AuditStore:
         try:
             checkpoint = self._checkpoint.read()
             if checkpoint is None and last.seq == 0:
-                # Before the first row, so that rows without a checkpoint always mean that somebody removed it.
+                # Written before the first row, so that rows without a checkpoint always mean that it was removed.
                 self._checkpoint.advance(AuditPosition())
                 return ()
         except OSError as error:
@@ -376,7 +376,7 @@ def _last_position(db: sqlite3.Connection) -> AuditPosition:
 
 
 def _make_ledger_record(event: str, detail: str, decision: str = "") -> AuditRecord:
-    """Create a record about the audit log itself."""
+    """Create a record about the audit log itself, whose table is called ledger."""
     return AuditRecord(
         at=current_microseconds(), kind="ledger", event=event, decision=decision, who="mcphost", detail=detail
     )
@@ -392,7 +392,7 @@ def _make_record(entry: AuditEntry) -> AuditRecord:
         try:
             record = entry.factory()
         except Exception as error:  # noqa: BLE001
-            # A bug in describing a decision must not lose the decision or block the rows behind it.
+            # A bug in building a record must not lose the decision or block the rows after it.
             _log.exception("audit record")
             record = _make_ledger_record("undescribed", dumps(repr(error)[:500]))
         entry.record = _limit_record(record)

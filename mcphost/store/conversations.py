@@ -141,7 +141,7 @@ class ConversationStore:
         def work(db: sqlite3.Connection) -> tuple[RecordedCall, ...]:
             calls: list[RecordedCall] = []
             tools: dict[tuple[str, str], str] = {}
-            # Newest first, so a result comes before its call; only the result names the server.
+            # Rows are newest first, so a result comes before its call; only the result names the server.
             for conversation_id, title, body in db.execute(_CALLS_QUERY, values):
                 message = _decode_message(body)
                 for part in message.parts if message else ():

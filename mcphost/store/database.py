@@ -115,7 +115,7 @@ class Database:
             and self._path is not None
             and _file_identity(self._path) != self._file_id
         ):
-            # SQLite would go on writing into the unlinked file.
+            # SQLite would continue to write to the deleted file.
             self._db.close()
             self._db = None
         if self._db is None:
@@ -198,7 +198,7 @@ class Database:
         db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode = WAL")
-            # In WAL mode, NORMAL survives a crash of this program, FULL one of the machine; macOS also needs fullfsync.
+            # In WAL mode, NORMAL survives a crash of the program, FULL also a power cut; macOS also needs fullfsync.
             db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
             db.execute(f"PRAGMA fullfsync = {int(self._durable)}")
             db.execute("PRAGMA foreign_keys = ON")

@@ -103,7 +103,7 @@ class ResultStore:
         name = secrets.token_hex(8)
         temporary, path = directory / f"{name}.part", directory / f"{name}{_SUFFIX}"
         try:
-            # O_EXCL and O_NOFOLLOW: never through a planted link.
+            # O_EXCL and O_NOFOLLOW, so that a planted link is never followed.
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(file, "wb") as out:
                 out.write(body)

@@ -93,7 +93,7 @@ class FolderAnswerStore:
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
         """Store the same answer for each of the folders, replacing earlier answers."""
         now = time.time()
-        # "r": ids of grants are hexadecimal, so no prefix matches a grant and an answer.
+        # "r", because ids of grants are hexadecimal: no prefix can match both a grant and an answer.
         rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]
         await self._database.run(
             lambda db: db.executemany(

@@ -1,4 +1,4 @@
-"""Storage of unfinished server tasks, so that a later run can fetch their results."""
+"""Storage of unfinished tasks (long-running tool calls) at servers, so that a later run can fetch their results."""
 
 import sqlite3
 import time
@@ -57,7 +57,7 @@ class TaskStore:
         await self._database.run(work)
 
     async def delete(self, server_digest: str, task_id: str) -> None:
-        """Delete a finished task."""
+        """Delete the stored record of a task, for example when it has finished."""
         await self._database.run(
             lambda db: db.execute("DELETE FROM tasks WHERE digest = ? AND task = ?", (server_digest, task_id))
         )

@@ -159,7 +159,7 @@ def _compress(definition: bytes) -> bytes:
         return b""
     if len(definition) > _SMALL_WINDOW:
         return zlib.compress(definition, 1)
-    # The default window allocates 256 KB for each, which takes longer than compressing.
+    # The default window allocates 256 KB for each definition, which takes longer than compressing it.
     compressor = zlib.compressobj(1, zlib.DEFLATED, 12, 5)
     return compressor.compress(definition) + compressor.flush()
 

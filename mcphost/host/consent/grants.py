@@ -129,7 +129,7 @@ class ActiveGrants:
 
     def grant_session(self, grant: Grant) -> Grant:
         """Add a session grant, replacing an earlier one for the same calls; return it with its new id."""
-        # "s": the ids of stored grants are hexadecimal, so no prefix can mean one of each.
+        # "s", because the ids of stored grants are hexadecimal: no prefix can match a grant of each kind.
         stored = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
         self._session_grants = [other for other in self._session_grants if _grant_key(other) != _grant_key(stored)]
         self._session_grants.append(stored)
@@ -200,7 +200,7 @@ class ActiveGrants:
         return None, _tool_history(identity, (*self._session_grants, *stored))
 
     async def covers(self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Return whether this grant would allow the call now."""
+        """Return whether *grant* currently allows a call of the tool with these arguments."""
         return await self._covers(grant, identity, arguments, 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
@@ -247,7 +247,7 @@ class ActiveGrants:
             return ()
 
     async def _suspend_outdated(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> None:
-        """Suspend stored grants that have expired or are bound to another definition of the tool.
+        """Suspend stored grants that have expired or are for an earlier definition of the tool.
 
         They stay suspended until the user grants them again.
         """

@@ -27,8 +27,8 @@ class Approval(Struct, frozen=True):
 
     "once", "session" and "always" are answers that the user just gave; "session" is also an earlier answer for this
     session. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a trusted server's
-    declaration that the tool is read-only; "autonomy" is auto-approve mode. `grant_id` is the id of the grant, "" if
-    there is none.
+    declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that the user makes.
+    `grant_id` is the id of the grant, "" if there is none.
     """
 
     source: str
@@ -153,7 +153,7 @@ class ConsentPolicy:
         """Store the rule from the user's answer and allow the call; deny the call if the rule does not cover it."""
         if await self._matcher.match(rule, identity.to_rule_input(arguments)) != "yes":
             return Deny(RULE_MISMATCH)
-        # The digests of thousands of tools take a while.
+        # Collecting the digests of thousands of tools takes a while.
         grant = await anyio.to_thread.run_sync(make_grant, identity, rule)
         grant = await self._active_grants.grant_persistent(grant)
         if not await self._active_grants.covers(grant, identity, arguments):
@@ -217,7 +217,7 @@ class ConsentPolicy:
         if grant is not None:
             return Approval(grant.source, arguments, grant.id), history
         if history.changed:
-            # The user must see a changed tool, whatever rules were written before the change.
+            # The user must review a changed tool, even if a rule written before the change covers it.
             return None, history
         rule_input = identity.to_rule_input(arguments)
         for rule in self._config_rules.allow:

@@ -25,13 +25,13 @@ _MAX_LINKS = 40
 _MAX_NAMES = 500
 _AMBIGUOUS = re.compile(r"[\x00-\x1f\x7f\\$`*?\[\]{}%]|^\s|\s$|^[A-Za-z][A-Za-z0-9+.-]*:|(?:^|/)\.{3,}(?:/|$)")
 """Text that servers read differently: Windows separators, variables, globs, percent codes, addresses such as file:///x;
-surrounding white space, which some strip; names of dots, which careless cleaning turns into `..`."""
+surrounding white space, which some strip; names of three or more dots, which careless cleanup turns into `..`."""
 _JOINED = re.compile(r"""[:;,|&<>"'=^#!]|^[-@+]|^//|\s(?=[-@+/~.])""")
 """Text that may be several paths, an option, or a reference to a file: `/a:/b`, `-o`, `@file`."""
 _SEPARATORS = re.compile(r"""[:;,|&<>"'=^#!@+\s]+""")
 _MAX_PARTS = 50
 _PER_PROCESS = ("/proc", "/dev")
-"""Folders that depend on the process: the server's /proc/self/cwd is not the host's."""
+"""Folders whose content depends on the process: /proc/self/cwd of the server is not that of mcphost."""
 
 
 class _AmbiguousPath(Exception):
@@ -55,7 +55,7 @@ def check_containment(value: str, folder: str, working_directory: str) -> Contai
         inside = _all_or_any_inside(_interpretations(value, working_directory), top, working_directory)
         if not (_JOINED.search(value) or _JOINED.search(normalized)):
             return "inside" if inside[0] else "unsure" if inside[1] else "outside"
-        # A deny rule also applies to "unsure"; an allow rule requires a single reading.
+        # A never-rule also applies to "unsure"; an allow-rule requires that only one interpretation is possible.
         parts = [
             text
             for part in {*_split_paths(value), *_split_paths(normalized)}
@@ -95,7 +95,7 @@ def _interpretations(value: str, working_directory: str) -> list[str]:
     """Return the paths that a server may read *value* as, with and without `~` expanded and `..` removed."""
     texts = [value]
     if value.startswith("~"):
-        # Most programs keep the "~", some expand it to the home folder.
+        # Most programs keep the "~"; some expand it to the home folder.
         texts.append(_expand_home(value))
     return [*texts, *(os.path.normpath(os.path.join(working_directory, text)) for text in texts)]
 
@@ -142,7 +142,7 @@ def _is_searchable(folder: str) -> bool:
 def _is_within(path: str, top: str) -> bool:
     if path == top or path.startswith(top.rstrip("/") + "/"):
         return True
-    # The same folder by another name: a mount, or a case-insensitive file system.
+    # The same folder may have another name, through a mount or on a case-insensitive file system.
     try:
         wanted = os.stat(top)
     except OSError:
@@ -163,7 +163,7 @@ PATH_SECONDS = 1.0
 """Seconds to wait for the file system; an unreachable network folder could take minutes."""
 TEXT_LIMIT = 64 * 1024
 _MAX_DEPTH = 20
-"""Levels of objects that are searched for similar names; deeper levels are "unsure"."""
+"""Maximum depth at which objects are searched for similar names; deeper ones make the match "unsure"."""
 _PROTOTYPES = ("__proto__", "constructor")
 _LIST_INDEX = re.compile(r"\[[0-9]*\]")
 _WHITESPACE = re.compile(r"\s+")
@@ -225,9 +225,9 @@ class RuleMatcher:
 
     async def _match_pattern(self, value: Any, pattern: Value) -> RuleMatch:
         if not isinstance(value, str) or len(value) > TEXT_LIMIT or sanitize(value, keep_newlines=False) != value:
-            # A dot does not match a line break, but `[^;]` does: neither is what users expect.
+            # A dot does not match a line break, but `[^;]` does; users may expect neither.
             return "unsure"
-        # Also alone: in the group that anchors it, `a)|(b` would be two patterns.
+        # The pattern must also be valid alone: inside the anchoring group, `a)|(b` would become two patterns.
         schema = {"type": "string", "allOf": [{"pattern": pattern}, {"pattern": f"^(?:{pattern})$"}]}
         verdict = await self._validator.validate(encode(schema), value)
         return {"fits": "yes", "invalid": "no"}.get(verdict.outcome, "unsure")  # pyright: ignore[reportReturnType]
@@ -243,7 +243,7 @@ def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bo
     value: Any = arguments
     for name in path:
         if not isinstance(value, dict):
-            # Some servers parse JSON in a text, or use the first item of a list.
+            # Some servers parse JSON in a string, or use the first item of a list.
             return False, None, True
         members = cast("dict[str, Any]", value)
         if name not in members:

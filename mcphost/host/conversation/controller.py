@@ -92,7 +92,7 @@ class ConversationController:
         await self._active.open(conversation_id)
 
     def open_new(self) -> None:
-        """Open an empty conversation. Raises UsageError while a turn is running."""
+        """Open a new, empty conversation. Raises UsageError while a turn is running."""
         self._active.open_new()
 
     def select_model(self, config: ModelConfig) -> None:
@@ -144,7 +144,7 @@ class ConversationController:
                 self._scope, self._active.is_busy = None, False
                 done.set()
 
-        # The turn belongs to the host, so that it ends in order even if the frontend ends first.
+        # The turn is a task of the host, so that it ends properly even if the frontend ends first.
         self._lifetime.tasks.start_soon(work, name="turn")
         try:
             await done.wait()

@@ -354,7 +354,7 @@ class Turn:
                 for use in uses:
                     tasks.start_soon(run_call, use)
         finally:
-            # Every call gets a result, also when stopped: providers reject a conversation with an open call.
+            # Every call gets a result, even a stopped one: providers reject a conversation with an unanswered call.
             parts = tuple(
                 outcomes[use.id].part if use.id in outcomes else self._make_stopped_return(use) for use in uses
             )

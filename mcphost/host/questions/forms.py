@@ -300,7 +300,7 @@ def _property_field(name: str, schema: Any, required: bool) -> Field:
     description = field.description
     if keywords.get("default") is not None:
         description = f"{description} (default: {dumps(keywords['default'])[:200]})".strip()
-    # The user reviews a call of the model; the server does not ask the user for these values.
+    # The user edits a call proposed by the model; the server is not asking the user for these values.
     return replace(field, default=None, secret=False, description=description)
 
 

@@ -22,8 +22,8 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     """Base class of questions to the user.
 
     `server` is the server that caused the question, "" for mcphost itself; `why` is the reason as a short phrase.
-    `account` is the account in use at the server, "" for none. `number` identifies the tool call during which the
-    question arose, so that a CallEnded event can refer to it; 0 if there is none.
+    `account` is the account in use at the server, "" for none. `number` identifies the tool call or other request to
+    the server during which the question arose, so that a CallEnded event can refer to it; 0 if there is none.
     """
 
     KIND: ClassVar[str]

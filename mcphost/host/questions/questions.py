@@ -154,7 +154,7 @@ class AllowRule(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Answer: refuse the request; the model receives `reason`."""
+    """Answer: refuse the request; `reason` is given to the model, or to the server that made the request."""
 
     reason: str = ""
 
@@ -206,7 +206,7 @@ class AcceptToolChanges(Struct, frozen=True):
 
 
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
-    """The question of which tools to accept whose definitions have changed.
+    """The question of which changed tool definitions to accept.
 
     The tools changed after they were first seen or last accepted. Until they are accepted they are in quarantine,
     neither offered to the model nor called.
@@ -238,16 +238,17 @@ TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     """The question of whether to start a server or connect to it; the frontend shows every field untruncated.
 
-    `file` is the configuration file; `env_file` is a file with more variables, and its digest. `env_names` and
-    `environment` are the names and values of environment variables, `header_names` and `headers` those of HTTP headers;
-    `sign_in` has the OAuth settings. Likely secrets are shown as "[hidden]", with a fingerprint if a changed value
-    needs a new approval. `filled_in` names the local values that the server receives, such as "header Authorization:
-    ${keyring:work}". `expansion` maps each reference in the command, the folder and the address to its current value.
+    `file` is the configuration file; `env_file` is the path of a file with more variables, and its digest. `env_names`
+    and `environment` are the names and values of environment variables, `header_names` and `headers` those of HTTP
+    headers; `sign_in` has the OAuth settings. Likely secrets are shown as "[hidden]", with a fingerprint if a changed
+    value needs a new approval. `filled_in` names the local values that the server receives, such as "header
+    Authorization: ${keyring:work}". `expansion` maps each reference in the command, the folder and the address to its
+    current value.
 
-    `changed` is a diff from an earlier approval: lines that begin with "- " were removed, with "+ " added, with " "
-    kept. `trusts_claims` means that the user's configuration approves tools automatically if the server claims that
-    they are read-only. `restrictions` are the limits on a server that a project defines, and `warnings` the risks of
-    its command and variables, one sentence each.
+    `changed` has the lines of a diff from an earlier approval, which begin with "- " if removed, "+ " if added, and " "
+    if unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the server claims
+    that they are read-only. `restrictions` are the limits on a server that a project defines, and `warnings` the risks
+    of its command and variables, one sentence each.
     """
 
     KIND: ClassVar[str] = "trust_server"

@@ -44,7 +44,7 @@ class EnteredClient(Struct, frozen=True):
 
 
 class DeclineClient(Struct, frozen=True):
-    """Answer: the user has no client id, so the sign-in ends."""
+    """Answer: the user has no client id; the sign-in ends."""
 
 
 ClientVerdict = EnteredClient | DeclineClient

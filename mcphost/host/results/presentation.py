@@ -135,7 +135,10 @@ class ContentIndex:
         return bool(self.texts) and any(candidate in choices for candidate in candidates)
 
     def _is_covered(self, value: Any, depth: int) -> bool:
-        """Return whether the value consists only of strings that repeat blocks, and of the fields of media blocks."""
+        """Return whether the value contains nothing that is not in the content blocks.
+
+        It may consist of strings that repeat blocks, and of objects with the data and fields of a media block.
+        """
         match value:
             case str():
                 return value in self._media or value.strip() in self._stripped_texts
@@ -184,7 +187,7 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
 
 def remove_base64(text: str) -> str:
     """Replace each run of at least 1,024 base64 characters with a note that gives its size."""
-    # Each run covers an aligned block of half its length: checking these is 50 times faster.
+    # Each run covers an aligned block of half the minimum length; checking these first is 50 times faster.
     step = BASE64_LENGTH // 2
     if not any(_BLOCK.match(text, at) for at in range(0, len(text), step)):
         return text
@@ -421,7 +424,7 @@ def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
     """
     is_small = len(block.data) <= MODEL_IMAGE_LIMIT * 4 // 3 + 4
     try:
-        # The beginning identifies an image that is too big for the model.
+        # The first bytes suffice to identify an image that is too big for the model.
         body = base64.b64decode(block.data if is_small else block.data[: HEADER_BYTES // 3 * 4], validate=True)
     except (binascii.Error, ValueError):
         return f"[image: {block.mime_type}, not valid base64]", None

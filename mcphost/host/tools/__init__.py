@@ -1,1 +1,1 @@
-"""Tool calls: the pipeline for calls of the model, the executor, result review, and the host's own tools."""
+"""Tool calls: the pipeline for the model's calls, the executor, result review, and mcphost's built-in tools."""

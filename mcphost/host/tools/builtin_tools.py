@@ -110,7 +110,7 @@ class ResultTool:
             reviewed = await self._reviewer.review(server, use.id, READ_RESULT, args, shown, why)
             self._reviewer.publish(use.id, server, READ_RESULT, reviewed, shown, "")
             text = reviewed.replacement or f"{head}\n{reviewed.rendered.text}"
-        # Not truncated again: the part is within the limit, and the heading says where it continues.
+        # Not truncated again: the chunk is within the limit, and the heading says where the result continues.
         return ToolCallOutcome(make_tool_return(use, server, READ_RESULT, strip_hidden_text(text), outcome="ok"))
 
     def _fail(self, use: ToolUsePart, server: str, text: str, *, is_invalid: bool = False) -> ToolCallOutcome:
@@ -314,7 +314,7 @@ class SkillTool:
 
 
 def _audit_name(skill: Skill) -> str:
-    """Return the name of the skill in rules, grants and the audit log."""
+    """Return the name that stands for the skill in rules, grants and the audit log."""
     return f"{TOOL_NAME}:{skill.uri}"
 
 

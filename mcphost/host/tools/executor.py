@@ -279,7 +279,7 @@ def error_text(error: McpHostError) -> str:
 
 
 class ManualCalls:
-    """Tool calls that the user makes without the model."""
+    """Runner of tool calls that the user makes without the model."""
 
     def __init__(
         self, servers: Servers, consent: ConsentPolicy, executor: ToolExecutor, validator: ArgumentValidator

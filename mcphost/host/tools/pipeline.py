@@ -79,7 +79,7 @@ class ToolPipeline:
             while True:
                 offered, approval = await self._authorize(call, offered, arguments, has_changed=has_changed)
                 try:
-                    # The review of results is outside the limiter, so that it does not block other calls.
+                    # Results are reviewed outside the limiter, so that a review does not block other calls.
                     async with self._limiter:
                         result: CallExecution | McpHostError = await self._executor.execute(use.id, offered, approval)
                 except ToolChanged as error:

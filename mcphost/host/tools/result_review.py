@@ -1,6 +1,6 @@
 """The user's review of results before the model receives them, for servers with `review_results`.
 
-Everything from such a server that reaches the conversation is reviewed here: results, errors, chunks of truncated
+Everything that reaches the conversation from these servers is reviewed here: results, errors, chunks of truncated
 results, skills and attached resources.
 """
 
