@@ -1,4 +1,4 @@
-"""Basic blocks of the transcript: speaker headings, messages, Markdown, reasoning and notices."""
+"""Basic blocks of the transcript, which show speaker headings, messages, Markdown, reasoning and notices."""
 
 from collections.abc import Sequence
 
@@ -20,9 +20,9 @@ ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 class TranscriptBlock:
     """Base class of the transcript's blocks.
 
-    `height` is the number of rows including the gap, an estimate until `is_measured` is True. `gap` is the number of
-    blank rows before the block. `can_step` says whether the user can make it the current block. `strips` are the cached
-    rows.
+    `gap` is the number of blank rows before the block. `height` is the number of rows including the gap, which is an
+    estimate until `is_measured` is True. `can_step` is whether the user can select the block with the keyboard.
+    `strips` are the rendered rows, cached.
     """
 
     gap = 1
@@ -37,31 +37,31 @@ class TranscriptBlock:
 
     @property
     def is_running(self) -> bool:
-        """Whether the block changes with time, so that it must be redrawn periodically."""
+        """Whether the block shows a running operation, so that it must be redrawn periodically."""
         return False
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the content to draw at *width* columns; its text is sanitized."""
+        """Return the block's content for *width* columns, with sanitized text."""
         raise NotImplementedError
 
     def estimate_height(self, width: int) -> int:
-        """Return an estimate of the height in rows, including the gap, without rendering the block."""
+        """Estimate the height in rows, including the gap, without rendering the block."""
         del width
         return self.gap + 1
 
     def invalidate(self) -> None:
-        """Discard the cached rows after a change, so that the block is rendered again."""
+        """Discard the cached rows, so that the block is rendered again. Call it after a change."""
         self.strips = None
 
     def activate(self) -> tuple[str, str] | None:
-        """Handle Enter or a click: fold or unfold the block and return None.
+        """Handle Enter or a click by folding or unfolding the block, and return None.
 
-        If its text is too long to unfold, return a title and the text for the viewer instead.
+        A block whose text is too long to unfold returns a title and the text for the viewer instead.
         """
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return sections for the viewer to show instead of the text from `activate`; empty by default."""
+        """Return sections that the viewer shows instead of the text from `activate`; none by default."""
         return ()
 
     def copy_text(self) -> str:
@@ -74,9 +74,9 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 def justify_ends(left: Content, right: Content, width: int) -> Content:
-    """Join two contents to one row of *width* cells: *left* at its start, *right* at its end.
+    """Combine two contents in one row of *width* cells, with *left* at the left edge and *right* at the right edge.
 
-    If they do not fit, *left* is truncated.
+    If there is too little room, *left* is truncated.
     """
     room = width - right.cell_length - 1
     if left.cell_length > room:
@@ -85,20 +85,20 @@ def justify_ends(left: Content, right: Content, width: int) -> Content:
 
 
 class SpeakerHeading(TranscriptBlock):
-    """Heading above an answer: the speaker, a detail such as the model, and the time."""
+    """Heading above an answer, with the speaker's name, a detail such as the model, and the time."""
 
     def __init__(self, name: str, detail: str = "", time: str = "", *, style: str = "bold") -> None:
         super().__init__()
         self.name, self.detail, self.time, self.style = clean_line(name, 60), clean_line(detail, 80), time, style
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return one row: speaker and detail at the left, time at the right."""
+        """Return one row with the speaker and the detail on the left and the time on the right."""
         left = Content.assemble((self.name, self.style), ("  " + self.detail if self.detail else "", "$faint"))
         return [PrefixedContent("", "", justify_ends(left, Content.styled(self.time, "$faint"), width))]
 
 
 class UserMessage(TranscriptBlock):
-    """A message of the user, shown as plain text, with the names of its attachments."""
+    """Message from the user, shown as plain text with the names of its attachments."""
 
     gap = 1
     can_step = True
@@ -108,7 +108,7 @@ class UserMessage(TranscriptBlock):
         self.text, self.attachment_names, self.time = text, attachment_names, time
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the message, truncated if it is very long, and a row for each attachment."""
+        """Return the message, truncated if it is very long, and one row per attachment."""
         edge = "▌ "
         head = justify_ends(Content.styled("You", "bold $accent"), Content.styled(self.time + " ", "$faint"), width - 2)
         out = [PrefixedContent(edge, edge, head, "on $panel", "$accent")]
@@ -132,7 +132,7 @@ class UserMessage(TranscriptBlock):
         return self.gap + 1 + _estimate_rows(self.text[:_MAX_INLINE_MESSAGE], width - 2) + len(self.attachment_names)
 
     def activate(self) -> tuple[str, str] | None:
-        """Return a title and the full message for the viewer if only its beginning is shown, otherwise None."""
+        """Return a title and the full message for the viewer if the message is truncated, otherwise None."""
         return ("You", self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
 
     def copy_text(self) -> str:
@@ -141,9 +141,10 @@ class UserMessage(TranscriptBlock):
 
 
 class MarkdownBlock(TranscriptBlock):
-    """Text of the model, shown as Markdown: a complete part, or the end of a stream, which still grows.
+    """Part of an answer from the model, shown as Markdown. While the answer is streamed, its last block still grows.
 
-    `is_joined` means that no blank row separates it from the block before; `is_plain` shows it as plain text.
+    `is_joined` means that there is no blank row before the block, and `is_plain` that the text is not parsed as
+    Markdown.
     """
 
     can_step = True
@@ -162,7 +163,7 @@ class MarkdownBlock(TranscriptBlock):
         return render_markdown(self.text, width)
 
     def estimate_height(self, width: int) -> int:
-        """Estimate the height in rows from the length of the source."""
+        """Estimate the height in rows from the length of the Markdown source."""
         return self.gap + _estimate_rows(self.text, width)
 
     def copy_text(self) -> str:
@@ -171,7 +172,7 @@ class MarkdownBlock(TranscriptBlock):
 
 
 class ThinkingBlock(TranscriptBlock):
-    """Reasoning of the model, folded to one row that shows its newest words while it is streamed."""
+    """Reasoning of the model. While folded, it takes one row, which shows the latest words during streaming."""
 
     can_step = True
 
@@ -180,7 +181,7 @@ class ThinkingBlock(TranscriptBlock):
         self.text, self.is_streaming, self.is_expanded = text, is_streaming, False
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return the reasoning if unfolded; otherwise one row, with its newest words while it is streamed."""
+        """Return the full reasoning if the block is unfolded, otherwise a single row."""
         words = len(self.text.split())
         if self.is_expanded:
             head = Content.styled(f"▾ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE)
@@ -197,7 +198,7 @@ class ThinkingBlock(TranscriptBlock):
         return [PrefixedContent("", "", Content.styled(f"▸ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE))]
 
     def activate(self) -> tuple[str, str] | None:
-        """Fold or unfold the reasoning; if it is very long, return it for the viewer instead."""
+        """Fold or unfold the reasoning and return None; if it is very long, return it for the viewer instead."""
         if len(self.text) > _MAX_INLINE_THINKING:
             return "Thinking", self.text
         self.is_expanded = not self.is_expanded
@@ -235,5 +236,5 @@ class NoticeBlock(TranscriptBlock):
         return self.gap + _estimate_rows(self.text + self.hint, width)
 
     def copy_text(self) -> str:
-        """Return the notice and its hint as one text."""
+        """Return the notice followed by its hint."""
         return f"{self.text} {self.hint}".strip()

@@ -1,4 +1,4 @@
-"""Syntax highlighting of code blocks in a few muted styles; imported with the first code block."""
+"""Syntax highlighting of code blocks in a few muted styles. Imported when the first code block is shown."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -15,7 +15,7 @@ _Token = tuple[int, Any, str]
 _MAX_TOKENS = 3_000
 """Maximum tokens of a code block that are highlighted; the rest stays plain."""
 _MAX_SECONDS = 0.012
-"""Maximum CPU seconds for a code block: some lexers need quadratic time for a run of blank lines."""
+"""Maximum CPU seconds for a code block; some lexers need quadratic time for a run of blank lines."""
 _TOKENS_PER_CHECK = 16
 LANGUAGES = frozenset((
     "ada", "bash", "c", "c++", "clojure", "cmake", "cpp", "cs", "csharp", "css", "dart", "diff", "docker",
@@ -26,7 +26,7 @@ LANGUAGES = frozenset((
     "rust", "sass", "scala", "scss", "sh", "shell", "sql", "swift", "terraform", "tex", "toml",
     "ts", "tsx", "typescript", "udiff", "vim", "xml", "yaml", "yml", "zig", "zsh",
 ))  # fmt: skip
-"""Languages that are highlighted. Lexers of others run nested lexers or may need seconds for a single word."""
+"""Languages that are highlighted. Lexers of other languages run nested lexers or may take seconds for one word."""
 STYLES: Mapping[Any, str] = {
     Token.Comment: "italic $faint",
     Token.Keyword: "$accent",
@@ -76,7 +76,7 @@ def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
 
 @cache
 def _style(kind: Any) -> str:
-    """Return the style of a Pygments token type, or of its nearest ancestor that has one; "" if none has."""
+    """Return the style of a Pygments token type or its nearest ancestor that has a style; "" if there is none."""
     while kind is not None:
         if kind in STYLES:
             return STYLES[kind]

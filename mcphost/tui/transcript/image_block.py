@@ -1,4 +1,4 @@
-"""Transcript block that reserves rows for an image and draws it in half-block characters once decoded."""
+"""Transcript block that reserves rows for an image and, once it is decoded, draws it with half-block characters."""
 
 import binascii
 from typing import TYPE_CHECKING
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 MAX_ROWS = 14
-"""Maximum rows of an image: text around it stays visible on a screen of 24 rows."""
+"""Maximum rows of an image, so that text around it stays visible on a screen of 24 rows."""
 MAX_COLUMNS = 120
 _PREFIX = "▎   "
 
 
 def detect_image(part: "ImagePart") -> "ImageInfo | None":
-    """Detect the format and size of an image from its first bytes; return None if it is not supported."""
+    """Detect the format and dimensions of an image from its first bytes; return None if it is not supported."""
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 
     try:
@@ -37,7 +37,7 @@ def detect_image(part: "ImagePart") -> "ImageInfo | None":
 
 
 class ImageCard(TranscriptBlock):
-    """An image below the message or tool result that contains it; Enter folds it to one row."""
+    """Image below the message or tool result that contains it. Enter folds the image to one row."""
 
     can_step = True
     gap = 0
@@ -52,7 +52,7 @@ class ImageCard(TranscriptBlock):
         self._failed_width = 0  # the width in columns when decoding failed; the rows stay reserved at this width
 
     def _cell_size(self, width: int) -> tuple[int, int]:
-        """Return the columns and rows that the image takes when the block is *width* columns wide."""
+        """Return how many columns and rows the image takes if the block is *width* columns wide."""
         from mcphost.sandbox.image_formats import fit_size
 
         columns, pixels = fit_size(
@@ -66,10 +66,10 @@ class ImageCard(TranscriptBlock):
         return self._cell_size(width)[1]
 
     def request_size(self, width: int) -> tuple[int, int] | None:
-        """Return the width and height in pixels at which the image must be decoded for *width* columns.
+        """Return the width and height in pixels to decode the image to, if the block is *width* columns wide.
 
-        None means that there is nothing to do: this size was already requested, the image is folded, or decoding
-        failed.
+        Returns None if there is nothing to decode because this size was requested before, the image is folded, or
+        decoding failed.
         """
         columns, rows = self._cell_size(width)
         sides = columns, rows * 2
@@ -79,9 +79,9 @@ class ImageCard(TranscriptBlock):
         return sides
 
     def set_drawing(self, sides: tuple[int, int], width: int, answer: "DecodedImage | str") -> bool:
-        """Set the decoded image, or the error as a phrase; return False if another size was requested since.
+        """Set the decoded image, or the error if *answer* is a string; return False if a new size was requested.
 
-        *sides* are the pixels that `request_size` returned, *width* the columns that it was called with.
+        *sides* is the size that `request_size` returned, and *width* the number of columns that it was called with.
         """
         if self._requested_size != sides:
             return False
@@ -92,7 +92,7 @@ class ImageCard(TranscriptBlock):
         return True
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return a heading and the image; only the heading if the image is folded or cannot be decoded."""
+        """Return a heading and the image, or only the heading if the image is folded or cannot be decoded."""
         rows = self._image_rows(width)
         facts = f"{self.kind.mime_type}, {self.kind.width:,} × {self.kind.height:,} pixels"
         told = (
@@ -111,7 +111,7 @@ class ImageCard(TranscriptBlock):
         return out
 
     def estimate_height(self, width: int) -> int:
-        """Return the height in rows, which is known from the size of the image."""
+        """Return the height in rows. It is exact, because it follows from the dimensions of the image."""
         return self.gap + 1 + self._image_rows(width)
 
     def activate(self) -> tuple[str, str] | None:
@@ -129,7 +129,7 @@ Rgb = tuple[int, int, int]
 
 
 def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
-    """Draw the image with half-block characters, two rows of pixels per row of cells.
+    """Draw the image with half-block characters, each of which shows two pixels, one above the other.
 
     Transparent pixels are blended with the background.
     """
@@ -157,7 +157,7 @@ def _blend(colour: Rgb, ground: Rgb, opacity: int) -> Rgb:
 
 
 def _build_strip(upper: list[Rgb], lower: list[Rgb]) -> Strip:
-    """Return one row of cells from two rows of pixels; adjacent cells of equal colors share a segment."""
+    """Return one row of cells from two rows of pixels; adjacent cells with the same colors share a segment."""
     segments: list[Segment] = []
     pairs = list(zip(upper, lower, strict=True))
     begin = 0

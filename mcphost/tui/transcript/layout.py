@@ -1,4 +1,4 @@
-"""Vertical layout of the transcript: the heights of its blocks, and a cache of their rendered rows."""
+"""Vertical layout of the transcript, with the heights of its blocks and a cache of their rendered rows."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -22,7 +22,7 @@ from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 
 class HeightIndex:
-    """Index from rows to blocks, built from the heights of the blocks.
+    """Index that finds the block at a given row, built from the heights of the blocks.
 
     `tops[i]` is the first row of block i; the last entry is the total height.
     """
@@ -36,17 +36,17 @@ class HeightIndex:
         return self.tops[-1]
 
     def append(self, height: int) -> None:
-        """Append a block of *height* rows."""
+        """Append a block that is *height* rows high."""
         self.tops.append(self.tops[-1] + height)
 
     def replace(self, index: int, heights: Iterable[int]) -> None:
-        """Replace the heights of all blocks from *index* on."""
+        """Replace the heights of the block at *index* and all blocks after it."""
         top = self.tops[index]
         del self.tops[index:]
         self.tops.extend(accumulate(heights, initial=top))
 
     def find_index(self, y: int) -> int:
-        """Return the index of the block that contains row *y*; for a row outside, of the nearest block."""
+        """Return the index of the block that contains row *y*, or of the nearest block if no block does."""
         return max(0, min(len(self.tops) - 2, bisect_right(self.tops, y) - 1))
 
 
@@ -54,10 +54,10 @@ _MAX_CACHED_BLOCKS = 300  # blocks with cached strips
 
 
 class BlockLayout:
-    """The blocks of the transcript with their positions and cached rows.
+    """The blocks of the transcript, their positions, and their cached rows.
 
-    Heights are estimated until a block is rendered for the first time. `draw` renders a block, given its index, to
-    strips; `width` returns the current width in columns.
+    The height of a block is estimated until the block is first rendered. `draw` is called with a block and its index
+    and returns the rendered rows; `width` returns the current width in columns.
     """
 
     def __init__(self, draw: Callable[[TranscriptBlock, int], list[Strip]], width: Callable[[], int]) -> None:
@@ -74,7 +74,7 @@ class BlockLayout:
         return self._height_index.total
 
     def find_index(self, y: int) -> int:
-        """Return the index of the block that contains row *y*; for a row outside, of the nearest block."""
+        """Return the index of the block that contains row *y*, or of the nearest block if no block does."""
         return self._height_index.find_index(y)
 
     def top(self, index: int) -> int:
@@ -106,7 +106,7 @@ class BlockLayout:
         self._update_heights(index)
 
     def estimate_heights(self) -> None:
-        """Estimate the heights of all blocks at the current width and discard their cached rows."""
+        """Estimate the heights of all blocks for the current width, and discard the cached rows."""
         width = self.layout_width = self._width()
         for block in self.blocks:
             block.strips, block.is_measured = None, False
@@ -114,13 +114,13 @@ class BlockLayout:
         self._update_heights(0)
 
     def estimate_last_height(self) -> None:
-        """Estimate the last block's height again after its text has changed, without rendering it."""
+        """Estimate the last block's height again, without rendering it, because its text has changed."""
         last = self.blocks[-1]
         last.height = last.estimate_height(self._width())
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Render the block at *index*; return its new height minus the previous one, in rows."""
+        """Render the block at *index* to get its exact height; return by how many rows the height has changed."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -129,7 +129,7 @@ class BlockLayout:
         return block.height - before
 
     def measure_end(self, height: int) -> None:
-        """Render blocks from the last one up until they fill at least *height* rows."""
+        """Render the last blocks, from the end up, until they fill at least *height* rows."""
         index, seen = len(self.blocks) - 1, 0
         while index >= 0 and seen < height:
             self.measure(index)
@@ -137,14 +137,14 @@ class BlockLayout:
             index -= 1
 
     def measure_rows(self, y: int, height: int) -> None:
-        """Render the blocks that cover *height* rows from row *y* on."""
+        """Render the blocks that cover *height* rows, beginning with row *y*."""
         index = self.find_index(y)
         while index < len(self.blocks) and self.top(index) < y + height:
             self.measure(index)
             index += 1
 
     def get_strips(self, index: int) -> list[Strip]:
-        """Return all rows of the block at *index*; render the block if they are not cached for this width."""
+        """Return the rows of the block at *index*; render it if no rows are cached for the current width."""
         block = self.blocks[index]
         strips = block.strips
         if strips is None or len(strips) != block.height or (strips and strips[0].cell_length != self._width()):
@@ -156,7 +156,7 @@ class BlockLayout:
         return strips
 
     def clear_strips(self) -> None:
-        """Discard all cached rows, for example after a change of theme; the heights stay valid."""
+        """Discard all cached rows but keep the heights, for example after the theme has changed."""
         for block in self._cached_blocks.values():
             block.strips = None
         self._cached_blocks.clear()
@@ -170,14 +170,15 @@ _EMPTY_RULES = cast("RulesMap", {})
 
 
 def list_plain_lines(block: TranscriptBlock, width: int) -> list[str]:
-    """Return the lines of a block before wrapping, in the order in which selections number them."""
+    """Return the lines of a block before wrapping, in the order in which a selection counts them."""
     return [line for piece in block.render(width) for line in piece.content.plain.split("\n")]
 
 
 class BlockRenderer:
-    """Renderer of blocks to rows (strips) of *width* columns, with styles and the selected text marked.
+    """Renderer that turns blocks into styled rows (strips) of *width* columns and highlights selected text.
 
-    *resolve_style* looks up a style by name. *current_style* is added where content has no style of its own.
+    The constructor's *resolve_style* looks up a style by name. Its *current_style* applies to content without a style,
+    to highlight the current block.
     """
 
     def __init__(
@@ -199,7 +200,7 @@ class BlockRenderer:
     def render(self, block: TranscriptBlock, first_line: int, selection: Selection | None) -> list[Strip]:
         """Return all rows of a block, including the gap before it.
 
-        *first_line* is the number of its first line in the coordinates of *selection*.
+        *first_line* is the number by which *selection* counts the block's first line.
         """
         # The gap has a position too: a drag may end on it.
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})
@@ -231,7 +232,7 @@ class BlockRenderer:
         ]
 
     def _render_image(self, piece: PrefixedContent, style: Style) -> list[Strip]:
-        """Return the rows of an image, which are blank until it is decoded. Images cannot be selected."""
+        """Return the rows of an image, which stay blank until it is decoded. Images cannot be selected."""
         lead = Segment(piece.first_prefix, (style + self.resolve_style(piece.prefix_style)).rich_style)
         ground = style.background or self.base.background or Color(0, 0, 0)
         rows = render_half_blocks(piece.drawing, ground)[: piece.image_rows] if piece.drawing else []
@@ -240,7 +241,7 @@ class BlockRenderer:
 
 
 def _offset_segment(segment: Segment, line: int) -> Segment:
-    """Add *line* to the line number in the segment's metadata, which selections use."""
+    """Add *line* to the line number in the segment's metadata, from which Textual computes selections."""
     style = segment.style
     if style is None or "offset" not in (meta := style.meta):
         return segment
@@ -250,7 +251,7 @@ def _offset_segment(segment: Segment, line: int) -> Segment:
 
 def _shift_selection(selection: Selection | None, base: int) -> Selection | None:
     def move(offset: Offset | None) -> Offset | None:
-        """Return the offset relative to the first line of the block."""
+        """Return the offset with its line counted from the first line of the content."""
         return None if offset is None else Offset(max(0, offset.x), offset.y - base)
 
     return None if selection is None else Selection(move(selection.start), move(selection.end))

@@ -1,6 +1,7 @@
-"""Rendering of Markdown: CommonMark with tables and strikethrough; HTML is shown as text.
+"""Rendering of CommonMark with tables and strikethrough. HTML is shown as text.
 
-The Markdown renderers of Rich and Textual drop `<div>` and the `<T>` in `Vec<T>`, and Rich's emits OSC 8 links.
+The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and the `<T>` in `Vec<T>`, and Rich's
+emits OSC 8 links.
 """
 
 import re
@@ -30,19 +31,19 @@ _FRAGMENT_CHARACTERS = 3000
 MAX_SOURCE = 8_000
 """Maximum characters parsed at a time; longer texts are split, so that the screen stays responsive."""
 _MAX_MARKS = 1_000
-"""Brackets, stars, underscores, backticks and bars of one text; parsing time is quadratic in their number."""
+"""Maximum brackets, stars, underscores, backticks and bars; the parsing time is quadratic in their number."""
 _MAX_LINES = 2_000
-"""Lines of one text; the parser is slow for many blank ones."""
+"""Maximum lines parsed at a time; the parser is slow if many of them are blank."""
 _MAX_REFERENCES = 100
-"""Link reference definitions of one text."""
+"""Maximum link reference definitions parsed at a time."""
 _MAX_CELLS = 4_000
-"""Table cells of one text, if every line were as wide as the widest."""
+"""Maximum table cells parsed at a time, counted as if every line were as wide as the widest."""
 
 
 class MarkdownFragment(NamedTuple):
-    """A part of a Markdown text that can be rendered on its own.
+    """Part of a Markdown text that can be rendered separately.
 
-    `is_joined` means that no blank line separates it from the part before.
+    `is_joined` means that no blank line separates it from the previous part.
     """
 
     source: str
@@ -58,14 +59,14 @@ def _parser() -> "MarkdownIt":
 
 @cache
 def _block_parser() -> "MarkdownIt":
-    """Return a parser that finds only the blocks of a text, not the formatting inside them."""
+    """Return a parser that finds only the blocks of a Markdown text, not the inline formatting."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table"]).disable("inline")
 
 
 def warm_up() -> None:
-    """Import the parser and the highlighter, so that the first answer does not wait. Call it in a thread."""
+    """Import the parser and the highlighter, so that the first answer is not delayed. Call it in a thread."""
     _parser().parse("a `b`\n")
     highlight_code("x = 1\n", "python")
 
@@ -99,7 +100,7 @@ _INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"
 
 
 def render_inline(token: "Token") -> Content:
-    """Render the children of an "inline" token, such as the text of a paragraph, to one Content."""
+    """Render an "inline" token, which contains for example the text of a paragraph, including its formatting."""
     text: list[str] = []
     spans: list[Span] = []
     opened: list[tuple[int, Token]] = []
@@ -141,14 +142,14 @@ def _render_leaf(token: "Token") -> tuple[str, Style | str]:
 
 
 def _inline_style(opener: "Token") -> Style | str:
-    """Return the style of the text between an opening inline token and its closing one."""
+    """Return the style for the text that follows an opening inline token, up to the closing token."""
     if opener.type == "link_open":
         return _link_style(str(opener.attrs.get("href", "")))
     return _INLINE_STYLES.get(opener.type, "")
 
 
 class _Builder:
-    """Builder of the rendered content of one Markdown text; tracks the open lists and quotations."""
+    """Builder of the rendered content of a Markdown text. It tracks which lists and quotations are open."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -158,9 +159,9 @@ class _Builder:
         self.numbers: list[int] = []
 
     def prefixes(self) -> tuple[str, str]:
-        """Return the prefixes of the next content: for its first row, and for its other rows.
+        """Return the prefixes of the next content, one for its first row and one for its other rows.
 
-        A list marker is used only once.
+        The marker of a list item is part of the first prefix only once.
         """
         first = "".join(
             marker if fresh else rest
@@ -170,18 +171,18 @@ class _Builder:
         return first, "".join(rest for _, rest in self.stack)
 
     def add(self, content: Content, style: str = "") -> None:
-        """Append content with the prefixes of the open containers."""
+        """Append content with the prefixes of the open list items and quotations."""
         first, rest = self.prefixes()
         self.pieces.append(PrefixedContent(first, rest, content, style, "$faint"))
 
     def gap(self) -> None:
-        """Append a blank row, unless a list item is open or there is no content yet."""
+        """Append a blank row, unless a list item is open or the output is still empty."""
         if self.pieces and all(rest == "▎ " for _, rest in self.stack):
             rest = "".join(rest for _, rest in self.stack)
             self.pieces.append(PrefixedContent(rest, rest, Content(""), "", "$faint"))
 
     def open(self, first: str, rest: str) -> None:
-        """Open a list item or quotation whose rows have these prefixes: its first row, and all others."""
+        """Open a list item or quotation, with the prefix *first* for its first row and *rest* for its other rows."""
         self.stack.append((first, rest))
         self.unused_first_prefix.append(True)
 
@@ -200,9 +201,10 @@ def _next_list_marker(build: _Builder, token: "Token") -> str:
 
 
 def render_markdown(source: str, width: int) -> list[PrefixedContent]:
-    """Render a Markdown text to a list of contents; only tables are laid out for *width* columns.
+    """Render a Markdown text for *width* columns.
 
-    All other content wraps when it is drawn. A text that is too complex to parse is returned as plain text.
+    Tables are laid out for this width; other content wraps when it is drawn. A text that is too complex to parse is
+    returned as plain text.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):
@@ -313,7 +315,7 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 
 
 def is_too_complex(source: str) -> bool:
-    """Return whether parsing the text would be slow, so that it is shown as plain text instead."""
+    """Return whether parsing the text as Markdown would be slow; such text is shown as plain text."""
     if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
         return True
     if source.count("]:") > _MAX_REFERENCES or source.count("\n") > _MAX_LINES:
@@ -324,9 +326,10 @@ def is_too_complex(source: str) -> bool:
 
 
 def find_cut(source: str, size: int) -> int:
-    """Return the index at which to split a text so that its first part has at most *size* characters.
+    """Return the index at which to split a text so that the first part has at most *size* characters.
 
-    It is after a line end in the second half of these characters, or else after a space, or else *size*.
+    The split is after a line break in the second half of the first part or, if there is none, after a space there. If
+    there is no space either, the index is *size*.
     """
     for mark in ("\n", " "):
         at = source.rfind(mark, size // 2, size)
@@ -336,10 +339,11 @@ def find_cut(source: str, size: int) -> int:
 
 
 def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
-    """Split a growing Markdown text into its complete parts, which no longer change, and the rest or None.
+    """Split a Markdown text that is still being streamed into complete parts, which no longer change, and the rest.
 
-    All top-level blocks but the last are complete. A long code block, list, table or paragraph at the end is split as
-    well, so that the cost of each new token does not grow with the length of the answer.
+    The rest, or None, is usually the last top-level block, which may still grow. If this is a long code block, list,
+    table or paragraph, its beginning becomes a complete part as well, so that the cost of adding text does not increase
+    with the length of the answer.
     """
     if len(source) > MAX_SOURCE:
         at = find_cut(source, MAX_SOURCE)
@@ -368,9 +372,9 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
 
 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
-    """Split the last block, which may still grow, if it is long.
+    """Split the last block of a stream if it is long; it may still grow.
 
-    Returns the complete part or "", the lines of the rest, and whether the rest continues without a blank line.
+    Returns the complete part, or ""; the lines of the rest; and whether no blank line separates the two.
     """
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):
@@ -396,7 +400,7 @@ def _is_fence_closed(lines: list[str], markup: str) -> bool:
 
 
 def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
-    """Return the first line of each item of a top-level list that starts at line *since*, relative to it."""
+    """Return the first lines of the items of the top-level list that starts at line *since*, counted from there."""
     return [
         token.map[0] - since
         for token in tokens

@@ -1,4 +1,4 @@
-"""Content of transcript blocks with a prefix, such as a list marker, before each of its rows."""
+"""Content of transcript blocks with a prefix, such as a list marker, on each row."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class PrefixedContent(NamedTuple):
-    """Content with a prefix for its first row and another one for the rows after it."""
+    """Content with one prefix for its first row and another for all other rows."""
 
     first_prefix: str
     rest_prefix: str
@@ -17,5 +17,5 @@ class PrefixedContent(NamedTuple):
     style: str = ""
     prefix_style: str = ""
     image_rows: int = 0
-    """Number of rows reserved for an image, which is drawn in place of `content`; blank until it is decoded."""
+    """Rows reserved for an image, which replaces `content`. They are blank until the image is decoded."""
     drawing: "DecodedImage | None" = None

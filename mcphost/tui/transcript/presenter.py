@@ -1,4 +1,4 @@
-"""Conversion of stored messages and host events to transcript blocks."""
+"""Conversion of stored messages and host events to blocks of the transcript."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -40,7 +40,7 @@ def format_time(seconds: float) -> str:
 
 
 def build_user_message(message: Message) -> UserMessage:
-    """Return the block for a user message, with a line for each attachment."""
+    """Return the block for a message from the user, with a line for each attachment."""
     attached: list[str] = []
     for part in message.parts:
         if isinstance(part, ResourcePart):
@@ -51,12 +51,12 @@ def build_user_message(message: Message) -> UserMessage:
 
 
 def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
-    """Return the blocks for a complete text of the model; a long text becomes several blocks."""
+    """Return the blocks for a complete text from the model. A long text is split into several blocks."""
     return [MarkdownBlock(text)] if len(text) < _MAX_SINGLE_BLOCK else split_into_blocks(text)
 
 
 def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
-    """Return a card for each image of a supported format, for at most 20 images."""
+    """Return a card for each image in a supported format; only the first 20 images are considered."""
     known = ((part, detect_image(part)) for part in islice(images, _MAX_IMAGES))
     return [ImageCard(part, kind) for part, kind in known if kind is not None]
 
@@ -64,9 +64,9 @@ def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
 def build_blocks(
     messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False
 ) -> list[TranscriptBlock]:
-    """Return the blocks of a stored conversation.
+    """Return the blocks for the messages of a stored conversation.
 
-    Images in tool results are included if *can_draw_images* returns True; it is called only if there are any.
+    Images in tool results are included if *can_draw_images* returns True; it is called only if there are images.
     """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
@@ -122,7 +122,8 @@ def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None
 class TranscriptPresenter:
     """Presenter that updates a transcript from the host events of a conversation.
 
-    `phase` describes what the turn is doing, such as "thinking", for the status line; it is "" between turns.
+    `phase` describes what the model's current turn is doing, such as "thinking", for the status line; it is "" between
+    turns.
     """
 
     def __init__(self, transcript: Transcript) -> None:
@@ -154,12 +155,12 @@ class TranscriptPresenter:
             events.NoticeEvent: self._handle_notice,
             events.ResourceChanged: self._handle_resource_changed,
         }
-        """The handler for each type of event that belongs to the conversation."""
+        """The handlers of the conversation's events, keyed by event type."""
         self._announced_changes: set[events.ResourceChanged] = set()
         self._is_incomplete = False
 
     def load(self, messages: Iterable[Message]) -> None:
-        """Replace the transcript's content by a stored conversation."""
+        """Replace the transcript's content with a stored conversation."""
         self.cards.clear()
         self._has_speaker = False
         self.transcript.load(build_blocks(messages, lambda: not self._images_unsupported_reason()))
@@ -169,23 +170,26 @@ class TranscriptPresenter:
         self.transcript.add(NoticeBlock(level, text, hint))
 
     def add_manual_call(self, card: ToolCard) -> None:
-        """Append the card of a tool call that the user typed, before the call is sent.
+        """Append the card of a tool call that the user typed as a command. The call has not been sent yet.
 
-        Later events of the call update this card.
+        When the call's events arrive, they update this card.
         """
         self.unsent_manual_cards.append(card)
         self.transcript.is_following = True
         self.transcript.add(card)
 
     def fail_manual_call(self, card: ToolCard, outcome: str, text: str) -> None:
-        """Show on the card that a manual call failed; *text* is the reason and a hint."""
+        """Show on its card that a manual tool call failed; *text* is the reason with a hint.
+
+        *outcome* is a key of `tool_card.STATES`.
+        """
         if card in self.unsent_manual_cards:
             self.unsent_manual_cards.remove(card)
         card.finish(outcome, text, card.seconds)
         self.transcript.update_block(card)
 
     def last_answer(self) -> str:
-        """Return the Markdown source of the model's newest answer, or "" if there is none."""
+        """Return the Markdown source of the model's latest answer, or "" if there is none."""
         parts: list[str] = []
         for block in reversed(self.transcript.blocks):
             if isinstance(block, UserMessage | SpeakerHeading) and parts:
@@ -195,7 +199,10 @@ class TranscriptPresenter:
         return "\n\n".join(part.strip("\n") for part in reversed(parts))
 
     def mark_waiting_calls(self, calls: set[str]) -> None:
-        """Mark the cards of the tool calls that wait for the user, by their ids, and unmark all others."""
+        """Mark the cards of the tool calls that are waiting for the user, and unmark all others.
+
+        *calls* has the ids of the waiting calls.
+        """
         if calls:
             self.phase = "waiting for you"
         elif self.phase == "waiting for you":
@@ -328,7 +335,7 @@ class TranscriptPresenter:
         return images_unsupported_reason(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     def _show_images(self, card: ToolCard, images: Iterable[ImagePart]) -> None:
-        """Show the images of a result below its card; if the terminal cannot show images, add one notice."""
+        """Show a tool result's images below its card; if the terminal cannot show images, add a notice once."""
         blocks = build_image_cards(images)
         why = self._images_unsupported_reason() if blocks else ""
         if not why:
@@ -369,7 +376,7 @@ class TranscriptPresenter:
         self.add_notice(event.level, event.text, event.hint)
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Add a notice that an attached resource has changed, at most once per resource and turn."""
+        """Add a notice that an attached resource has changed, at most once per resource in each turn."""
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
             self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"

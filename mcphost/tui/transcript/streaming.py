@@ -1,4 +1,4 @@
-"""Splitting of streamed text into transcript blocks: complete ones, and a last one that still grows."""
+"""Splitting of streamed text into transcript blocks, the last of which is still growing."""
 
 from typing import TYPE_CHECKING
 
@@ -11,11 +11,11 @@ _SLICE_CHARACTERS = 4000
 MAX_MARKDOWN = 100_000
 """Maximum characters of a text that are parsed as Markdown; the rest is shown as plain text."""
 _MAX_PLAIN_CHARACTERS = 1000
-"""Maximum characters of a plain text block: the last block is drawn again for each added piece."""
+"""Maximum characters of a plain text block; the last block is drawn again each time text is added."""
 
 
 def split_into_blocks(text: str) -> list[TranscriptBlock]:
-    """Split a complete text into blocks that each render quickly."""
+    """Split a complete text into blocks, each of which renders quickly."""
     growing = StreamingText()
     first = growing.start_tail(thinking=False)
     growing.pending.append(text)
@@ -23,7 +23,7 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class StreamingText:
-    """Buffer for streamed text: `tail` is the block that still grows, `pending` is text not yet added."""
+    """Buffer for streamed text. `tail` is the growing block, and `pending` is text that was not added to it yet."""
 
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
@@ -31,20 +31,20 @@ class StreamingText:
         self._size = 0
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether the growing block is reasoning if *thinking* is True, or answer text if it is False."""
+        """Return whether text of this kind can be added to the tail; *thinking* means reasoning, not answer text."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
-        """Create a new, empty `tail` and return it; the caller appends it to the transcript."""
+        """Create a new, empty tail and return it; the caller appends it to the transcript."""
         self.tail = ThinkingBlock(is_streaming=True) if thinking else MarkdownBlock("")
         self._size = 0
         return self.tail
 
     def flush(self) -> list[TranscriptBlock]:
-        """Add the pending text to the tail, splitting off complete parts.
+        """Add the pending text to the tail and split off the parts that are complete.
 
-        Returns the new blocks, which the caller appends to the transcript; the last one is the new tail. Usually there
-        are none.
+        Returns the new blocks, which the caller appends to the transcript; usually there are none. The last of them is
+        the new tail.
         """
         text = "".join(self.pending)
         self.pending.clear()
@@ -88,7 +88,7 @@ class StreamingText:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """Split a growing plain text like `split_stream`: into complete parts, and the rest."""
+    """Split a growing plain text into complete parts and the rest, as `split_stream` does for Markdown."""
     from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []

@@ -1,4 +1,4 @@
-"""Transcript block for a tool call: its server, tool, arguments, progress and result."""
+"""Transcript block for a tool call, with its server, tool, arguments, progress and result."""
 
 from collections.abc import Sequence
 from itertools import islice, starmap
@@ -37,7 +37,7 @@ _UNFOLDED_ROWS = 200
 
 
 def format_value(value: Any) -> str:
-    """Format an argument's value for display: a string unchanged, anything else as JSON."""
+    """Format the value of an argument for display; a string is unchanged, any other value becomes JSON."""
     if isinstance(value, str):
         return value
     from mcphost.serialization import dumps  # imported with the first card, not before the first frame
@@ -47,7 +47,7 @@ def format_value(value: Any) -> str:
 
 
 def render_progress_bar(share: float, cells: int = 12) -> str:
-    """Return a progress bar of *cells* cells between two borders; *share* is from 0 to 1."""
+    """Return a progress bar of *cells* cells and a border on each side; *share* is between 0 and 1."""
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(eighths, 8)
     body = "█" * full + (" ▏▎▍▌▋▊▉"[part] if part and full < cells else "")
@@ -55,9 +55,9 @@ def render_progress_bar(share: float, cells: int = 12) -> str:
 
 
 class ToolCard(TranscriptBlock):
-    """Card of one tool call. After setting an attribute directly, call `invalidate`.
+    """Card that shows one tool call. Call `invalidate` after setting an attribute directly.
 
-    `state` is a key of STATES. `arguments` is None if the model sent invalid ones, which are then in `raw`.
+    `state` is a key of STATES. `arguments` is None if the model sent invalid arguments, whose text is then in `raw`.
     """
 
     can_step = True
@@ -83,17 +83,17 @@ class ToolCard(TranscriptBlock):
         return self.state == "running"
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
-        """Mark the call as running and start its clock.
+        """Mark the call as running and start measuring the elapsed time.
 
-        *arguments* are those that were sent, *started_by* is `ToolStarted.by`.
+        *arguments* are those that were sent to the server, and *started_by* is `ToolStarted.by`.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()
 
     def finish(self, outcome: str, text: str, seconds: float, result_file: str = "") -> None:
-        """Mark the call as ended. *outcome* is a key of STATES, *text* the result or error.
+        """Mark the call as ended after *seconds*. *outcome* is a key of STATES, and *text* is the result or the error.
 
-        *result_file* is the file with the full result if the model received only its beginning.
+        *result_file* is the path of the file with the full result if the model received only its beginning.
         """
         self.state, self.result, self.seconds, self.result_file = outcome, text, seconds, result_file
         self.invalidate()
@@ -200,7 +200,7 @@ class ToolCard(TranscriptBlock):
     def activate(self) -> tuple[str, str] | None:
         """Fold or unfold the arguments and return None.
 
-        If the result or an argument is long, return a title and the result for the viewer instead.
+        If the result or the arguments are long, return a title and the result for the viewer instead.
         """
         more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
         long_raw = self.arguments is None and len(self.raw) > _UNFOLDED_VALUE
@@ -214,7 +214,7 @@ class ToolCard(TranscriptBlock):
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the result and each argument as sections, so that none can imitate the heading of another."""
+        """Return the result and each argument as separate sections, so that their text cannot imitate a heading."""
         given = {"": self.raw} if self.arguments is None else self.arguments
         if not given:
             return ()
@@ -224,7 +224,7 @@ class ToolCard(TranscriptBlock):
         return Section("result", self.result), *starmap(Section, texts)
 
     def copy_text(self) -> str:
-        """Return the result, or the arguments as JSON if there is none yet."""
+        """Return the result or, if there is none yet, the arguments as JSON."""
         from mcphost.serialization import dumps
 
         return self.result or dumps(self.arguments)

@@ -1,7 +1,8 @@
 """Scrollable view of the conversation, which renders only the visible blocks and caches their rows.
 
-Of a stream, only the last block is parsed again, at most 30 times a second. Heights of blocks not yet shown are
-estimates; they are corrected when a block comes into view, without moving the visible text.
+While text is streamed, only the last block is parsed again, at most 30 times a second. The heights of blocks that have
+not been visible yet are estimates. They are corrected when the blocks scroll into view, without moving the visible
+text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,13 +38,14 @@ _FAST_SPIN_SECONDS = 10.0
 _SLOW_SPIN_SECONDS = 1.0
 """Seconds between spinner frames of a long call, whose elapsed time changes once a second."""
 _MAX_SPINNER_BLOCKS = 50
-"""Number of newest blocks that are searched for running tools."""
+"""Number of blocks at the end that are searched for running tool calls."""
 
 
 class Transcript(ScrollView, can_focus=True):
-    """The conversation as a list of blocks; it stays scrolled to the end until the user scrolls up.
+    """Widget that shows the conversation as a list of blocks and stays at its end until the user scrolls up.
 
-    `current_index` is the block that keys act on, which is marked with a bar while the transcript has the focus.
+    `current_index` is the index of the block that keys act on; it has a bar beside it while the transcript has the
+    focus.
     """
 
     ALLOW_SELECT = True
@@ -82,16 +84,16 @@ class Transcript(ScrollView, can_focus=True):
 
     @property
     def blocks(self) -> list[TranscriptBlock]:
-        """All blocks in order. Do not modify the list; use the methods below."""
+        """All blocks in order. Do not modify the list; call the transcript's methods instead."""
         return self._block_layout.blocks
 
     @property
     def text_width(self) -> int:
-        """The columns available to a block, without the padding, the cursor bar and the scrollbar."""
+        """The width available to a block in columns, without the padding, the cursor bar and the scrollbar."""
         return max(20, self.size.width - 3)
 
     def add(self, block: TranscriptBlock) -> None:
-        """End the current stream and append a block."""
+        """End the current stream, if any, and append a block."""
         self.close_tail()
         self._append(block)
         self._update_view()
@@ -129,7 +131,7 @@ class Transcript(ScrollView, can_focus=True):
         self.load(())
 
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
-        """Replace all blocks and scroll to the end; only the visible ones are rendered."""
+        """Replace all blocks and scroll to the end. Only the visible blocks are rendered."""
         self.close_tail()
         shown = list(blocks)
         for before, block in pairwise(shown):
@@ -141,14 +143,14 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def update_block(self, block: TranscriptBlock) -> None:
-        """Render a changed block again; do nothing if it is not in the transcript."""
+        """Render a block again because it has changed; do nothing if it is not in the transcript."""
         block.strips = None
         if block in self.blocks:
             self._update_view(changed=block)
             self._start_spinner()
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
-        """Append streamed text of the answer, or of the reasoning if *thinking*; show it with the next frame."""
+        """Append streamed text, which is shown with the next frame. *thinking* means reasoning, not answer text."""
         if not self._streaming.accepts(thinking=thinking):
             self.close_tail()
             self._append(self._streaming.start_tail(thinking=thinking))
@@ -158,7 +160,7 @@ class Transcript(ScrollView, can_focus=True):
             self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
     def close_tail(self) -> None:
-        """End the current stream, if any, after showing its pending text."""
+        """Show the pending text of the current stream and end the stream; do nothing if there is none."""
         if self._streaming.tail is None:
             return
         self.flush_stream()
@@ -167,7 +169,7 @@ class Transcript(ScrollView, can_focus=True):
             self.update_block(block)
 
     def flush_stream(self) -> None:
-        """Show the streamed text that arrived since the last frame."""
+        """Show the streamed text that has arrived since the last frame."""
         if self._flush_timer is not None:
             self._flush_timer.stop()
             self._flush_timer = None
@@ -193,8 +195,8 @@ class Transcript(ScrollView, can_focus=True):
     def _update_view(self, changed: TranscriptBlock | None = None) -> None:
         """Render the visible blocks, update the scrollable height, and redraw.
 
-        The view stays at the end, or where the user has scrolled to. *changed* is rendered again even if it is not
-        visible.
+        The view stays at the end of the conversation, or where the user has scrolled to. The block *changed* is
+        rendered even if it is not visible.
         """
         height = self.size.height
         if not height or not self.is_attached:
@@ -218,7 +220,7 @@ class Transcript(ScrollView, can_focus=True):
     def _update_virtual_size(self) -> None:
         size = Size(self.size.width, self._block_layout.total)
         if size != self.virtual_size:
-            # Without a layout of the whole screen: only the scrollbar depends on it.
+            # This avoids a layout of the whole screen; only the scrollbar depends on the size.
             self.set_reactive(Widget.virtual_size, size)  # pyright: ignore[reportArgumentType]
             self._scroll_update(size)
 
@@ -241,14 +243,14 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Stop following the end of the conversation when the user scrolls up; resume at the end."""
+        """Stop following the end of the conversation when the user scrolls up; follow it again from the end on."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
             self._update_view()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Compute the heights for the new width; the topmost visible block stays in view."""
+        """Compute the heights for the new width, and keep the topmost visible block in view."""
         del event
         if self.blocks and self._block_layout.layout_width != self.text_width:
             index = self._block_layout.find_index(self.scroll_offset.y)
@@ -259,7 +261,7 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def notify_style_update(self) -> None:
-        """Render everything again after a change of theme, because the cached rows contain colors."""
+        """Render all blocks again after a change of theme, because the cached rows contain colors."""
         super().notify_style_update()
         self._block_layout.clear_strips()
         self._selection_cache = (None, {})
@@ -275,7 +277,7 @@ class Transcript(ScrollView, can_focus=True):
         return pen.render(block, index * LINES_PER_BLOCK, selection)
 
     def _request_image(self, block: ImageCard) -> None:
-        """Request that a visible image be decoded; each size is requested once."""
+        """Request that a visible image be decoded, unless this was already requested for its current size."""
         width = self.text_width
         sides = block.request_size(width)
         if sides is None:
@@ -291,13 +293,13 @@ class Transcript(ScrollView, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the rows of the visible region.
 
-        Blank rows below the last block share one strip, because each strip has seven caches.
+        All blank rows below the last block share one strip to save memory, because each strip has seven caches.
         """
         filled = self._block_layout.total - self.scroll_offset.y if self.blocks else 0
         return render_with_blank_rows(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
-        """Return one row of the visible region, with the cursor bar before it if its block is the current one."""
+        """Return one row of the visible region; rows of the current block start with the cursor bar."""
         y += self.scroll_offset.y
         style = self.visual_style.rich_style
         if not self.blocks or y >= self._block_layout.total:
@@ -332,7 +334,7 @@ class Transcript(ScrollView, can_focus=True):
         return kept[index]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, with line breaks only where the text has them, not where it wraps."""
+        """Return the selected text, with line breaks only where the text has them and not where it is wrapped."""
         if not self.blocks:
             return None
         start = selection.start.y // LINES_PER_BLOCK if selection.start else 0
@@ -348,7 +350,7 @@ class Transcript(ScrollView, can_focus=True):
         return "\n".join(out), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Redraw the transcript with the new selection."""
+        """Redraw the transcript because the selection has changed."""
         del selection
         self._selection_cache = (None, {})
         self.refresh()
@@ -356,7 +358,7 @@ class Transcript(ScrollView, can_focus=True):
     # -- keys and mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Report a clicked link to the app; on a fold marker, fold or unfold the block or open its text."""
+        """Handle a click: report a link to the app, or activate a block by its fold marker."""
         meta = event.style.meta
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
@@ -377,7 +379,7 @@ class Transcript(ScrollView, can_focus=True):
             self.update_block(self.blocks[index])
 
     def action_step(self, by: int) -> None:
-        """Make the next (1) or previous (-1) block the current one and scroll it into view."""
+        """Make the next block (1) or the previous one (-1) the current block, and scroll it into view."""
         if not self.blocks:
             return
         index = self.current_index if self.current_index >= 0 else len(self.blocks)
@@ -403,7 +405,7 @@ class Transcript(ScrollView, can_focus=True):
             self._activate(self.current_index)
 
     def action_copy(self) -> None:
-        """Copy the selected text; if nothing is selected, the text of the current block."""
+        """Copy the selected text or, if nothing is selected, the text of the current block."""
         text = self.screen.get_selected_text()
         if not text and 0 <= self.current_index < len(self.blocks):
             text = self.blocks[self.current_index].copy_text()
@@ -411,14 +413,14 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(CopyRequested(text))
 
     def action_jump(self, to_end: bool) -> None:
-        """Scroll to the end and follow it if *to_end* is True, otherwise scroll to the beginning."""
+        """Scroll to the end and keep following it if *to_end* is True; otherwise, scroll to the beginning."""
         self.is_following = to_end
         if not to_end:
             self._scroll_to_row(0)
         self._update_view()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Show the cursor bar while focused; if no block is current, choose the lowest visible one."""
+        """Show or hide the cursor bar. On focus, if no block is current, the lowest visible one becomes current."""
         super().watch_has_focus(_has_focus)
         if _has_focus and not 0 <= self.current_index < len(self.blocks):
             self.current_index = self._last_in_view()
@@ -427,7 +429,7 @@ class Transcript(ScrollView, can_focus=True):
             self.refresh()
 
     def _last_in_view(self) -> int:
-        """Return the index of the lowest visible block that can be current, or -1 if there is none."""
+        """Return the index of the lowest visible block that the user can select, or -1 if there is none."""
         if not self.blocks:
             return -1
         first = self._block_layout.find_index(self.scroll_offset.y)
@@ -444,9 +446,9 @@ class Transcript(ScrollView, can_focus=True):
             self._spinner_timer = self.set_timer(_SPIN_SECONDS, self.advance_spinner)
 
     def advance_spinner(self) -> None:
-        """Update the spinner and elapsed time of each visible running tool call.
+        """Update the spinner and the elapsed time of each visible running tool call.
 
-        Only one row per call is redrawn, because a call may take hours.
+        Only one row per call is redrawn each time, because a call may take hours.
         """
         self._spinner_timer = None
         first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
