@@ -88,9 +88,9 @@ def sanitize(text: str, *, keep_newlines: bool = True) -> str:
     """Return *text* with a mark in place of everything that could deceive a reader or a terminal.
 
     LF and TAB are kept, and CR LF becomes LF; with `keep_newlines=False` the result is one line. C0 controls become
-    their pictures (ESC is `␛`), everything else becomes the form `‹U+202E›`. Joiners are kept in scripts that use them
-    and in emoji sequences, and one presentation selector is kept after a symbol. Never raises; takes time linear in the
-    length of *text*.
+    their pictures (ESC is `␛`); other characters are replaced by their code, such as `‹U+202E›`. Joiners are kept in
+    scripts that use them and in emoji sequences, and one presentation selector is kept after a symbol. Never raises;
+    takes time linear in the length of *text*.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")

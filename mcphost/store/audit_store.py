@@ -228,7 +228,7 @@ class AuditStore:
 
     @property
     def is_full(self) -> bool:
-        """Whether too many rows are waiting to be written for more actions to be allowed."""
+        """Whether so many rows are waiting to be written that actions must be refused."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:

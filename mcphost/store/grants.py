@@ -61,7 +61,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class TrustedServer(Struct, frozen=True):
-    """A server that the user approved; `description` is the text that was shown for approval."""
+    """An approval of a server by the user; `description` is the text that was shown for approval."""
 
     server: str
     digest: str

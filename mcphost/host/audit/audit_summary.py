@@ -180,7 +180,7 @@ def redact_rule(text: str) -> str:
 
 
 def is_recordable(question: Question[Any], answer: Any) -> bool:
-    """Return whether the text of an answer may be recorded: its type is on the list, and it contains no secret."""
+    """Return whether the text of an answer may be recorded: its type allows it, and it contains no secret."""
     return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 
 

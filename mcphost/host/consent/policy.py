@@ -51,7 +51,7 @@ AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
 
 
 class ConsentPolicy:
-    """Policy that allows or denies tool calls; a new grant also allows waiting calls that it covers."""
+    """Policy that allows or denies tool calls; a new grant also settles other open questions that it covers."""
 
     def __init__(
         self,

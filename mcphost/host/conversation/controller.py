@@ -154,7 +154,7 @@ class ConversationController:
         return results[0] if results else TurnResult("stopped", "")
 
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
-        """Let the user review the attachments, and return those that the model may receive.
+        """Let the user review the attachments; return them with a note in place of what the user withholds.
 
         If the turn is stopped during the review, the attachments are withheld and the model is not asked.
         """

@@ -170,8 +170,8 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
 class SkillTool:
     """The tool `load_skill`, with which the model loads a skill or reads another file of a loaded skill.
 
-    Only loading a skill needs approval; nothing is sent to the server before it is given. Only skills listed by a ready
-    server can be loaded.
+    Only loading a skill needs approval, and nothing is sent to the server before the approval. Only skills listed by a
+    ready server can be loaded.
     """
 
     def __init__(
