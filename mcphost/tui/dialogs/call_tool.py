@@ -19,7 +19,7 @@ _MAX_DESCRIPTION_LENGTH = 600
 
 
 class CallToolDialog(EditArgumentsDialog):
-    """Dialog in which the user enters arguments to call a tool; returns them, or None if the user goes back.
+    """Dialog that returns the arguments with which the user wants to call a tool, or None if the user goes back.
 
     Enter in the last field only moves the focus to the Call button, and holding a key down does not call the tool.
     """
@@ -65,7 +65,7 @@ class CallToolDialog(EditArgumentsDialog):
         super().on_form_focus_exited(event)
 
     def action_apply(self) -> None:
-        """Validate the arguments and call the tool; ignore a key that comes so soon that it may be a key repeat."""
+        """Validate the arguments and call the tool, but ignore a key that is probably being held down."""
         now, before = input_guard.clock(), self._moved_at
         self._moved_at = now
         if now - before >= input_guard.GUARD_SECONDS:

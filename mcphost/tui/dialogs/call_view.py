@@ -13,7 +13,7 @@ from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, is_clean
 from mcphost.tui.transcript.tool_card import format_value
 
-# Longer texts make layout slow: the limits are for one value and for all values. The `v` key shows the rest.
+# Longer texts make layout slow. The limits are for one value and for all values; the `v` key shows the rest.
 MAX_VALUE_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 200_000
 _MAX_PAIRS = 1_000
@@ -122,7 +122,7 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Split an object or list that contains multiline strings into a (path, value) pair for each value inside.
+    """Split an object or list that contains multiline strings into a (path, value) pair for each innermost value.
 
     Any other argument, and one that is nested too deeply or too large, is returned as a single pair.
     """
@@ -216,7 +216,8 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
 def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
     """Return the names and values of the arguments, separated by spaces.
 
-    The text ends soon after *limit* characters; the caller must sanitize it and truncate it to one line of *limit*.
+    Stops soon after *limit* characters. The caller must sanitize the text and truncate it to *limit* characters on one
+    line.
     """
     words: list[str] = []
     used = 0

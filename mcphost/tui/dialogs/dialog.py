@@ -442,7 +442,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def restore_review(self, review: Any) -> Any:
         """Continue an earlier review of the same question; return the object that stores the progress from now on.
 
-        *review* is what the earlier dialog's `restore_review` returned. The base class stores no progress.
+        The first dialog of a question gets None as *review*, a later one what this method returned before. The base
+        class stores no progress.
         """
         return review
 
@@ -470,7 +471,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def show_queue_position(self, place: int, total: int) -> None:
         """Show the position of this question in the queue, such as "2 of 3 waiting", unless it is the only one."""
         self._queue_position = (place, total)
-        # The dialog is composed shortly after it is attached; before that, on_mount will show the position.
+        # The box is composed shortly after the dialog is attached; until then, this does nothing, and on_mount follows.
         for box in self.query("#box"):
             box.border_subtitle = f"{place} of {total} waiting" if total > 1 else None
 

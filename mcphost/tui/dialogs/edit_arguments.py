@@ -215,7 +215,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         mark = self._checked_json = dumps(arguments)
 
         def checked(errors: "SchemaErrors") -> None:
-            # The text changed since this check began.
+            # The arguments have changed since this check began, or the dialog was closed.
             if not self.is_attached or self._checked_json != mark:
                 return
             if self.is_json:

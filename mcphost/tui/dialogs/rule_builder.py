@@ -144,8 +144,8 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     def _request_comparison(self) -> None:
         """Request a comparison of the rule with this call and earlier calls.
 
-        The result is ignored if the rule has changed in the meantime. An initial rule that does not certainly match
-        this call is replaced with one that does.
+        The result is ignored if the rule has changed in the meantime. If the initial rule does not certainly match this
+        call, its folder conditions are changed to exact values.
         """
         rule = self.rule
         if rule is None:

@@ -247,10 +247,10 @@ def _describe_condition(condition: Condition) -> str:
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
     """Return the form's initial values, keyed by field name, for a rule that allows this tool with these arguments.
 
-    A path must be in the same folder; every other argument must have the same value. If the rule is too long to be
-    shown, the conditions with the longest values are left out. The rule applies in this project for 30 days; if an
-    argument has no condition and no path has one, the rule could allow unrelated calls, so it applies in this
-    conversation for one hour.
+    A path must be in the same folder, unless the folder is too broad; every other argument must have the same value. If
+    the rule is too long to be shown, the conditions with the longest values are left out. The rule applies in this
+    project for 30 days. If an argument has no condition and no path has one, the rule could allow unrelated calls, so
+    it applies only in this conversation and for one hour.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}

@@ -101,7 +101,7 @@ class SamplingDialog(Dialog[Any]):
         return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
 
     def first_text(self, content: Any) -> str:
-        """Return the beginning of the first text block in content in wire format; empty if there is none."""
+        """Return the beginning of the first text block in wire-format *content*; empty if there is none."""
         texts = (str(one.get("text", "")) for one in map(_as_dict, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
@@ -124,7 +124,7 @@ class SamplingDialog(Dialog[Any]):
         return QuotedPart(clean_line(text, _MAX_HEADING_LENGTH), style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
-        """Return widgets for the images in these contents; an empty list if the terminal cannot show images."""
+        """Return a widget for each image in *contents*; an empty list if the terminal cannot show images."""
         listed = (_as_dict(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
@@ -345,7 +345,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows with the reason for the selected model, the other models, and the used part of the limits."""
+        """Yield rows with the reason for the selected model, the other models, and the server's use of its budget."""
         asked = self.edited_details
         reason = asked.reason if asked.model == self.details.model else "You chose it."
         if reason:

@@ -162,7 +162,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
-        """Yield diffs of what the call would change, if they are known. The arguments are shown in full in any case."""
+        """Yield the known diffs of what the call would change, which are shown in addition to the arguments."""
         for diff in (*diff_replacements(self.review.arguments), *filter(None, (self._file_diff,))):
             yield Content.styled(diff.title, "$muted")
             if diff.rows:
@@ -319,7 +319,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.approve("session", AllowSession())
 
     def action_always(self) -> None:
-        """Open the rule builder with a rule for this call, or show why the user cannot always allow it."""
+        """Open the rule builder with a rule for this call; if the button is disabled, show why."""
         if self.disabled_reason("always"):
             self.approve("always", AllowAlways())
             return

@@ -66,7 +66,7 @@ class ImageCard(TranscriptBlock):
         return self._cell_size(width)[1]
 
     def request_size(self, width: int) -> tuple[int, int] | None:
-        """Return the width and height in pixels to decode the image to, if the block is *width* columns wide.
+        """Return the width and height in pixels to which the image must be decoded, for a block of *width* columns.
 
         Returns None if there is nothing to decode because this size was requested before, the image is folded, or
         decoding failed.

@@ -100,7 +100,7 @@ _INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"
 
 
 def render_inline(token: "Token") -> Content:
-    """Render an "inline" token, which contains for example the text of a paragraph, including its formatting."""
+    """Render an "inline" token, such as the text of a paragraph, with its formatting."""
     text: list[str] = []
     spans: list[Span] = []
     opened: list[tuple[int, Token]] = []
@@ -372,7 +372,7 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
 
 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
-    """Split the last block of a stream if it is long; it may still grow.
+    """Split the last block of a stream, which may still grow, if it is long.
 
     Returns the complete part, or ""; the lines of the rest; and whether no blank line separates the two.
     """

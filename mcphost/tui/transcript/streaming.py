@@ -31,7 +31,7 @@ class StreamingText:
         self._size = 0
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether text of this kind can be added to the tail; *thinking* means reasoning, not answer text."""
+        """Return whether the tail can take reasoning, if *thinking* is True, or answer text, if it is False."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:

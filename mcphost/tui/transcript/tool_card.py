@@ -85,7 +85,7 @@ class ToolCard(TranscriptBlock):
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """Mark the call as running and start measuring the elapsed time.
 
-        *arguments* are those that were sent to the server, and *started_by* is `ToolStarted.by`.
+        *arguments* are those that were sent, and *started_by* says what approved the call, as in `ToolStarted.by`.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()

@@ -243,7 +243,7 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Stop following the end of the conversation when the user scrolls up; follow it again from the end on."""
+        """Stop following the end of the conversation when the user scrolls up; resume when the user returns to it."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y
@@ -358,7 +358,7 @@ class Transcript(ScrollView, can_focus=True):
     # -- keys and mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Handle a click: report a link to the app, or activate a block by its fold marker."""
+        """Report a clicked link to the app; for a click on a fold marker, fold or unfold the block or open its text."""
         meta = event.style.meta
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
