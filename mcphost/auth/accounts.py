@@ -51,8 +51,8 @@ class TokenAges:
     def age(self, token: str, issued: float) -> float:
         """Return the seconds since *token* was issued, or infinity if that is unknown.
 
-        *issued* is in seconds since 1970. The age is unknown if *issued* is over five minutes in the future when this
-        process first sees the token, because the wall clock was set back.
+        *issued* is in seconds since 1970. If it is over five minutes in the future when this process first sees the
+        token, the wall clock must have been set back, and the age is unknown.
         """
         return self._clock() - self.issue_time(token, issued)
 
@@ -87,8 +87,8 @@ DEFAULT_ACCOUNT_NAME = "default"
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
     """The OAuth endpoints and metadata URLs found at sign-in, kept for display only.
 
-    All values are claims of the servers. `resource_metadata` and `issuer_metadata` are the URLs of the two metadata
-    documents, "" if there are none.
+    All values were declared by the servers themselves. `resource_metadata` and `issuer_metadata` are the URLs of the
+    two metadata documents, "" if there are none.
     """
 
     resource_metadata: str = ""
@@ -136,7 +136,7 @@ class Account(Struct, frozen=True, kw_only=True):
     def seconds_left(self, now: float | None = None) -> float:
         """Return the seconds until the access token expires: negative if it has expired, infinity if unknown.
 
-        *now* is in seconds since 1970; it is ignored if the expiry is known on the monotonic clock.
+        *now* is the time of the wall clock in seconds since 1970. It is ignored if `monotonic_expiry` is known.
         """
         if not self.expires:
             return math.inf
@@ -180,7 +180,7 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 class ChosenAccount(Struct, frozen=True):
-    """The account that the user selected for the server at `url`; "" is the account without a name."""
+    """The account that the user selected for the server at `url`; an `account` of "" is the one without a name."""
 
     url: str
     account: str
@@ -252,7 +252,7 @@ class AccountIndex:
             )
 
     async def _write(self, content: AccountIndexContent) -> None:
-        """Write the index file. Raises OSError, also if the content is larger than `read` accepts."""
+        """Write the index file. Raises OSError, including when the content is larger than `read` accepts."""
         raw = encode(content)
         if len(raw) > _MAX_BYTES:
             raise OSError(errno.EFBIG, f"it would be over {_MAX_BYTES // 1024 // 1024} MiB")

@@ -242,8 +242,8 @@ def s256_challenge(verifier: str) -> str:
 def extract_code(response: AuthorizationResponse, document: AuthorizationServerMetadata, issuer: str) -> str:
     """Return the authorization code from the authorization response.
 
-    Raises UntrustedMetadata if `iss` names another issuer, or is missing although *document* announces it (RFC 9207).
-    Raises SignInFailed if the response is an error or has no code.
+    Raises UntrustedMetadata if `iss` names another issuer, or if it is missing although *document* says that responses
+    contain it (RFC 9207). Raises SignInFailed if the response is an error or has no code.
     """
     if "iss" in response.params:
         if response.params["iss"] != document.issuer:
@@ -460,8 +460,8 @@ class AuthorizationFlow:
         *scopes*. Unless *is_required*, SignInNotRequired is raised for a server without OAuth metadata. With
         *use_device_code*, the user enters a code in a browser on any machine.
 
-        Raises SignInFailed (SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable, RegistrationError,
-        TokenError, InvalidScopes.
+        Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
+        RegistrationError, TokenError, InvalidScopes.
         """
         target = self._target
         self._interactive.report_step(SignInStep.RESOURCE)
@@ -507,8 +507,7 @@ class AuthorizationFlow:
     ) -> tuple[TokenSet, OAuthClient]:
         """Authorize in the browser or with a device code, and return the tokens and the OAuth client.
 
-        The user may switch between the two methods. If the server no longer knows the client, it is registered again,
-        once.
+        The user can switch between the two methods. A client that the server no longer knows is registered again, once.
         """
         with_code, has_registered_again = use_device_code, False
         while True:

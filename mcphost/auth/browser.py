@@ -77,7 +77,10 @@ def can_open_browser() -> bool:
 
 
 async def open_url(url: str) -> bool:
-    """Open *url* in a browser; return whether a command exits with status 0 or runs for three seconds."""
+    """Open *url* in a browser; return whether that seems to have worked.
+
+    It has worked if a browser command exits with status 0 or is still running after three seconds.
+    """
     if not _is_safe_url(url):
         return False
     encoded = _BARE_PERCENT.sub("%25", url.translate(_PERCENT_CODES))

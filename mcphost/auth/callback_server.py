@@ -51,7 +51,7 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
 
 
 class CallbackServer:
-    """HTTP server for the redirect of the browser, which accepts one response and refuses all others.
+    """HTTP server to which the browser is redirected; it accepts one response and refuses all others.
 
     `expect` sets the condition for accepting a response; `wait` returns the accepted one.
     """

@@ -51,11 +51,11 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 
 
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
-    """Fetch a token with *grant* and return it as a sign-in, which is not stored.
+    """Fetch a token with *grant* and return it as a sign-in, without storing it.
 
-    The user must have configured the issuer: nobody confirms where the credentials are sent, so a server could
-    otherwise name its own authorization server and receive credentials meant for another. Raises UntrustedMetadata,
-    UnsafeUrl, EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
+    The issuer must be configured: no user confirms where the credentials are sent, so a server could otherwise name its
+    own authorization server and receive credentials meant for another. Raises UntrustedMetadata, UnsafeUrl,
+    EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
     """
     target = grant.target
     resource = await discover_resource(http, target.url, challenge.get("resource_metadata"))

@@ -84,7 +84,10 @@ class ProtectedResource(Struct, frozen=True):
     metadata_url: str = ""
 
     def with_issuer(self, issuer: str) -> "ProtectedResource":
-        """Return a copy that uses the configured *issuer* ("" for none), if the server publishes no metadata."""
+        """Return a copy that uses the configured *issuer* if the server has no metadata; otherwise return `self`.
+
+        An *issuer* of "" stands for none.
+        """
         applies = self.is_legacy and issuer and issuer not in self.issuers
         return replace(self, issuers=(issuer,), is_legacy=False) if applies else self
 
@@ -119,8 +122,8 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
     """Return what the MCP server at *url* declares about itself and its authorization servers.
 
     *metadata_url* is the `resource_metadata` parameter of the server's challenge, or "". A server without metadata
-    follows the rules of revision 2025-03-26: its own origin is the issuer. Raises UntrustedMetadata, also for metadata
-    of another resource; UnsafeUrl, EndpointUnreachable.
+    follows the rules of protocol revision 2025-03-26: its own origin is the issuer. Raises UnsafeUrl,
+    EndpointUnreachable, and UntrustedMetadata, including when the metadata describes another resource.
     """
     if metadata_url and not url_origin(metadata_url)[1]:
         check_url(metadata_url, "address of the protected resource metadata")
@@ -167,8 +170,8 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
 async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool) -> DiscoveredIssuer:
     """Return the metadata of an issuer. Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable.
 
-    With *is_legacy* (the MCP server has no metadata), an issuer without metadata gets the default endpoints of
-    2025-03-26.
+    With *is_legacy* (the MCP server has no metadata), an issuer without metadata gets the default endpoints of protocol
+    revision 2025-03-26.
     """
     check_url(issuer, "authorization server")
     headers = {"mcp-protocol-version": LEGACY_REVISION} if is_legacy else {}
@@ -246,7 +249,7 @@ def _check_endpoints(document: AuthorizationServerMetadata) -> AuthorizationServ
 def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> None:
     """Raise UntrustedMetadata unless the authorization server declares that it supports PKCE with S256.
 
-    With *is_legacy*, a missing declaration is accepted, because revision 2025-03-26 did not define one.
+    With *is_legacy*, a missing declaration is accepted, because protocol revision 2025-03-26 did not define one.
     """
     methods = document.code_challenge_methods_supported
     if is_legacy and methods is None:

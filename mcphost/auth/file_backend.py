@@ -1,7 +1,7 @@
 """Storage of secrets in a file of mode 0600, plain or encrypted with a passphrase, for machines without a keyring.
 
-Used only if the user chose it. Each change reads the file again and replaces it as a whole, under a lock that all
-processes share. Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).
+It is used only if the user chose it. Each change reads the file again and replaces it, under a lock that all processes
+share. Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).
 """
 
 import base64
@@ -245,7 +245,7 @@ class EncryptedFileBackend(FileBackend):
 
     @property
     def exists(self) -> bool:
-        """Whether the file exists, so that its passphrase can no longer be chosen."""
+        """Whether the file exists and therefore already has a passphrase."""
         return os.path.lexists(self.path)
 
     @property

@@ -1,4 +1,4 @@
-"""What the code flow and the device flow share: the OAuth client, questions to the user, progress and errors."""
+"""Parts shared by the code flow and the device flow: the OAuth client, questions to the user, progress and errors."""
 
 import secrets
 from contextlib import AsyncExitStack
@@ -32,9 +32,9 @@ from mcphost.unicode_forms import split_url
 def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, has_code: bool) -> tuple[str, ...]:
     """Return warnings if *url* does not belong to the issuer, or if *resource* covers more than the MCP server.
 
-    A malicious issuer can name an endpoint of another issuer and collect its responses (a mix-up attack, RFC 9700,
-    section 4.4), or pass on a device code that was issued to another program (RFC 8628, section 5.4). *has_code* means
-    that the user enters a device code.
+    A malicious issuer can name an endpoint of another issuer to obtain the codes issued there (a mix-up attack, RFC
+    9700, section 4.4), or pass on a device code that was issued to another program (RFC 8628, section 5.4). *has_code*
+    means that the user enters a device code.
     """
     warnings: list[str] = []
     (_, host, port), (_, issuer_host, issuer_port) = url_origin(url), url_origin(issuer)
@@ -252,9 +252,9 @@ class InteractiveSignIn:
         return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 
     def report_foreign_response(self, seconds: float) -> None:
-        """Report, once per sign-in, that a response with a wrong `state` was ignored, because anyone can send one.
+        """Report that a response with a wrong `state` was ignored; only the first one in a sign-in is reported.
 
-        *seconds* is the time left to receive the expected response.
+        Any web page can cause such responses. *seconds* is the time left to receive the expected response.
         """
         if not self._has_foreign_response:
             self._has_foreign_response = True

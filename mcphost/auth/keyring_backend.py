@@ -1,8 +1,8 @@
 """Storage of secrets in the system keyring, or in memory for this run.
 
-Storage in files is in `auth.file_backend`. The keyring library accepts any installed backend, even one that writes
-plain text files (such as keyrings.alt), so the backend is selected here, from those that encrypt for the logged-in
-user.
+For storage in files, see `auth.file_backend`. The keyring library accepts any installed backend, even one that writes
+plain text files (such as keyrings.alt). This module therefore selects the backend itself, from those that encrypt
+secrets for the logged-in user.
 """
 
 import hashlib
@@ -133,9 +133,9 @@ class KeyringBackend:
     Only one operation runs at a time among all mcphost processes of a login session: concurrent operations make
     gnome-keyring 42 lose its collection for a moment, or abort and restart locked (measured: within a minute with six
     processes that read and write constantly; never with the lock). An operation that fails immediately is retried,
-    unless the previous operation failed on every attempt. While one has been running for more than *timeout*
-    seconds, others fail immediately: a keyring that waits for the user to unlock it causes no further delays and can be
-    used as soon as it is unlocked.
+    unless the previous operation failed on every attempt. While an operation has been running for more than *timeout*
+    seconds, others fail immediately. A keyring that the user has not unlocked yet therefore causes no more delays, and
+    it can be used once it is unlocked.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class KeyringBackend:
         return await self._run_in_thread(lambda: self._get(name))
 
     async def set(self, name: str, secret: str) -> None:
-        """Store the secret. Raises McpHostError, also if there is no keyring or it did not keep the secret."""
+        """Store the secret. Raises McpHostError, including when there is no keyring or it did not keep the secret."""
         if len(secret) > MAX_SECRET_LENGTH:
             raise McpHostError(f"The secret is over {MAX_SECRET_LENGTH} characters, too long for a keyring.")
         await self._run_in_thread(lambda: self._set(name, secret))

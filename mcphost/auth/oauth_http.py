@@ -100,7 +100,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the server is overloaded or failing, so that the request may succeed later."""
+        """Whether the server is overloaded or failing; the same request may succeed later."""
         return self.status >= 500 or self.status == 429
 
     @property
@@ -125,7 +125,7 @@ class OAuthResponse(Struct, frozen=True):
     def json_members(self) -> dict[str, Any]:
         """Return the members of the JSON object in the body, except those that are null.
 
-        Empty if the body is not a JSON object.
+        The result is empty if the body is not a JSON object.
         """
         try:
             value = loads(self.body)
@@ -146,9 +146,10 @@ class OAuthHttpClient:
     def __init__(
         self, url_policy: UrlPolicy, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = ""
     ) -> None:
-        """Use the proxy that *proxy_for* returns for a URL ("" for none).
+        """Create a client that connects only to hosts that *url_policy* allows.
 
-        *url_policy* restricts the hosts; *ca_file* adds certificate authorities.
+        *proxy_for* returns the proxy for a URL, or "" for none. *ca_file* is a file of additional certificate
+        authorities, or "".
         """
         self._url_policy = url_policy
         self._ca_file = ca_file
@@ -157,7 +158,7 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """From now on, accept the certificate authority file only if its SHA-256 digest (hex) is *digest*."""
+        """Accept the certificate authority file from now on only if its SHA-256 digest (hex) is *digest*."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None

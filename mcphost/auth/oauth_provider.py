@@ -131,7 +131,7 @@ class _SharedSignIn:
 
 
 class OAuthProvider:
-    """Provider of the authorization headers for one server, which signs in with OAuth.
+    """Provider of authorization headers for one server, with tokens obtained by OAuth sign-in.
 
     Without *interaction*, the user is never asked. With *client_grant*, no user is needed: the tokens are kept in
     memory only, because new ones can be fetched at any time, and stored sign-ins of users are ignored.
@@ -236,7 +236,7 @@ class OAuthProvider:
         return headers
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Try to get a working token after a refused request, without the user; return whether to send it again."""
+        """Try to get a working token without asking the user; return whether to send the refused request again."""
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -441,7 +441,7 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Select this account for its server, in this and later runs; ignored while the configuration names one."""
+        """Select this account for its server, in this run and in later ones. A configured account takes precedence."""
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:

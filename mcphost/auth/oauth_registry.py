@@ -31,8 +31,8 @@ AccountCallback = Callable[[Account | None], None]
 class OAuthRegistry:
     """The OAuth providers of all servers, created when first needed.
 
-    *client_metadata_url* is where mcphost's client metadata document is published, or "". *max_timeout* limits the
-    seconds that the user has for a sign-in, whatever the configuration says; None means no limit.
+    *client_metadata_url* is where mcphost's client metadata document is published, or "". *max_timeout* limits the time
+    for a sign-in, in seconds, even if the configuration allows more; None means no limit.
     """
 
     def __init__(

@@ -26,16 +26,17 @@ class SecretStorageInteraction(Protocol):
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> tuple[str, str]:
-        """Ask where to store sign-ins if the keyring cannot be used; return the place and its passphrase, or "".
+        """Ask where to store sign-ins if the keyring cannot be used; return the place and the passphrase entered.
 
-        *servers* are the servers signed in to, and *reason* is why the keyring cannot be used. With *is_new*, the
-        encrypted file *sealed_file* does not exist yet, so the user chooses its passphrase. *note* says what was wrong
-        with the previous answer.
+        The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has signed
+        in to; *reason* says why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of the
+        unencrypted and the encrypted file. With *is_new*, the latter does not exist yet, so the user chooses its
+        passphrase. *note* says what was wrong with the previous answer.
         """
         ...
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for the passphrase of a file; if None is returned, the file stays locked.
+        """Ask for the passphrase of a file; return None to leave the file locked.
 
         *note* says what was wrong with the previous answer.
         """

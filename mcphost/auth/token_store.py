@@ -270,7 +270,7 @@ class TokenStore:
     async def prepare_storage(self) -> None:
         """Unlock or test the storage before the user signs in, so that no question interrupts the sign-in.
 
-        Never raises. If the keyring fails now, storing the token later makes at most one attempt.
+        Never raises. If the keyring fails now, storing the token later is attempted only once.
         """
         backend = self.storage.get_backend(self.storage.place)
         if self.storage.is_locked:

@@ -1,4 +1,4 @@
-"""Requests to the token endpoint with any grant, client authentication, the tokens received, and scopes.
+"""Token endpoint of an authorization server: requests for all grants, client authentication, tokens and scopes.
 
 `resource` is sent unchanged in every request (RFC 8707). All secrets are registered for redaction.
 """
@@ -83,7 +83,7 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def authorization(self) -> str:
-        """Value of the Authorization header with the access token."""
+        """The value of the Authorization header that carries the access token."""
         return f"{self.kind} {self.access}"
 
     @property
@@ -162,9 +162,9 @@ def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return the scopes to request: *previous*, and those of the challenge or, if it names none, all supported ones.
+    """Return the scopes to request: *previous*, and *challenged* (or *supported* if that is empty).
 
-    Raises InvalidScopes.
+    *challenged* is the `scope` parameter of the server's challenge. Raises InvalidScopes.
     """
     return check_scopes(merge_scopes(previous, split_scopes(challenged) or supported))
 

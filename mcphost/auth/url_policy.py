@@ -248,8 +248,9 @@ class UrlPolicy:
     async def _get_allowed_scopes(self) -> set[AddressScope]:
         """Return the address scopes that are allowed: public, and the MCP server's own scope if it can be trusted.
 
-        Whoever runs the server also controls the addresses of its name. A name therefore allows private addresses only
-        if it resolves to nothing else, and never allows loopback, unless the user wrote a loopback address.
+        The server's operator controls the addresses that its name resolves to. A name therefore allows private
+        addresses only if it resolves to nothing else, and only `localhost` allows loopback addresses. An IP address in
+        the URL allows its own scope. With `allow_private`, private and loopback addresses are always allowed.
         """
         if self._allowed_scopes is None:
             _, host, port = self._server_origin

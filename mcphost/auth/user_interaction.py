@@ -1,4 +1,4 @@
-"""What the user configured for a sign-in, and the interface for asking the user to sign in."""
+"""The user's settings for a sign-in, and the interface for asking the user to sign in."""
 
 from collections.abc import Callable
 from typing import Protocol
