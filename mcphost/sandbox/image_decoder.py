@@ -51,9 +51,9 @@ class ImageDecoder:
         return self._process.pid
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels; or an error.
+        """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels, or an error message.
 
-        Images are never enlarged. The error is half a sentence, such as: it is not valid base64. Raises nothing but
+        Images are never enlarged. The error message is a clause like "it is not valid base64". Raises nothing but
         cancellation.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:

@@ -1,9 +1,9 @@
-"""Worker process that decodes an image from base64 into a small one; the only module that imports Pillow.
+"""Worker process that decodes a base64 image and scales it down; the only module that imports Pillow.
 
 Run as `python -m mcphost.sandbox.image_worker`. A request is a line with three numbers (the size of the base64 in
 bytes, and the width and height of the box in pixels), followed by the base64; a response is one line of JSON. Before
 the first image is decoded, the process gives up the right to open files and sockets. The parent process kills the
-worker when it takes too long; if the parent is gone, an alarm signal does.
+worker when it takes too long; if the parent is gone, an alarm signal ends the worker.
 """
 
 import base64
@@ -29,7 +29,7 @@ _SIDEWAYS_TRANSPOSITIONS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8:
 
 
 def main() -> None:
-    """Answer requests from standard input until it ends."""
+    """Answer requests from standard input until end of file."""
     apply_worker_limits(MAX_MEMORY)
     from PIL import Image, ImageFile
 

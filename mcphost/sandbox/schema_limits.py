@@ -39,7 +39,7 @@ def find_size_problem(schema: bytes | Raw) -> str:
 
 
 def find_schema_problem(schema: bytes | Raw) -> str:
-    """Return why a schema cannot be used, as half a sentence; "" if it can be used.
+    """Return why a schema cannot be used, as a clause like "it is not valid JSON"; "" if it can be used.
 
     The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects are
     refused. References to other documents are refused by the worker: nothing is ever downloaded.

@@ -27,9 +27,9 @@ class SchemaViolation(Struct, frozen=True):
 
 
 class ValidationResult(Struct, frozen=True):
-    """The result of validating a value; "fits" means that it is valid.
+    """The result of validating a value; the outcome "fits" means that the value is valid.
 
-    `reason` is set only for "unchecked": half a sentence on why the value could not be validated.
+    `reason` is set only for the outcome "unchecked": a clause that says why the value could not be validated.
     """
 
     outcome: Literal["fits", "invalid", "unchecked"]

@@ -2,7 +2,7 @@
 
 Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value in
 bytes, followed by both; a response is one line of JSON. A validation cannot be interrupted from inside the process, so
-the parent process kills the worker when it takes too long; if the parent is gone, an alarm signal does.
+the parent process kills the worker when it takes too long; if the parent is gone, an alarm signal ends the worker.
 """
 
 import itertools
@@ -21,7 +21,7 @@ MAX_MEMORY = 1024**3
 
 
 def main() -> None:
-    """Answer requests from standard input until it ends."""
+    """Answer requests from standard input until end of file."""
     apply_worker_limits(MAX_MEMORY)
     import jsonschema_rs
 
@@ -40,10 +40,10 @@ def main() -> None:
 
 
 def validate(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
-    """Return the violations of *schema* as `faults`, or as `why` the reason why *value* could not be validated.
+    """Validate *value*; return its violations as the member `faults`, or why it could not be validated as `why`.
 
-    `faults` has at most five pairs of JSON pointer and message; it is empty if the value is valid. There is no time
-    limit here; the caller sets one.
+    `faults` is a list of at most five pairs of JSON pointer and message; it is empty if the value is valid. There is no
+    time limit here; the caller sets one.
     """
     try:
         decoded = _loads(value)
