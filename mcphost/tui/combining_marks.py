@@ -1,7 +1,7 @@
 """Truncation of long runs of combining marks, and removal of characters that make the text's width ambiguous.
 
-Kept apart from `screen_text`: the first frame does not need these patterns, and compiling them takes 5% of the time
-until that frame.
+This module is separate from `screen_text` because the first frame does not need these patterns, and compiling them
+would take 5% of the time until that frame.
 """
 
 import re

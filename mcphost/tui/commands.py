@@ -34,9 +34,9 @@ _MAX_COMPARED_NAMES = 500
 def explain_unknown_command(text: str, names: Iterable[str]) -> str:
     """Return an error message if *text* is an unknown slash command, or "" if it is an ordinary message.
 
-    *names* are the known commands, each with its slash; the error suggests the closest one. A known command with
-    arguments is also an error. Text that begins with a space or with a path such as `/etc/hosts` is an ordinary
-    message.
+    *names* are the known commands, each with its slash; the message suggests the closest one. Arguments after a known
+    command are reported as an error as well. Text that begins with a space, or with a path such as `/etc/hosts`, is an
+    ordinary message.
     """
     match = _COMMAND_PATTERN.match(text)
     if match is None or (match[1] in _ROOT_FOLDERS and text[match.end() :].strip()):

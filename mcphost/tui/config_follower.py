@@ -1,4 +1,4 @@
-"""Reaction to changed configuration files: a notice in the chat and, on request, a screen to review and apply them."""
+"""Handling of changed configuration files: a notice in the chat and, on request, a screen to review and apply them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ class OpenPageFn(Protocol):
 
 
 class ConfigFollower:
-    """Handler of configuration file changes: reports them to the user, and applies them or another profile."""
+    """Watcher of the configuration files, which reports changes to the user and applies them or another profile."""
 
     def __init__(
         self,

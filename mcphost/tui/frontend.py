@@ -126,7 +126,7 @@ class TuiFrontend:
         self._open_mode: OpenMode = "auto"
 
     def bind(self, display: QuestionDisplay) -> None:
-        """Use this display from now on, also for questions that are already waiting."""
+        """Show all questions on *display* from now on, including those that are already waiting."""
         self._display = display
         self._show_next()
 

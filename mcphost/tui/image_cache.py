@@ -38,8 +38,8 @@ class ImageCache:
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
         """Decode the base64 image *data*, scaled down to at most *width* × *height* pixels, or use the cached result.
 
-        If decoding fails, return a phrase that describes the error, which is cached as well. Raises nothing but
-        cancellation.
+        If decoding fails, return a phrase that describes the error, which is cached as well. Raises only
+        CancelledError.
         """
         key = sha256(data.encode(errors="replace")).digest(), width, height
         known = self._entries.get(key)

@@ -256,8 +256,8 @@ class InputGuardApp(App[None]):
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
         """Return whether to deliver the key to a question that the user has not entered.
 
-        Only keys that scroll, move the focus or refuse are delivered. Typed text goes to the text field of the screen
-        below.
+        Only keys that scroll, move the focus or answer the question with a refusal are delivered. Typed text goes to
+        the text field of the screen below.
         """
         guard, key = question.guard, event.key
         closed = guard.is_blocking(ago, is_letter=False)

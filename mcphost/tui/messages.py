@@ -115,8 +115,8 @@ class RulePreviewRequested(Message):
     """Posted when the user edits a permission rule, to show which tool calls it would match.
 
     `on_compared` is called with two values: whether the rule matches the tool call given by `tool` and `arguments`, and
-    the earlier tool calls in stored conversations, each with the same information. The second is None if they cannot be
-    read.
+    the earlier tool calls in stored conversations, each with the same information. The second value is None if the
+    stored conversations cannot be read.
     """
 
     def __init__(

@@ -164,7 +164,7 @@ class NavigationApp(InputGuardApp):
             self.open_page(SetupScreen(setup, offers, is_invited=is_invited), self._apply_setup)
 
     def _can_open_uninvited(self) -> bool:
-        """Return whether a screen may open unasked: the chat is on top and its composer is empty."""
+        """Return whether to open a screen unrequested: only if the chat is on top and its composer is empty."""
         return self.screen is self.chat and not self.chat.composer_input.text
 
     def _apply_setup(self, choice: "SetupChoice | None") -> None:

@@ -161,9 +161,9 @@ class QuestionApp(NavigationApp):
 
     @property
     def open_questions(self) -> "list[Any]":
-        """All screens on the stack, bottom first, then the dialog that is minimized to a card, if any.
+        """All screens on the stack, bottom first, and then the dialog that is minimized to a card, if there is one.
 
-        The caller picks out the dialogs it looks for.
+        Not all of them are questions; callers select the dialogs that they need.
         """
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 

@@ -261,7 +261,7 @@ class AccountsScreen(ListScreen):
             self.action_use()
 
     def action_use(self) -> None:
-        """Use the selected account for its servers from now on, also in later runs, and reconnect to them."""
+        """Use the selected account for its servers, in this run and in later ones, and reconnect to these servers."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

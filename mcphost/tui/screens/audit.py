@@ -117,7 +117,7 @@ class AuditScreen(ListScreen):
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Revoke the grant that the selected row refers to if the key is pressed twice."""
+        """Revoke the grant that the selected row refers to; the first press of the key only asks for confirmation."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
@@ -149,7 +149,10 @@ class AuditScreen(ListScreen):
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            """Show the progress, called in another thread; return False to cancel if the screen is closing."""
+            """Show the progress of the verification; return False to cancel it because the screen is closing.
+
+            This function is called in another thread.
+            """
             if not self._is_closing and done < total:
                 app.call_from_thread(self._show_verify_progress, done, total)
             return not self._is_closing

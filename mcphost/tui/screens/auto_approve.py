@@ -1,4 +1,4 @@
-"""Form that starts auto-approve (F9): select read-only tools to run without asking, and set limits for them."""
+"""Form that starts auto-approve (F9): select read-only tools whose calls need no approval, and set limits for them."""
 
 from typing import TYPE_CHECKING, ClassVar
 

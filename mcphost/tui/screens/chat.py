@@ -359,7 +359,10 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def use_model(self, choice: "ModelChoice") -> None:
-        """Use the chosen model in this run, and save it if it is the new default; refuse during an answer."""
+        """Use the chosen model in this run, and save it if it is the new default.
+
+        If the model in use is still answering, change nothing and show a notification.
+        """
         setup = self.host.setup
         if setup is None:
             return
@@ -500,7 +503,7 @@ class ChatScreen(Screen[None]):
         form = PromptArgumentsForm(self.host, server, prompt)
 
         def filled(text: str | None) -> None:
-            """Insert the prompt's text, or nothing if it is None because the user left the form."""
+            """Insert the prompt's text; do nothing if the user left the form, in which case *text* is None."""
             self.insert_prompt_text(server, text)
 
         self.app.push_screen(form, filled)  # pyright: ignore[reportUnknownMemberType]

@@ -55,7 +55,7 @@ class ConfigChangesScreen(ListScreen):
         self.show_about(clean_pairs(row.value))
 
     def action_apply(self) -> None:
-        """Close the screen with all changes, so that they are applied."""
+        """Close the screen with all changes as its result; the caller then applies them."""
         self.dismiss(self._changes)
 
 

@@ -100,7 +100,7 @@ class DiagnosisScreen(ListScreen):
 
 
 def draw_sparkline(values: Sequence[float]) -> str:
-    """Return a bar character for each value; of eight heights, the maximum value gets the highest."""
+    """Return a bar character for each value; the maximum value gets the highest of the eight bars."""
     top = max(values, default=0.0)
     last = len(_BARS) - 1
     return "".join(_BARS[round(value / top * last)] for value in values) if top else ""

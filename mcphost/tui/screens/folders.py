@@ -45,7 +45,7 @@ _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
-    """Describe where the folder comes from, and for how long the user added or removed it."""
+    """Describe where the folder comes from and, if the user added or removed it, for how long."""
     holds = _SCOPE_PHRASES[folder.scope]
     if folder.state == "out":
         return f"removed {holds} · {folder.origin}"
@@ -53,7 +53,7 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders the server was sent, or that it has not asked or the user refused."""
+    """Describe how many folders were sent to the server, or say that it has not asked or that the user refused."""
     if known.roots is None:
         return "you refused" if known.is_refused else "has not asked"
     told = f"received {pluralize(len(known.roots), 'folder')}" if known.roots else "received none"
@@ -63,7 +63,7 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Describe whether the server was sent this folder, or else how many others it was sent."""
+    """Describe whether this folder was sent to the server; if it was not, say how many other folders were."""
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
@@ -103,7 +103,7 @@ class FoldersScreen(ListScreen):
         self.handle_server_change()
 
     def handle_server_change(self) -> None:
-        """Reload the folders, because one may have changed or a server may have been sent others."""
+        """Reload the list, because a folder may have changed, or different folders may have been sent to a server."""
         self.run_worker(self._load_folders, group="folders", exclusive=True)
 
     async def _load_folders(self) -> None:

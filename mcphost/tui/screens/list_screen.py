@@ -189,7 +189,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Let the facts pane take the focus only while its content is too long and can be scrolled."""
+        """Let the facts pane take the focus only while its content is too long to fit, so that keys can scroll it."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 

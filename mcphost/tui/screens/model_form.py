@@ -39,7 +39,10 @@ class ModelForm(FormScreen[ModelChoice]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
 
     def __init__(self, setup: "Setup", config: ModelConfig) -> None:
-        """Create a form with the settings in *config*; without a name, it is for a model that is not in the list."""
+        """Create a form with the settings in *config*.
+
+        If the name in *config* is empty, the form is for a model that is not in the models list.
+        """
         super().__init__()
         self._setup = setup
         self._config = config
@@ -47,7 +50,7 @@ class ModelForm(FormScreen[ModelChoice]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that no key is ignored.
 
-        Enter only moves to the next line here, and Ctrl+S saves the model, just as it does in the models list.
+        Enter moves to the next line until the last one, and Ctrl+S saves the model, just as it does in the models list.
         """
         return False
 

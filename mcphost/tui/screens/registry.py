@@ -181,7 +181,7 @@ class RegistryScreen(ListScreen):
             self.post_message(TextViewRequested(guide.url, guide.text))
 
     def action_give_guide(self) -> None:
-        """Close the screen with the guide, so that it is attached to the next message to the model."""
+        """Close the screen with the guide as its result, to be attached to the next message to the model."""
         if row := self.current_row():
             self.run_worker(partial(self._give_guide, row.value), group="guide", exclusive=True)
 

@@ -70,9 +70,9 @@ def describe_type(item: Resource) -> str:
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """Return name-value pairs with the audience, priority, modification date, and number of icons not fetched.
+    """Return name-value pairs with the audience, the priority, the modification date, and the number of linked icons.
 
-    A value is "" if the server did not specify it.
+    Linked icons are not fetched. A value is "" if the server did not specify it.
     """
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))

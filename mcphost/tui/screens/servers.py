@@ -57,7 +57,10 @@ def describe_capabilities(view: ServerView) -> str:
 
 
 def describe_offers(view: ServerView) -> str:
-    """Return a text of several lines with sign-in details, tools, instructions, ignored catalog items and the log."""
+    """Return a text of several lines with sign-in details, tools, instructions and the log of a server.
+
+    The text includes the reasons why invalid tools, prompts or resources of the server were ignored.
+    """
     lines: list[str] = []
     if view.account is not None and (found := describe_discovery(view.account)):
         lines += ["Sign-in details:", *(f"    {name:<15}  {value}" for name, value in found), ""]
@@ -96,7 +99,10 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for roots under revision 2026-07-28, which deprecates them; otherwise ""."""
+    """Return a note if the server asked for roots although its protocol revision, 2026-07-28, deprecates them.
+
+    Otherwise, return an empty string.
+    """
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return "; asking for folders is deprecated in its revision" if old else ""

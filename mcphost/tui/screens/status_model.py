@@ -95,7 +95,10 @@ def build_server_row(view: ServerView) -> ServerRow:
 
 
 def has_expiring_sign_in(view: ServerView) -> bool:
-    """Return whether the sign-in cannot be renewed and expires at a known time, which no event will report."""
+    """Return whether the sign-in expires at a known time and cannot be renewed.
+
+    No event reports that it has expired, so the caller must watch the time.
+    """
     return bool(view.account and view.account.expires and not view.account.is_renewable)
 
 

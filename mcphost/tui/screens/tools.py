@@ -67,7 +67,7 @@ class ToolsScreen(ListScreen):
         self._grants: tuple[GrantStatus, ...] = ()
 
     def on_mount(self) -> None:
-        """Load the tools; then, in the background, when each was last called and which permissions cover it."""
+        """Load the tools; in the background, load when each was last called and which permissions cover it."""
         super().on_mount()
         self.run_worker(self._load_usage, group="usage")
 
@@ -169,7 +169,7 @@ class ToolsScreen(ListScreen):
             self.open_row(row)
 
     def action_toggle_tool(self) -> None:
-        """Turn the selected tool on or off, also for later runs."""
+        """Turn the selected tool on or off, in this run and in later ones."""
         if row := self.current_row():
             self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
 

@@ -32,7 +32,8 @@ the text begins with pasted text, a server's prompt or an earlier message.
 class Draft(NamedTuple):
     """Unsent text in the composer, and how it was entered.
 
-    `source` is the name of the server whose prompt the text contains, or "".
+    `origin` is "typed" if the user typed all of the text. `source` is the name of the server whose prompt the text
+    contains, or "".
     """
 
     text: str
@@ -162,7 +163,7 @@ class ComposerInput(OrderedTextArea):
         super().action_paste()
 
     def edit(self, edit: "Edit") -> "EditResult":
-        """Apply an edit; if it empties the text, whatever is entered next counts as typed again."""
+        """Apply an edit; if the text is then empty, reset its recorded origin to "typed"."""
         result = super().edit(edit)
         self.composer.reset_origin_if_empty()
         return result
@@ -350,16 +351,16 @@ class Composer(Vertical):
             self._origin = "inserted"
 
     def reset_origin_if_empty(self) -> None:
-        """If the text is empty, count whatever is entered next as typed again."""
+        """If the text is empty, reset its recorded origin to "typed" and forget its source."""
         if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
         """Return whether to ignore *key*: an Enter pressed too soon after an insertion, or held down since then.
 
-        *ago* is the number of seconds since the key was pressed. In some terminals, pasted text can end the paste early
-        and continue as key presses, so keys that follow without a pause count as pasted, even if they first clear the
-        message.
+        *ago* is the number of seconds since the key was pressed. In some terminals, pasted text can contain the code
+        that ends a paste; the rest of the text then arrives as key presses. Keys that follow the paste without a pause
+        are therefore treated as pasted text, even if they first clear the message.
         """
         if self._insert_guard is None:
             return False

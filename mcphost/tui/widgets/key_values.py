@@ -121,7 +121,7 @@ _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """Sanitized text in one style: either a quotation, which is shown behind a bar, or a heading without a bar."""
+    """Sanitized text in one style: either quoted text, which is shown behind a bar, or a heading without a bar."""
 
     text: str
     style: str = ""
@@ -137,7 +137,7 @@ class QuotedRow(NamedTuple):
 
 
 def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]:
-    """Wrap quotations and headings into rows of at most *width* cells, including the prefix."""
+    """Wrap quoted text and headings into rows of at most *width* cells, including the prefix of each row."""
     room = max(1, width - _MARGIN)
     for text, style, is_heading in parts:
         first, more = ("", CONTINUATION_BAR) if is_heading else (BAR, BAR)
@@ -152,7 +152,7 @@ def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]
 
 
 class QuotedText(Widget):
-    """Widget that shows headings and quotations, wrapped to its width."""
+    """Widget that shows headings and quoted text, wrapped to its width."""
 
     DEFAULT_CSS = """
     QuotedText { height: auto; }
@@ -165,7 +165,7 @@ class QuotedText(Widget):
 
     @property
     def plain(self) -> str:
-        """The headings and quotations as plain text."""
+        """The headings and the quoted text as plain text."""
         return "\n".join(part.text for part in self.parts)
 
     def _layout_rows(self, width: int) -> list[QuotedRow]:

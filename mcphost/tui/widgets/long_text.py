@@ -128,7 +128,7 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the maximum number of characters at which any line of this text is certain to fit in one row."""
+    """Return the length in characters up to which a line of this text is certain to fit in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
@@ -381,7 +381,7 @@ class LongText(ScrollView, can_focus=True):
         return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
-        """Return the offset of the first match after *after*; if there is none, that of the first in the text.
+        """Return the offset of the first match after offset *after*, or else of the first match in the text.
 
         Return -1 if there is no match at all. The search is case-sensitive.
         """
@@ -393,8 +393,8 @@ def prepare_text(text: str) -> tuple[str, bool]:
     """Sanitize a text unless it is too long; return the text and whether it was sanitized.
 
     A text that is too long, or has too many characters to replace, is returned unchanged and must be sanitized row by
-    row. Its rows may then be shorter than necessary, because which mark replaces a character can depend on its
-    neighbors.
+    row. Its rows may then be shorter than necessary, because the mark that replaces a character can depend on the
+    characters next to it.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)

@@ -1,4 +1,4 @@
-"""Mixin with which screens ignore callbacks and errors that arrive after the screen was closed."""
+"""Mixin that makes screens ignore callbacks and errors that arrive after the screen was closed."""
 
 from collections.abc import Callable
 from inspect import isawaitable
