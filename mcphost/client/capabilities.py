@@ -42,15 +42,18 @@ def is_request_allowed(method: str, capabilities: dict[str, Any]) -> bool:
 
 
 def client_info(revision: Revision) -> Implementation:
-    """Return the client's name and version in the form that *revision* defines; `title` exists since 2025-06-18."""
+    """Return the client's name and version in the form that *revision* defines.
+
+    The member `title` exists since revision 2025-06-18.
+    """
     return CLIENT_IMPLEMENTATION if revision >= Revision.V2025_06_18 else replace(CLIENT_IMPLEMENTATION, title=None)
 
 
 def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str, Any]:
     """Return the client capabilities in the form that *revision* defines.
 
-    *supported* has the members of all revisions: `roots.listChanged` and `tasks` are declared only before 2026-07-28,
-    `extensions` only from then on.
+    *supported* holds the members of all revisions: `roots.listChanged` and `tasks` are declared only before revision
+    2026-07-28, `extensions` only from that revision on.
     """
     shaped: dict[str, Any] = {
         name: value
@@ -75,7 +78,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
 
 def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return which requests a 2025-11-25 server may send as tasks, in the form of the capability `tasks.requests`."""
+    """Return which requests a server of revision 2025-11-25 can send as tasks, in the form of `tasks.requests`."""
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
     return {name: value for name, value in requests.items() if name in capabilities}
 

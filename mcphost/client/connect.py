@@ -149,7 +149,7 @@ class ClientSessionOpener:
                 return
 
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
-        """Return a negotiation plan for a server, and whether only one era (before or from 2026-07-28) is allowed."""
+        """Return a negotiation plan for a server, and whether only the protocol era of that plan is allowed."""
         if server.transport == "sse":
             return "handshake", True  # HTTP+SSE exists only in revisions before 2026-07-28
         only = server.revision
@@ -264,7 +264,8 @@ class ClientSessionOpener:
     def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
         """Return the OAuth provider of a remote server.
 
-        None for a local server, without an OAuth registry, or if the configuration sets the Authorization header.
+        Returns None for a local server, if there is no OAuth registry, or if the configuration sets the Authorization
+        header.
         """
         if self._oauth_registry is None or server.is_stdio:
             return None
@@ -317,7 +318,7 @@ class ClientSessionOpener:
 
 
 def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
-    """Return whether to try HTTP+SSE after the server refused `initialize` over Streamable HTTP.
+    """Return whether to try HTTP+SSE because the server refused `initialize` over Streamable HTTP with *error*.
 
     Specification 2025-11-25, basic/transports, "Backwards Compatibility".
     """
@@ -335,9 +336,9 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 async def _open_channel(
     connector: Connector, first_error: ServerError | None, oauth: "OAuthProvider | None"
 ) -> AsyncGenerator[Channel]:
-    """Open a channel to a server; if that fails, the error also describes *first_error*, if there is one.
+    """Open a channel to a server; if that fails, raise an error that describes *first_error* as well.
 
-    *first_error* is the error of an earlier attempt with another transport.
+    *first_error* is the error of an earlier attempt with another transport, or None.
     """
     async with AsyncExitStack() as stack:
         try:

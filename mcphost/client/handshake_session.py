@@ -77,7 +77,10 @@ class Keepalive:
         abort: Callable[[ConnectionLost], None],
         renew: Callable[[], Awaitable[None]],
     ) -> None:
-        """*renew* opens a new session after the HTTP session has expired, and aborts the connection if that fails."""
+        """Create a keepalive; `run` starts it.
+
+        *renew* must open a new session after the HTTP session has expired, and abort the connection if that fails.
+        """
         self._sender = sender
         self._observer = observer
         self._interval = interval
@@ -122,7 +125,7 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Send a ping; return why there was no response, or "" if there was one. An error response counts."""
+        """Send a ping; return why there was no response, or "" if there was one, even an error response."""
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
@@ -154,8 +157,8 @@ class HandshakeSession:
     """The Session for revisions before 2026-07-28; `serve` must run while the session is in use.
 
     If an HTTP server no longer knows the session, *renew* opens a new one, and the affected requests are sent again. If
-    the new session expires before they succeed, the connection ends (2025-11-25, basic/transports, "Session
-    Management").
+    the new session expires before they succeed, the connection ends (specification 2025-11-25, basic/transports,
+    "Session Management").
     """
 
     def __init__(
@@ -170,7 +173,7 @@ class HandshakeSession:
         ping_interval: float = 0,
         renew: RenewFn | None = None,
     ) -> None:
-        """Start the keepalive, with *ping_interval* in seconds; 0 disables pings.
+        """Create a session and start its keepalive; *ping_interval* is in seconds, and 0 disables pings.
 
         *renew* repeats the handshake on the same channel and raises ServerError; None if sessions cannot expire.
         """

@@ -56,11 +56,11 @@ _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, Res
 
 
 class PreInitHandler:
-    """Handler of messages that arrive during negotiation (2025-11-25: basic/lifecycle, initialization).
+    """Handler of messages that arrive during negotiation (specification 2025-11-25, basic/lifecycle, initialization).
 
-    Before `notifications/initialized`, a server may ping and log, and may wait for the response to its ping. Some
-    servers request the roots directly after their response to `initialize`: `pending` keeps such requests for the
-    session, and at most one change notification for each list.
+    Until the client sends `notifications/initialized`, servers are allowed to ping and to log. Pings are answered
+    immediately, in case the server waits for the response. Some servers request the roots at this stage as well:
+    `pending` keeps such requests for the session, and at most one change notification for each list.
     """
 
     def __init__(self, channel: Channel, observer: SessionObserver, tasks: TaskGroup) -> None:
@@ -151,8 +151,8 @@ class ServerRequestDispatcher:
 
     A request that the server cancels gets no response. *declared* are the declared client capabilities; requests that
     need others are refused, with one warning per method. *on_flood* is called when 1,000 requests are pending because
-    the server does not read the responses. *pauses* pauses the deadlines of the client's requests while the user is
-    asked.
+    the server does not read the responses. While the user is asked, *pauses* suspends the deadlines of the client's
+    requests.
     """
 
     def __init__(
@@ -213,10 +213,10 @@ class ServerRequestDispatcher:
         return True
 
     def on_call_ended(self, number: int) -> None:
-        """Notify the observer if a client request ended while the server's questions during it are still open.
+        """Notify the observer if a client request ended while a question to the user is still open.
 
-        *number* identifies the client request. The questions stay open: only the sender of a request may cancel it
-        (2025-11-25, basic/utilities/cancellation).
+        *number* identifies the client request, during which the server asked the question. The question stays open:
+        only the sender of a request is allowed to cancel it (specification 2025-11-25, basic/utilities/cancellation).
         """
         if number in self._calls_with_questions:
             self._observer.on_call_ended(number)

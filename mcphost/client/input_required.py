@@ -1,4 +1,4 @@
-"""Input requests in revision 2026-07-28: the client answers those in a result and sends its request again."""
+"""Input requests of revision 2026-07-28: the client answers the requests in a result and repeats its own request."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -137,7 +137,7 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """Handler of "URL elicitation required" errors (2025-11-25) for one request; it allows three repetitions."""
+    """Handler of "URL elicitation required" errors (revision 2025-11-25) of one request; allows three repetitions."""
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
         elicitation = capabilities.get("elicitation")
@@ -153,8 +153,8 @@ class UrlElicitation:
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
         """Ask the user to visit the URLs that *error* requires; return whether to repeat the request.
 
-        False if *error* is another error, or after three repetitions. Raises ConsentDenied if the user does not visit
-        the URLs or cancels.
+        Returns False if *error* does not require any, and after three repetitions. Raises ConsentDenied if the user
+        cancels or does not visit the URLs.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
             return False

@@ -94,7 +94,7 @@ class Negotiation:
     async def run(self, plan: NegotiationPlan, *, is_era_fixed: bool, required: Revision | None = None) -> ServerFacts:
         """Negotiate a revision according to *plan* and return what the server declared.
 
-        With *is_era_fixed*, only revisions of the plan's era are tried, with *required* only this one. Raises
+        With *is_era_fixed*, only revisions of the plan's era are tried; with *required*, only that revision. Raises
         UnsupportedRevision, RequestRefused, MalformedMessage, ConnectionLost, SignInRequired, and StartupError if
         neither opening request succeeds over HTTP.
         """
@@ -364,8 +364,8 @@ class HedgedOpening:
     async def _until_read(self, answered: anyio.Event) -> None:
         """Wait until the server has read everything that was written to it, or until *answered* is set.
 
-        Polls with timer callbacks, at ticks that all servers share: a task with a cancel scope costs ten times as much,
-        and separate ticks would wake the process hundreds of times while ten servers start.
+        Polls with timer callbacks, at times that are the same for all servers. A task with a cancel scope would cost
+        ten times as much, and different times would wake the process hundreds of times while ten servers start.
         """
         loop = asyncio.get_running_loop()
 
@@ -418,7 +418,7 @@ def _supported_versions(error: RequestRefused) -> tuple[str, ...]:
 def choose_plan(
     era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool
 ) -> tuple[NegotiationPlan, bool]:
-    """Return a negotiation plan for a server, and whether only one era (before or from 2026-07-28) is allowed.
+    """Return a negotiation plan for a server, and whether only the protocol era of that plan is allowed.
 
     *era* is the configured era, *remembered* the eras that the server supported at its last connection. On a pipe, a
     server that supports both is probed first, because a later `initialize` would change its era.

@@ -174,7 +174,7 @@ class ListEntry(Struct, Generic[T], frozen=True):
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """All entries of a list; `problems` has a sentence for each entry that was skipped or part that is missing.
+    """All entries of a list; `problems` holds a sentence for each skipped entry and each missing part.
 
     `ttl_ms` is how long the list is valid, in milliseconds, as declared by the server.
     """
@@ -236,7 +236,7 @@ async def list_prompts(session: Session) -> Listing[Prompt]:
 
 
 async def list_tasks(session: Session) -> Listing[Task]:
-    """List the tasks that this client created on a 2025-11-25 server.
+    """List the tasks that this client created on a server of protocol revision 2025-11-25.
 
     Raises the errors of `Session.request`, such as UnsupportedCapability if the server cannot list tasks.
     """
@@ -357,7 +357,10 @@ class _EntryCollector(Generic[T]):
         return self._add_singly(group)
 
     def _is_decodable(self, block: bytes, count: int) -> bool:
-        """Return whether all entries of a block can be decoded; together, this takes a third of the time."""
+        """Return whether all entries of a block can be decoded.
+
+        Decoding them together takes a third of the time of decoding them one by one.
+        """
         if not has_only_small_values(block, count):
             return False
         try:
@@ -395,7 +398,7 @@ class _EntryCollector(Generic[T]):
 
 
 def _find_cursor_problem(cursor: str, seen: set[bytes], noun: str) -> str:
-    """Return a sentence on why a cursor must not be used, or "" if it may be.
+    """Return a sentence on why a cursor must not be used, or "" if it is acceptable.
 
     The digest of the cursor is added to *seen*, to detect repetitions.
     """

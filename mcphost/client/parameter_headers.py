@@ -31,7 +31,7 @@ class ParameterHeaders(Struct, frozen=True):
     def header_values(self, call: CallTool) -> dict[str, str]:
         """Return the header values for one tool call, not yet encoded, keyed by header name.
 
-        Missing and null arguments have none. Raises MalformedMessage if an argument cannot be sent in a header.
+        Missing and null arguments are left out. Raises MalformedMessage if an argument cannot be sent in a header.
         """
         if not self.headers:
             return {}

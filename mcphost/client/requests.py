@@ -108,7 +108,8 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 class RetryPolicy:
     """Retry policy of one request: waits for a busy server, and repeats list requests after transient errors.
 
-    *warn* receives a message about each delay that the server demands, *on_notification* a countdown of it as progress.
+    *warn* receives a message about each delay that the server demands; *on_notification* receives progress
+    notifications that count it down.
     """
 
     def __init__(
@@ -381,13 +382,14 @@ class RequestSender:
         )
 
     def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
-        """Return the context for requests that the server sends during *call*, without a call number."""
+        """Return the context for requests that the server sends during *call*, with `call_number` left at 0."""
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
-        """Return the context for a server request on a pipe, which does not say to which client request it belongs.
+        """Return the context for a server request that arrived on a pipe.
 
-        This is the context of the only client request in flight, or else one that lists all of them as candidates.
+        On a pipe, such requests do not name the client request that they belong to. The context is therefore that of
+        the only client request in flight, or else one that lists all of them as candidates.
         """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (

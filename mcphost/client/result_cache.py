@@ -1,7 +1,7 @@
 """Cache for the lists and resources of one session, and a queue of change notifications.
 
-Results are cached for as long as the server declares (2026-07-28, server/utilities/caching), or until a notification
-says that they have changed. The cache sends no requests.
+Results are cached for as long as the server declares (specification 2026-07-28, server/utilities/caching), or until a
+notification says that they have changed. The cache sends no requests.
 """
 
 import math
@@ -51,7 +51,7 @@ class ChangeNotifications(WakeupFuture):
         self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue a change notification if it is wanted or *is_forced*; return whether it is.
+        """Queue a change notification if it is wanted or *is_forced*; return whether one of the two is true.
 
         Notifications of other kinds are ignored, and False is returned.
         """

@@ -1,4 +1,4 @@
-"""Tasks that mcphost runs for a 2025-11-25 server: the server's sampling and elicitation requests."""
+"""Sampling and elicitation requests that a server asks mcphost to run as tasks (protocol revision 2025-11-25)."""
 
 import logging
 import secrets
@@ -68,7 +68,7 @@ class _ListTasksParams(WireStruct, frozen=True):
 
 
 class _ServerTask:
-    """A request from the server that runs as a task; `response` is what the request would get without a task."""
+    """A request from the server that runs as a task; `response` is its final response, once the task has ended."""
 
     def __init__(self, method: str, ttl: int, request_bytes: int) -> None:
         self.request_bytes = request_bytes
@@ -150,7 +150,10 @@ class ServerTaskRunner:
             return _invalid_params(request, error.message[:500])
 
     def is_task_request(self, request: JsonRpcRequest) -> bool:
-        """Return whether the request must run as a task: the server asks for it, and the client has declared it."""
+        """Return whether the request must run as a task.
+
+        That is the case if the server asks for it and the client has declared support for tasks of this method.
+        """
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
     def create(self, request: JsonRpcRequest, work: TaskWork) -> JsonRpcMessage:

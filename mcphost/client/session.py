@@ -37,7 +37,7 @@ class ServerFacts(Struct, frozen=True):
 
     @property
     def era(self) -> Era:
-        """The era of the negotiated revision: "handshake" before 2026-07-28, "stateless" from then on."""
+        """The era of the negotiated revision: "handshake" before 2026-07-28, "stateless" from that revision on."""
         return self.revision.era
 
 
@@ -181,7 +181,10 @@ class RequestHandler(Protocol):
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Return *reply* without roots that may no longer be shared; called directly before sending. Must not block."""
+        """Return *reply* without roots that the user no longer shares; called directly before sending.
+
+        Must not block.
+        """
         ...
 
     def on_request_cancelled(self, method: str) -> None:
@@ -209,7 +212,7 @@ class SessionObserver(Protocol):
         ...
 
     def on_account_changed(self, account: Account | None) -> None:
-        """Handle a change of the account that requests use from now on; None means that nobody is signed in."""
+        """Handle a change of account: requests now use *account*, or none if it is None (nobody is signed in)."""
         ...
 
     def on_call_ended(self, number: int) -> None:
@@ -221,10 +224,11 @@ class SessionObserver(Protocol):
 
 
 class EraStore(Protocol):
-    """Store of the eras (revisions before or from 2026-07-28) that each server supports; must not block.
+    """Store of the protocol eras that each server supports; its methods must not block.
 
-    It lets the next connection try the right era first. *digest* identifies the server's command, arguments, working
-    directory and URL; see `connect.server_digest`.
+    One era consists of the revisions before 2026-07-28, the other of those from then on. The stored value lets the next
+    connection try the right era first. *digest* identifies the server's command, arguments, working directory and URL;
+    see `connect.server_digest`.
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:

@@ -25,7 +25,7 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 
 
 class SessionRenewal:
-    """The current HTTP session of a connection, which is renewed once if several requests find that it has expired.
+    """The HTTP session of a connection; if several requests find that it has expired, it is renewed only once.
 
     *renew* repeats the handshake. *on_renewed* receives what the server declared in the new session and may raise
     ServerError. *on_failed* is called if the connection can no longer be used.
@@ -48,7 +48,10 @@ class SessionRenewal:
         self._state_requests: dict[str, ClientRequest[Any]] = {}
 
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
-        """Call *send*, and once more in a new session if the session has expired. Raises the errors of `resend`."""
+        """Call *send*; if the session has expired, renew it and call *send* once more.
+
+        Raises the errors of `resend`.
+        """
         generation = self.generation or await self.wait_for_renewal()
         try:
             return await send()

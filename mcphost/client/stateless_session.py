@@ -80,10 +80,11 @@ class StatelessSession:
         trace: Mapping[str, str] = NO_TRACE,
         credential: Callable[[], str] = no_credential,
     ) -> None:
-        """With *has_parameter_headers*, as over HTTP, tool arguments may also be sent as headers.
+        """Create a session; `serve` runs it.
 
-        *trace* is the trace context added to every request (see `client.capabilities`). *credential* returns a digest
-        of the access token; private results are cached for that token only.
+        With *has_parameter_headers*, as over HTTP, tool arguments can be sent as headers as well. *trace* is the trace
+        context added to every request (see `client.capabilities`). *credential* returns a digest of the access token;
+        private results are cached for that token only.
         """
         self._channel = channel
         self._sender = sender
@@ -392,9 +393,10 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether this is a list change announced without a subscription to that list, as FastMCP 4 does.
+        """Return whether the server announced this list change outside any subscription, and none covers the list.
 
-        If there is a subscription to the list, such notifications are ignored (basic/patterns/subscriptions).
+        FastMCP 4 does so. If a subscription covers the list, notifications outside it are ignored
+        (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):
             return False

@@ -207,7 +207,7 @@ class SubscriptionStream:
         self.previous = None
 
     async def run(self) -> None:
-        """Keep the stream open until it is closed, permanently refused, or not accepted five times in a row."""
+        """Keep the stream open until it is closed, permanently refused, or left unacknowledged five times in a row."""
         wait, vain = FIRST_DELAY, 0
         with self._scope:
             while not self._owner.closed.is_set():

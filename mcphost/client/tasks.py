@@ -176,7 +176,10 @@ class TaskPoller:
         self._next_poll = anyio.current_time() + self._next_interval()
 
     def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
-        """Return the error to raise if the server refused a request about the task, perhaps because it is unknown."""
+        """Return the error to raise after the server refused a request about the task with *error*.
+
+        If the server reported invalid params, it no longer knows the task, and the returned error says so.
+        """
         if error.code != INVALID_PARAMS:
             return error
         return RequestRefused(

@@ -1,4 +1,4 @@
-"""Tool calls that a 2025-11-25 server runs as tasks: creating and polling the task, and fetching its result."""
+"""Tool calls that a server of revision 2025-11-25 runs as tasks: creation, polling, and fetching of the result."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard
@@ -64,7 +64,11 @@ class CoreTaskRunner:
         is_connected: Callable[[], bool],
         send_with_renewal: Callable[[Callable[[], Awaitable[Raw]]], Awaitable[Raw]],
     ) -> None:
-        """*send_with_renewal* awaits a function that sends a request, and once more if the HTTP session has expired."""
+        """Create a runner; *capability* is the server's `tasks` capability.
+
+        *send_with_renewal* awaits the function that it is given, which sends a request. If the HTTP session has
+        expired, it renews the session and awaits the function again.
+        """
         self._sender = sender
         self._send_with_renewal = send_with_renewal
         self._capability = parse_tasks_capability(capability)
@@ -91,7 +95,10 @@ class CoreTaskRunner:
                 self._task_tools[name] = None
 
     def is_task_call(self, call: ClientRequest[Any]) -> TypeGuard[CallTool]:
-        """Return whether *call* must run as a task (2025-11-25: basic/utilities/tasks, tool-level negotiation)."""
+        """Return whether *call* must run as a task.
+
+        Specification 2025-11-25, basic/utilities/tasks, tool-level negotiation.
+        """
         return isinstance(call, CallTool) and call.name in self._task_tools
 
     def handle_notification(self, message: JsonRpcNotification) -> bool:
@@ -197,7 +204,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the tool call and return the response; if cancelled, cancel the task that the server still creates."""
+        """Send the tool call and return the response; if cancelled, cancel any task that is created afterwards."""
         # Only tasks/cancel may cancel a task, not a notification: the response is awaited, then its task is cancelled.
         fetch, given_up, sent = _PendingResult(), False, False
 

@@ -45,7 +45,7 @@ class DeadlineTarget(Protocol):
 class PausableDeadline:
     """The deadline of one request, applied to *target*; all times are on the event loop's clock.
 
-    When there is progress, the deadline moves to *extension* seconds later, but not beyond *max_deadline*. It pauses
+    When there is progress, the deadline moves to *extension* seconds after it, but not beyond *max_deadline*. It pauses
     while the user is asked, at most 1,000 times and for four hours in total.
     """
 
