@@ -29,8 +29,8 @@ class Channel(Protocol):
         """Send a request and iterate over the messages that belong to it, up to and including the response.
 
         The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, notifications are assigned to requests by
-        their progress token. Leaving the block before the response cancels the request: by `notifications/cancelled` on
-        a pipe and over HTTP before 2026-07-28, and by closing the stream over HTTP from 2026-07-28 on.
+        their progress token. Leaving the block before the response cancels the request: by closing the stream over HTTP
+        from protocol revision 2026-07-28 on, otherwise by `notifications/cancelled`.
         """
         ...
 
@@ -39,7 +39,7 @@ class Channel(Protocol):
         ...
 
     def unsolicited(self) -> AsyncIterator[JsonRpcMessage]:
-        """Iterate over the server's messages that do not belong to a request of ours, such as list changes.
+        """Iterate over the server's messages that do not belong to any of the client's requests, such as list changes.
 
         Only one task may iterate.
         """
@@ -126,7 +126,7 @@ class SessionExpired(RequestNotSent):
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
-    """Return the error for a response whose id matches *request* except for its JSON type."""
+    """Return the error for a response whose id equals that of *request* except for its JSON type (number or string)."""
     was = "a text" if isinstance(request.id, int) else "a number"
     return MalformedMessage(
         f"The server {name!r} answered {request.method} with an id that is {was}, but the id of the "

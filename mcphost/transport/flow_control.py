@@ -43,8 +43,8 @@ MESSAGE_OVERHEAD = 500
 class BoundedQueue(WakeupFuture):
     """Bounded queue of messages for one reader, which iterates over it.
 
-    After `close`, the iteration ends by raising the error passed to `close`. Futures and a deque cost half as much per
-    message as a memory stream.
+    After `close`, the iteration ends by raising the error passed to `close`. The queue uses futures and a deque, which
+    cost half as much per message as a memory stream.
     """
 
     __slots__ = ("_bytes", "_error", "_items", "_limit")
@@ -58,11 +58,11 @@ class BoundedQueue(WakeupFuture):
 
     @property
     def is_full(self) -> bool:
-        """Whether the queue has reached its maximum number of messages, so that `put` rejects any message."""
+        """Whether the queue has reached its maximum number of messages; `put` then rejects every message."""
         return len(self._items) >= self._limit
 
     def put(self, message: JsonRpcMessage) -> bool:
-        """Add a message; return False if the queue is full, which drops the message."""
+        """Add a message; if the queue is full, drop the message and return False."""
         size = message_size(message)
         # The first message is accepted whatever its size.
         if len(self._items) >= self._limit or (self._items and self._bytes + size > MAX_QUEUED_BYTES):

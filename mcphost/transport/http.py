@@ -138,7 +138,7 @@ class HttpChannel:
         return HttpExchange(self, request, headers)
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """See Channel.send. From 2026-07-28 on, clients send only requests, so this does nothing."""
+        """See Channel.send. From protocol revision 2026-07-28 on, clients send only requests, so this does nothing."""
         if self._is_stateless:
             return
         what = message.method if isinstance(message, JsonRpcNotification | JsonRpcRequest) else "an answer"
@@ -174,7 +174,7 @@ class HttpChannel:
 
     @property
     def is_drained(self) -> bool:
-        """Always True, because HTTP does not tell."""
+        """Always True, because over HTTP this is unknown."""
         return True
 
     @property
@@ -221,7 +221,10 @@ class HttpChannel:
         return await self._client.request(verb, body, headers)
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
-        """Return the protocol's HTTP headers for a request; *extra* are more of them, sent from 2026-07-28 on."""
+        """Return the protocol's HTTP headers for a request.
+
+        *extra* are additional headers, which are sent only from protocol revision 2026-07-28 on.
+        """
         if request.method == "initialize":
             return {}
         headers = self._common_headers()
@@ -278,7 +281,7 @@ class HttpChannel:
     async def resume(self, last_id: str) -> HttpResponse | None:
         """Request the events after *last_id* by GET.
 
-        Returns None if streams cannot be resumed, as from 2026-07-28 on.
+        Returns None if streams cannot be resumed, which is always the case from protocol revision 2026-07-28 on.
         """
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
@@ -362,7 +365,7 @@ class HttpChannel:
         return headers
 
     def _queue_unsolicited(self, message: JsonRpcMessage) -> None:
-        """Queue a message that belongs to none of our requests."""
+        """Queue a message that belongs to none of the client's requests."""
         if not self._unsolicited.put(message):
             self._dropped_count += 1
             self._warn_once("flood", f"The server {self.name!r} sends messages faster than they can be handled.")
@@ -423,7 +426,7 @@ class HttpChannel:
             )
 
     async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:
-        """Read one GET stream to its end, and return whether it had any message.
+        """Read one GET stream to its end, and return whether it contained any message.
 
         Returns None if the server offers no GET stream. Raises SessionExpired if it offered one earlier in this
         session.
@@ -485,7 +488,8 @@ class HttpChannel:
 def _is_cancellable(request: JsonRpcRequest) -> bool:
     """Return whether `notifications/cancelled` can cancel *request*.
 
-    A task can be cancelled only by a request (2025-11-25, tasks).
+    Requests that create or cancel a task cannot be cancelled by it: tasks are cancelled with the request tasks/cancel
+    (specification 2025-11-25, basic/utilities/tasks).
     """
     members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}
     return request.method != CancelTask.METHOD and "task" not in members

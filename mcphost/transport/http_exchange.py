@@ -29,7 +29,7 @@ MAX_RESUME_DELAY = 60.0
 
 
 class PostChannel(Protocol):
-    """Interface of HttpChannel that an HttpExchange uses."""
+    """The part of HttpChannel's interface that an HttpExchange uses."""
 
     name: str
     message_limit: int
@@ -40,7 +40,10 @@ class PostChannel(Protocol):
         ...
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
-        """Return the protocol's HTTP headers for a request; *extra* are more of them, sent from 2026-07-28 on."""
+        """Return the protocol's HTTP headers for a request.
+
+        *extra* are additional headers, which are sent only from protocol revision 2026-07-28 on.
+        """
         ...
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
@@ -60,7 +63,7 @@ class PostChannel(Protocol):
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange that has ended, so that there is nothing left to cancel."""
+        """Handle an exchange that has ended; there is nothing left to cancel."""
         ...
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:

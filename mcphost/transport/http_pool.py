@@ -33,8 +33,8 @@ class HttpConnectionPool:
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
         """Create a pool; *proxy* is the URL of a proxy, or "" for none. Raises MalformedMessage for an invalid URL.
 
-        *ca_file* has certificate authorities to trust in addition to the system's. If *ca_digest* (SHA-256, hex) is
-        given, the file is used only if its content matches.
+        *ca_file* contains certificate authorities to trust in addition to the system's. If *ca_digest* (SHA-256, hex)
+        is given, the file is used only if its content matches.
         """
         self._scheme, self._host, self._port = parse_origin(url)
         self._authority = _authority(self._scheme, self._host, self._port)

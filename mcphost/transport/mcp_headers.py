@@ -17,8 +17,8 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 def encode_header_value(value: str | int | bool) -> str:
     """Encode *value* for an HTTP header.
 
-    Text is wrapped in base64 if it has other characters than visible ASCII and inner spaces, or if it already looks
-    wrapped. Raises MalformedMessage for a number that JavaScript cannot represent exactly.
+    Text is wrapped in base64 if it contains characters other than visible ASCII and inner spaces, or if it already
+    looks wrapped. Raises MalformedMessage for a number that JavaScript cannot represent exactly.
     """
     if isinstance(value, bool):
         return "true" if value else "false"

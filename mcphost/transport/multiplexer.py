@@ -155,7 +155,7 @@ class Multiplexer:
         return self._connection_error is not None
 
     def set_revision(self, revision: Revision) -> None:
-        """Set the protocol revision; only 2025-03-26 allows batches (JSON arrays of messages)."""
+        """Set the protocol revision; only revision 2025-03-26 allows batches (JSON arrays of messages)."""
         self._revision = revision
 
     # -- exchanges
@@ -427,7 +427,7 @@ class Multiplexer:
         self.connection_lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
     def _handle_batch(self, text: bytes) -> bool:
-        """Handle a JSON array of messages (2025-03-26 only); return False if *text* is not an array."""
+        """Handle a JSON array of messages (only in revision 2025-03-26); return False if *text* is not an array."""
         revision = self._revision
         try:
             members = split_batch(text, sys.maxsize)
@@ -452,7 +452,10 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """Fail the request to which a malformed response belongs, before its deadline; return whether one was found."""
+        """Fail the request to which a malformed response belongs, without waiting for its deadline.
+
+        Returns whether that request was found.
+        """
         if b":" not in line:
             return False
         message_id: int | str | float | None

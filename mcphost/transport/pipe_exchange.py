@@ -20,7 +20,7 @@ MISMATCH_GRACE_SECONDS = 1.0
 
 
 class PipeChannel(Protocol):
-    """Interface of the Multiplexer that a PipeExchange uses."""
+    """The part of Multiplexer's interface that a PipeExchange uses."""
 
     name: str
     deadline_timer: "DeadlineTimer"
@@ -44,7 +44,7 @@ class ExchangeTimeout(Exception):
 
 
 class DeadlineTimer:
-    """Timer shared by all exchanges of a pipe, which expires each at its deadline.
+    """Timer that ends each exchange of a pipe at its deadline; all exchanges share it.
 
     A separate timer for each exchange would cost a sixth of the time of a request.
     """
@@ -52,7 +52,7 @@ class DeadlineTimer:
     __slots__ = ("_next_deadline", "_pending", "_timer")
 
     def __init__(self, pending: Mapping[RequestId, "PipeExchange"]) -> None:
-        """Create a timer. *pending* are the pipe's exchanges that wait for a response, keyed by request id."""
+        """Create a timer. *pending* holds the pipe's exchanges that have no response yet, keyed by request id."""
         self._pending = pending
         self._timer: asyncio.TimerHandle | None = None
         self._next_deadline = math.inf
@@ -210,7 +210,7 @@ class PipeExchange(WakeupFuture):
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """End the exchange after a short delay, unless a valid response arrives after the invalid one.
+        """End the exchange soon because its response is invalid, unless a valid response follows.
 
         *error* describes the invalid response; the default is that its id has the wrong JSON type.
         """

@@ -404,7 +404,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """Start a timer that checks whether the process has read any input or printed anything meanwhile."""
+        """Start a timer; when it fires, check whether the process has read any input or printed anything since."""
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)

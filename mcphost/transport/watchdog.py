@@ -29,9 +29,10 @@ _PROC = Path("/proc")
 
 
 class ProcessGroupFile:
-    """File that lists the process groups started by this mcphost process, for `stop_stale_groups` of a later one.
+    """File that lists the process groups started by this mcphost process.
 
-    Methods may block for a few milliseconds and raise OSError.
+    If this process is killed, a later mcphost process ends the listed groups with `stop_stale_groups`. Methods may
+    block for a few milliseconds and raise OSError.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -98,7 +99,8 @@ def stop_stale_groups(folder: Path) -> int:
 def _take_stale_groups(path: Path) -> dict[int, str]:
     """Delete a group file, and return its groups as a dict from group id to start time.
 
-    Returns {} or raises OSError, and keeps the file, if it is not ours or its mcphost process is still running.
+    The file is kept if it belongs to another user, and {} is returned. It is kept as well if the mcphost process that
+    wrote it is still running, and OSError is raised.
     """
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -202,7 +204,8 @@ _GROUP_LIMIT = 2**31
 class Watchdog:
     """Handle of the watchdog process, which starts with the first group and exits when mcphost ends.
 
-    If *folder* is given, groups are also recorded in a file there, and groups left by a killed mcphost are ended.
+    If *folder* is given, groups are recorded in a file there as well, and groups left behind by killed mcphost
+    processes are ended.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
