@@ -21,13 +21,13 @@ class Notification(WireStruct, frozen=True):
 
 
 class Result(WireStruct, frozen=True):
-    """Members that every result may have; before 2026-07-28, `result_type` is "", which means complete."""
+    """Members that every result can have; before revision 2026-07-28, `result_type` is "", which means complete."""
 
     result_type: str = ""
 
 
 class CacheableResult(Result, frozen=True):
-    """A result that may be cached for `ttl_ms` milliseconds (from 2026-07-28 on); 0 forbids caching."""
+    """A result that can be cached for `ttl_ms` milliseconds (from revision 2026-07-28 on); 0 forbids caching."""
 
     ttl_ms: float = 0
     cache_scope: str = ""

@@ -66,7 +66,7 @@ def parse_frontmatter(document: str) -> dict[str, Any]:
 def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
     """Return the path of the first field in which *parsed* and *expected* differ, or "" if they are equal.
 
-    *where* is the path of the two values. A PlainScalar equals every value that some version of YAML would read it as.
+    *where* is the path of the two values. A PlainScalar equals any value that its text has in some version of YAML.
     """
     if isinstance(parsed, dict) and isinstance(expected, dict):
         parsed_value, expected_value = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)
@@ -109,7 +109,7 @@ def _is_scalar_equal(text: str, expected: Any) -> bool:
 
 
 class _Events(Reader, Scanner, Parser):
-    """PyYAML's event parser, restricted: syntax that only hostile front matter would use is an error."""
+    """PyYAML's event parser, which rejects syntax that only hostile front matter would use."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)

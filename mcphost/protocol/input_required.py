@@ -1,4 +1,7 @@
-"""Results that ask the client for input (`input_required`), and subscriptions/listen (both since 2026-07-28)."""
+"""Results that ask the client for input (`input_required`), and subscriptions/listen.
+
+Both exist since protocol revision 2026-07-28.
+"""
 
 from collections.abc import Generator
 from typing import Any, ClassVar

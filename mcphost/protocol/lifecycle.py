@@ -51,7 +51,7 @@ class ListCapability(WireStruct, frozen=True):
 
 
 class ServerCapabilities(WireStruct, frozen=True):
-    """Capabilities of a server; it lacks those whose value is None or an empty Raw."""
+    """Capabilities of a server; those that it does not declare are None or an empty Raw."""
 
     tools: ListCapability | None = None
     resources: ListCapability | None = None
@@ -115,14 +115,14 @@ class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
 
 
 class Discover(ClientRequest[DiscoverResult], frozen=True):
-    """The server/discover request (from 2026-07-28 on)."""
+    """The server/discover request (from protocol revision 2026-07-28 on)."""
 
     METHOD: ClassVar[str] = "server/discover"
     RESULT: ClassVar[type[Any]] = DiscoverResult
 
 
 class Ping(ClientRequest[EmptyResult], frozen=True):
-    """The ping request, which either side may send before 2026-07-28."""
+    """The ping request, which either side can send before protocol revision 2026-07-28."""
 
     METHOD: ClassVar[str] = "ping"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -137,5 +137,5 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
 def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the `_meta` members that identify the client in every request from 2026-07-28 on."""
+    """Return the `_meta` members that identify the client in every request from protocol revision 2026-07-28 on."""
     return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

@@ -60,14 +60,14 @@ class ResourceUpdatedNotification(Notification, frozen=True):
 
 
 class ElicitationCompleteNotification(Notification, frozen=True):
-    """The notifications/elicitation/complete notification: a URL elicitation has finished (2025-11-25)."""
+    """The notifications/elicitation/complete notification: a URL elicitation has finished (revision 2025-11-25)."""
 
     METHOD: ClassVar[str] = "notifications/elicitation/complete"
     elicitation_id: str = ""
 
 
 class RootsListChangedNotification(Notification, frozen=True):
-    """The notifications/roots/list_changed notification; sent by the client, and only before 2026-07-28."""
+    """The notifications/roots/list_changed notification; sent by the client, only before revision 2026-07-28."""
 
     METHOD: ClassVar[str] = "notifications/roots/list_changed"
 
@@ -108,7 +108,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 
 class SetLevel(ClientRequest[EmptyResult], frozen=True):
-    """The logging/setLevel request (before 2026-07-28)."""
+    """The logging/setLevel request (before protocol revision 2026-07-28)."""
 
     METHOD: ClassVar[str] = "logging/setLevel"
     RESULT: ClassVar[type[Any]] = EmptyResult

@@ -126,7 +126,7 @@ class CompleteResult(Result, frozen=True):
 class Complete(ClientRequest[CompleteResult], frozen=True):
     """The completion/complete request.
 
-    `context` is None before 2025-06-18, and if no argument has been filled in yet.
+    `context` is None before protocol revision 2025-06-18, and if no argument has been filled in yet.
     """
 
     METHOD: ClassVar[str] = "completion/complete"

@@ -63,7 +63,7 @@ class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=T
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """Result of resources/read; it may have several entries, for example for a directory."""
+    """Result of resources/read; it can have several entries, for example for a directory."""
 
     contents: tuple[ResourceContents, ...] = ()
 
@@ -82,7 +82,7 @@ class ReadResource(ClientRequest[ReadResourceResult], frozen=True):
 
 
 class Subscribe(ClientRequest[EmptyResult], frozen=True):
-    """The resources/subscribe request (before 2026-07-28)."""
+    """The resources/subscribe request (before protocol revision 2026-07-28)."""
 
     METHOD: ClassVar[str] = "resources/subscribe"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -90,7 +90,7 @@ class Subscribe(ClientRequest[EmptyResult], frozen=True):
 
 
 class Unsubscribe(ClientRequest[EmptyResult], frozen=True):
-    """The resources/unsubscribe request (before 2026-07-28)."""
+    """The resources/unsubscribe request (before protocol revision 2026-07-28)."""
 
     METHOD: ClassVar[str] = "resources/unsubscribe"
     RESULT: ClassVar[type[Any]] = EmptyResult

@@ -1,7 +1,7 @@
 """The supported protocol revisions, their features and eras (https://modelcontextprotocol.io/specification).
 
-Eras: up to 2025-11-25, a connection begins with an initialize handshake ("handshake"); from 2026-07-28 on, each request
-carries everything that the server needs to know about the client ("stateless").
+Eras: up to revision 2025-11-25, a connection begins with an initialize handshake ("handshake"); from revision
+2026-07-28 on, each request carries everything that the server needs to know about the client ("stateless").
 """
 
 from enum import StrEnum
@@ -23,27 +23,27 @@ class Revision(StrEnum):
 
     @property
     def era(self) -> Era:
-        """Whether connections begin with a handshake (up to 2025-11-25) or are stateless (from 2026-07-28 on)."""
+        """Whether connections begin with a handshake or are stateless (from revision 2026-07-28 on)."""
         return "stateless" if self >= Revision.V2026_07_28 else "handshake"
 
     @property
     def has_version_header(self) -> bool:
-        """Whether HTTP requests have the header MCP-Protocol-Version (from 2025-06-18 on)."""
+        """Whether HTTP requests have the header MCP-Protocol-Version (from revision 2025-06-18 on)."""
         return self >= Revision.V2025_06_18
 
     @property
     def has_output_schemas(self) -> bool:
-        """Whether tools may declare an output schema (from 2025-06-18 on)."""
+        """Whether tools may declare an output schema (from revision 2025-06-18 on)."""
         return self >= Revision.V2025_06_18
 
     @property
     def has_non_object_output(self) -> bool:
-        """Whether structured output may be any JSON value (from 2026-07-28 on), not only an object."""
+        """Whether structured output may be any JSON value, not only an object (from revision 2026-07-28 on)."""
         return self >= Revision.V2026_07_28
 
     @property
     def has_batches(self) -> bool:
-        """Whether JSON-RPC batches are allowed (in 2025-03-26 only)."""
+        """Whether JSON-RPC batches are allowed (only in revision 2025-03-26)."""
         return self is Revision.V2025_03_26
 
 

@@ -36,7 +36,7 @@ class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
 
 
 class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
-    """The result of a tool use, which the server sends."""
+    """The result of a tool call in a sampling conversation; the server sends it."""
 
     tool_use_id: str
     content: tuple[Raw, ...] = ()
@@ -134,7 +134,7 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
 def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
     """Check that each message with tool uses is followed by a message with exactly their results.
 
-    Raises MalformedMessage, also for tool results anywhere else.
+    Raises MalformedMessage, including for tool results anywhere else.
     """
     for number, message in enumerate(messages, 1):
         before = messages[number - 2].tool_uses if number > 1 else ()

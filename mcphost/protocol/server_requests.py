@@ -41,7 +41,7 @@ class Elicit(WireStruct, frozen=True):
 
 
 class UrlElicitationRequired(WireStruct, frozen=True):
-    """Data of error -32042: the user must visit URLs before the failed request can succeed (2025-11-25).
+    """Data of error -32042 (revision 2025-11-25): the user must visit URLs before the failed request can succeed.
 
     If the user accepts, the client may repeat the request.
     """
@@ -88,7 +88,8 @@ class ListRootsResult(WireStruct, frozen=True):
 class ServerRequestRejection(WireStruct, frozen=True):
     """Rejection of a server's request.
 
-    Before 2026-07-28 it is sent as an error response; from then on, it makes the client's own request fail.
+    Before revision 2026-07-28 it is sent as an error response; from that revision on, it makes the client's own request
+    fail.
     """
 
     message: str

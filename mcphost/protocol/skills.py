@@ -146,7 +146,7 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """Return one digest of the URIs and digests of all files; the user's approval of the skill is bound to it."""
+    """Return one digest of the URIs and digests of all files; the user's approval of the skill applies only to it."""
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 

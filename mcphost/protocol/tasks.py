@@ -1,4 +1,4 @@
-"""Tasks in both forms: the core feature of 2025-11-25, and the extension for 2026-07-28 (SEP-2663)."""
+"""Tasks in both forms: the core feature of revision 2025-11-25, and the extension for 2026-07-28 (SEP-2663)."""
 
 from typing import Any, ClassVar
 
@@ -28,7 +28,8 @@ ID_LIMIT = 1_000
 class Task(Result, frozen=True):
     """A task of a server or the client, with the members of both forms; durations are in milliseconds.
 
-    `result`, `error` and `input_requests` exist only in the extension, each in the status that it belongs to.
+    `result`, `error` and `input_requests` exist only in the extension, when the status is "completed", "failed" and
+    "input_required", respectively.
     """
 
     task_id: str = ""
@@ -46,7 +47,7 @@ class Task(Result, frozen=True):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the task has ended, so that its status no longer changes."""
+        """Whether the task has ended; its status then no longer changes."""
         return self.status in TERMINAL_STATUSES
 
     @property
@@ -63,7 +64,7 @@ class Task(Result, frozen=True):
 
 
 class CreateTaskResult(Result, frozen=True):
-    """Result of a request that became a task (2025-11-25): the task in place of the request's own result."""
+    """Result of a request that runs as a task (revision 2025-11-25): the task, in place of the request's own result."""
 
     task: Raw = Raw()
 
@@ -84,7 +85,7 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """Request for the result of a task that an earlier call of `tool` created; it polls tasks/get.
+    """Request for the result of a task that an earlier call of `tool` created; it is sent as repeated tasks/get.
 
     Cancelling this request does not cancel the task; only cancelling the tool call that created it does.
     """
@@ -96,7 +97,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """The tasks/result request (2025-11-25), which waits for a task to end and returns its request's result."""
+    """The tasks/result request (revision 2025-11-25): waits for a task to end and returns its request's result."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -104,7 +105,7 @@ class GetTaskResult(ClientRequest[Raw], frozen=True):
 
 
 class CancelTask(ClientRequest[EmptyResult], frozen=True):
-    """The tasks/cancel request. Its result is the task in 2025-11-25, and empty in the extension."""
+    """The tasks/cancel request. Its result is the task in revision 2025-11-25, and empty in the extension."""
 
     METHOD: ClassVar[str] = "tasks/cancel"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -127,7 +128,7 @@ class ListTasksResult(PaginatedResult, frozen=True):
 
 
 class ListTasks(ClientRequest[ListTasksResult], frozen=True):
-    """The tasks/list request (2025-11-25)."""
+    """The tasks/list request (revision 2025-11-25)."""
 
     METHOD: ClassVar[str] = "tasks/list"
     RESULT: ClassVar[type[Any]] = ListTasksResult
@@ -165,7 +166,7 @@ class _TasksCapability(WireStruct, frozen=True):
 
 
 class TasksCapability(WireStruct, frozen=True):
-    """The `tasks` capability of a server (2025-11-25)."""
+    """The `tasks` capability of a server (revision 2025-11-25)."""
 
     can_list: bool = False
     can_cancel: bool = False

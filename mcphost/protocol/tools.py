@@ -40,7 +40,7 @@ class ToolAnnotations(WireStruct, frozen=True):
 
 
 class ToolExecution(WireStruct, frozen=True):
-    """The `execution` member of a tool definition: whether the tool can run as a task (2025-11-25).
+    """The `execution` member of a tool definition (revision 2025-11-25): whether the tool can run as a task.
 
     `task_support` is "required", "optional" or "forbidden"; "" means forbidden.
     """
@@ -95,7 +95,7 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the first MAX_BLOCKS content blocks as raw JSON, and at least how many more there are."""
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound for the number of the others."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property
@@ -114,7 +114,7 @@ class CallToolResult(Result, frozen=True):
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
         """Return the structured content, or None if there is none.
 
-        With *allow_null* (from 2026-07-28 on), null counts as a value; otherwise it counts as absent.
+        With *allow_null* (from protocol revision 2026-07-28 on), null counts as a value; otherwise it counts as absent.
         """
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None
