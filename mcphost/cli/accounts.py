@@ -191,9 +191,10 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
-    """Return the account selected for a server with `mcphost accounts use`, or "" if none is.
+    """Return the account that `mcphost accounts use` selected for a server, or "" if none is selected.
 
-    The server's URLs come from its stored *accounts*, or from *server* if there are none.
+    Selections are stored by server URL. The URLs are those of *accounts*, the server's stored accounts; if there are
+    none, the URL of *server* is used.
     """
     from mcphost.auth.oauth_registry import make_target
     from mcphost.config.references import resolve_target

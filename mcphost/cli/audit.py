@@ -191,9 +191,9 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 def _csv_cell(value: object) -> object:
     """Make a value safe as a CSV cell: no spreadsheet runs it as a formula, and invisible characters are shown.
 
-    Spreadsheets also recognize formulas after blanks or in full-width characters; a leading apostrophe turns them into
-    text. Where semicolons separate cells, one would start a new cell even inside quotes, so it becomes a full-width
-    semicolon. CSV cannot escape characters; an export as JSON Lines keeps all of them.
+    A leading apostrophe turns a formula into text, including one after blanks or in full-width characters. A semicolon
+    becomes a full-width one, because some spreadsheets use semicolons to separate cells, even inside quotes. An export
+    as JSON Lines preserves all characters.
     """
     from mcphost.sanitize import sanitize
 

@@ -66,7 +66,7 @@ async def open_host(
     adjust_config: Callable[[HostConfig], HostConfig] = lambda config: config,
     open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[Host]:
-    """Build a Host and enter it; its servers are not started.
+    """Build a Host and enter its context, without starting its servers.
 
     On exit, everything is stopped and the database is closed. Use *adjust_config* to narrow the configuration, for
     example to one server or to no model. *open_url* opens a URL in a browser; if it is None, users have to open URLs
@@ -278,9 +278,9 @@ def create_oauth_registry(
 
 
 def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
-    """Return prompts for the passphrase of the secret storage: the front end's, else the terminal's.
+    """Return prompts for the passphrase of the secret storage, or None if the user cannot be asked.
 
-    Return None if there is no terminal either.
+    The front end asks if it can; otherwise, the terminal is used if there is one.
     """
     from mcphost.cli.terminal_frontend import TerminalFrontend, is_interactive
 

@@ -180,7 +180,7 @@ def _configured_theme(options: "Options") -> str:
 
 
 def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
-    """Return the configuration; if its theme does not exist, a problem that says so is added."""
+    """Return the configuration, with a problem added to it if the configured theme does not exist."""
     from mcphost import paths
     from mcphost.serialization import replace
     from mcphost.tui import themes

@@ -130,8 +130,8 @@ async def connect_servers(
 ) -> list[ServerConnectResult]:
     """Connect to the named servers, or to all enabled ones, concurrently.
 
-    Return the results in the order of *names*, or else of the configuration. *on_result* receives each result as soon
-    as it is known.
+    Return the results in the order of *names*; without *names*, in the order of the configuration. *on_result* receives
+    each result as soon as it is known.
     """
     names = names or [view.name for view in host.servers.views() if not view.config.disabled]
     results: dict[str, ServerConnectResult] = {}

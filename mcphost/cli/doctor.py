@@ -79,7 +79,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _check_everything_else(options: "Options") -> list[Check]:
-    """Check everything but the servers, such as directories, configuration and sign-ins."""
+    """Run all checks except those of the servers, such as directories, configuration and sign-ins."""
     config = await _load_config(options)
     return [
         *_check_directories(options),
@@ -238,7 +238,10 @@ def _check_terminal() -> Check:
 
 
 async def _check_servers(host: Any, names: list[str], update: Callable[[str], None]) -> list[Check]:
-    """Connect to the named servers, or to all enabled ones, and diagnose step by step those that fail or are named."""
+    """Connect to the named servers, or to all enabled ones, and return the checks of each.
+
+    Servers in *names* and servers that fail are then diagnosed step by step.
+    """
     from mcphost.cli.command_runner import connect_servers
     from mcphost.serialization import replace
 

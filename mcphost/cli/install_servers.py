@@ -187,10 +187,10 @@ async def offer_undo(
     terminal: "TerminalInput | None",
     what: str,
 ) -> tuple[int, bool]:
-    """If a new or changed server failed with *error*, print that and offer to undo the change.
+    """Print the *error* of a server that was just installed or updated, and offer to undo the change.
 
-    The text *what* names the change, such as "update". If *terminal* is None, the user is not asked. Return the exit
-    code and whether the change was undone.
+    The text *what* names the change, such as "update". Does nothing if *error* is None; asks nothing if *terminal* is
+    None or the server requires a sign-in. Returns the exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_error, print_note

@@ -47,7 +47,7 @@ class LockableProject:
     """The servers of one `.mcp.json`, or of the file given by `--mcp-config`, and the lock file beside it."""
 
     def __init__(self, options: "Options") -> None:
-        """Read the file, approved or not, without starting a server. Raises ConfigError or UsageError."""
+        """Read the file, even if it is not approved, without starting a server. Raises ConfigError or UsageError."""
         from mcphost.config.json_files import decode_text, parse_json, read_bytes
         from mcphost.config.loader import PROJECT_FILE
         from mcphost.config.lock_file import LOCK_FILE
@@ -73,9 +73,10 @@ class LockableProject:
         self.entries = {name: lock_entry(server, entries[name]) for name, server in self.servers.items()}
 
     def select(self, names: list[str], locked: "LockDocument | None" = None) -> list[str]:
-        """Return the sorted names to lock or verify: *names*, or if empty, all servers of the project and of *locked*.
+        """Return the sorted names of the servers to lock or verify.
 
-        Raises ConfigError or UsageError for an unknown name.
+        These are *names*; if there are none, all servers of the project and of *locked*. Raises ConfigError or
+        UsageError for an unknown name.
         """
         known = {*self.servers, *(locked.servers if locked else ())}
         for name in names:
@@ -271,7 +272,7 @@ class Verification:
 
 
 class ServerReading:
-    """Reader of what a lock file records: connects to servers of a project, subject to the usual approval."""
+    """Collector of what a lock file records: connects to servers of a project, subject to the usual approval."""
 
     def __init__(self, options: "Options", project: LockableProject) -> None:
         self._options, self._project = options, project
@@ -344,7 +345,7 @@ class ServerReading:
 def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
     """Return the settings that determine which program is started or which URL is reached.
 
-    They are compared to see whether the file was changed by another program.
+    If they differ between two readings of the file, another program has changed it in between.
     """
     return server.argv, server.env, server.env_file, server.url, server.transport, server.headers
 

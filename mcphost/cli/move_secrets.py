@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     """Move each plaintext secret in a server's mcp.json entry into the keyring.
 
-    Only the user's own mcp.json is changed, after a confirmation or with *yes*. Raises ConfigError, UsageError or
-    ConsentDenied.
+    Only the user's own mcp.json is changed. The user is asked for confirmation unless *yes* is set. Raises ConfigError,
+    UsageError or ConsentDenied.
     """
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit, open_secret_backend
     from mcphost.cli.command_runner import require_server

@@ -139,7 +139,7 @@ def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], 
 
 
 def set_status(text: str) -> bool:
-    """Show *text* in the status line; return False if standard error cannot show one.
+    """Show *text* in the status line; return False if standard error does not support one.
 
     The caller removes the line with `end_status`.
     """
@@ -222,6 +222,6 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:
-    """Return the error for `--resume` when no stored conversation matches, or none is stored at all."""
+    """Return the error for `--resume` when no stored conversation matches, including when none is stored."""
     wanted = f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet."
     return UsageError(wanted, "List them with: mcphost sessions")

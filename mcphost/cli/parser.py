@@ -180,7 +180,8 @@ def _description() -> str:
 class Options:
     """Flags that all commands share, and flags that change how a Host is built.
 
-    An empty string or None means that the flag was not given; the environment or else the configuration sets the value.
+    An empty string or None means that the flag was not given; the value then comes from the environment or, if it is
+    not set there, from the configuration.
     """
 
     mcp_config: tuple[str, ...] = ()

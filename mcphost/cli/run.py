@@ -1,4 +1,4 @@
-"""Commands `run`, one turn without the UI, and `pipe`, the host as a service for another program."""
+"""Commands `run`, which runs one turn without the UI, and `pipe`, which serves another program."""
 
 import argparse
 import sys

@@ -115,7 +115,7 @@ def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
 
 
 def report_answer(answer: "RegistryAnswer") -> None:
-    """Print what was left out of the registry's answer, and its age if it came from the cache."""
+    """Print what was left out of the registry's response, and its age if it came from the cache."""
     from mcphost.cli.output import print_note
 
     for problem in answer.problems:

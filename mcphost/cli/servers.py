@@ -186,14 +186,17 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
-    """Return lines that show the present values of references, which the approval does not cover."""
+    """Return lines that show the present values of references; the approval does not cover these values.
+
+    There are none for a project's server, whose approval covers them.
+    """
     from mcphost.config.approval_digest import describe_expansion
 
     return describe_expansion(server) if server.source != "project" else ()
 
 
 def _command_summary(server: "ServerConfig") -> str:
-    """Return the command or URL, to be repeated because a long list may have scrolled it off the screen."""
+    """Return the command or URL, shown again because a long list may have scrolled it off the screen."""
     from mcphost.sanitize import sanitize
 
     text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)

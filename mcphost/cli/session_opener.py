@@ -174,7 +174,10 @@ class LazySessionOpener:
         return ClientSessionOpener(expand=str, accounts=self._registry_for(None))
 
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
-        """Return the OAuth registry; create it first unless *server* is a stdio server. None means all servers."""
+        """Return the OAuth registry, after creating it if it does not exist yet and *server* is not a stdio server.
+
+        Pass None as *server* for an operation on the accounts of all servers. Returns None if there is no registry.
+        """
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):
             self._registry = self._create_registry()
         return self._registry

@@ -22,7 +22,7 @@ class StateWord(str):
 
 
 class Excerpt(str):
-    """Text whose beginning is enough; a terminal cuts it off at the end of its column."""
+    """Text that a terminal cuts off at the end of its column, since its beginning is enough."""
 
     __slots__ = ()
 

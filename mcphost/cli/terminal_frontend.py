@@ -42,7 +42,7 @@ def is_interactive() -> bool:
 class TerminalInput:
     """Reader of lines from standard input.
 
-    A command shares one instance, since a second one would miss what the first has buffered.
+    All code in a command shares one instance, since lines that it has buffered are lost to any other reader.
     """
 
     def __init__(self) -> None:
@@ -276,7 +276,7 @@ class TerminalFrontend:
                 return KeepInMemory()
 
     async def _enter_new_passphrase(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
-        """Ask for a passphrase, twice if it is new; an empty one means that nothing is stored."""
+        """Ask for a passphrase, twice if it is new; with an empty one, secrets are kept in memory only."""
         while phrase := await self._input.read_secret("Passphrase (empty: keep it nowhere): "):
             if not question.is_new or await self._input.read_secret("The same again: ") == phrase:
                 return KeepInEncryptedFile(phrase)

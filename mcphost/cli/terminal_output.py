@@ -143,7 +143,7 @@ class StatusLine:
         self._live: Live | None = None
 
     def __rich__(self) -> Text:
-        """Return the text, and after two seconds also how long it has been shown."""
+        """Return the text; after two seconds, the elapsed time is added."""
         seconds = int(monotonic() - self._since)
         elapsed = f" · {format_seconds(seconds)}" if seconds >= _MIN_SHOWN_SECONDS else ""
         label = Text(sanitize(self._text, keep_newlines=False), style="dim")
@@ -169,7 +169,7 @@ class StatusLine:
             self._live.refresh()
 
     def stop(self) -> None:
-        """Remove the line; it may be shown again with `start`."""
+        """Remove the line; `start` shows it again."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
@@ -221,7 +221,7 @@ class MarkdownStream:
 def finished_length(text: str) -> int:
     """Return how many characters of streamed Markdown form complete blocks; 0 if none is complete.
 
-    They end at the last blank line outside code that unindented text follows.
+    The last complete block ends at a blank line that is outside fenced code and followed by unindented text.
     """
     end = position = 0
     fence = ""

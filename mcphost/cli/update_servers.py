@@ -225,7 +225,7 @@ class _Update:
     def _compare(
         self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry"
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the lines of the server's description that would change, and warnings about the new plan."""
+        """Return the lines removed from and added to the server's description, and new warnings for the user."""
         from mcphost.config.server_files import file_of, plan_set
         from mcphost.host.servers.install_plan import describe_update
 
