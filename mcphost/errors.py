@@ -12,7 +12,7 @@
     │  ├─ UnsupportedCapability   not declared by the server, so not sent
     │  ├─ RequestRefused          a JSON-RPC error: code, data
     │  ├─ MalformedMessage        a message violates the specification
-    │  ├─ UnsupportedRevision     revisions of the server and the client
+    │  ├─ UnsupportedRevision     the server and the client have no protocol revision in common
     │  ├─ TooManyInputRounds      too many `input_required` results to one request
     │  └─ SignInRequired          the server requires a sign-in
     ├─ ModelError                 kind: auth, quota, context, overloaded, refused, network, bad_request, other
@@ -108,7 +108,7 @@ class LockMismatch(McpHostError):
 
 
 class ModelError(McpHostError):
-    """The model did not answer; `model_kind` says why, which determines what the user can do about it."""
+    """The model did not answer; `model_kind` is the reason, and determines what the user can do about it."""
 
     exit_code = 7
     kind = "model"
@@ -187,7 +187,7 @@ class UnsupportedCapability(ServerError):
 
 
 class TooManyInputRounds(ServerError):
-    """A server that uses revision 2026-07-28 or later asked for input too many times during one request."""
+    """A server that uses protocol revision 2026-07-28 or later asked for input too many times during one request."""
 
     kind = "too_many_rounds"
 

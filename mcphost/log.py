@@ -37,8 +37,8 @@ def log_file() -> Path:
 def configure_logging(level: str = "info") -> Path | None:
     """Send all logging of this process to a rotated file with secrets redacted (mode 0600).
 
-    Return the path of the file, or None if it cannot be written; then nothing is logged, and the program continues. May
-    be called again; the last level applies.
+    Return the path of the file. If it cannot be written, return None and log nothing. If this function is called again,
+    the new *level* applies.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):

@@ -110,10 +110,11 @@ def redact(text: str) -> str:
 
 
 def redact_identifier(name: str) -> str:
-    """Return a name for the audit log, which is kept even if it looks like a secret or equals a server's token.
+    """Return a name for the audit log with strong secrets of the user removed.
 
-    Only strong secrets of the user are removed, because a server may choose a name that contains one.
-    `identifier_digest` is then appended, so that the name can still be identified.
+    All other text is kept, even if it looks like a secret or equals a server's token, because otherwise servers could
+    choose tokens that hide names. If a secret was removed, `identifier_digest` is appended, so that the name can still
+    be identified.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
@@ -126,7 +127,7 @@ def identifier_digest(name: str) -> str:
 
 
 def redact_command(text: str) -> str:
-    """Return a command, a URL or a condition for the audit log, without what matches patterns of secrets.
+    """Return a command, a URL or a condition for the audit log, without text that matches patterns of secrets.
 
     Of the registered values, only strong secrets of the user are removed.
     """
@@ -184,7 +185,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def redact_patterns(text: str) -> str:
-    """Return *text* with everything removed that looks like a secret; it is unchanged if nothing does."""
+    """Return *text* without anything that looks like a secret; it is unchanged if nothing does."""
     for pattern, mark in _SECRET_PATTERNS:
         text = pattern.sub(mark, text)
     return _JWT.sub(_redact_jwt, text)

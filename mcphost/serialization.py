@@ -83,7 +83,7 @@ def count_objects(raw: bytes) -> int:
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """Check the number and nesting of values, yielding after each chunk; *max_depth* 0 allows any depth."""
+    """Check the number and nesting of values, yielding after each chunk; if *max_depth* is 0, any depth is allowed."""
     many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
     deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
     if not many and not deep:
@@ -235,7 +235,7 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and at least how many more there are.
+    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound on the number of other items.
 
     The other items are not decoded, because four megabytes may contain two million of them. Raises MalformedMessage.
     """
@@ -268,7 +268,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
-    """Decode JSON to plain Python values, up to a limited number and depth. Raises MalformedMessage."""
+    """Decode JSON to plain Python values. Raises MalformedMessage, including for too many values or deep nesting."""
     if len(raw) > SMALL_VALUE_BYTES:
         try:
             check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))

@@ -1,4 +1,4 @@
-"""Unicode normalization in linear time, also for URLs, and detection of names that look like others.
+"""Unicode normalization in linear time, including for URLs, and detection of names that look like others.
 
 `unicodedata.normalize` sorts each run of combining marks in quadratic time: 16,000 marks take 150 ms, 160,000 take 15
 s.
@@ -92,7 +92,10 @@ def ascii_skeleton(text: str) -> str:
 
 @lru_cache(1024)
 def describe_name_risk(name: str) -> str:
-    """Return why a name can be mistaken for another one, as the rest of a sentence that begins with "It"; else ""."""
+    """Return the reason why a name can be mistaken for another one, or "" if there is none.
+
+    The reason is the rest of a sentence that begins with "It".
+    """
     if name.isascii():
         return ""
     skeleton = ascii_skeleton(name)

@@ -27,7 +27,7 @@ def to_json(value: Any) -> Any:
 
 
 def parse_wire_json(raw: Raw) -> Any:
-    """Parse JSON from a server; JSON over 256 kB stays raw, because parsed objects take much more memory."""
+    """Parse JSON from a server; return JSON over 256 kB as raw text, because parsed objects take much more memory."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # the pipe needs it on one line
@@ -88,7 +88,7 @@ def verification_json(verification: AuditVerification) -> dict[str, Any]:
 
 
 def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
-    """Return the entries of one kind that a server offers, such as tools; each also has the server's name."""
+    """Return the entries of one kind that a server offers, such as tools, each with the name of the server added."""
     if kind == "skills":
         return [
             {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}
@@ -123,7 +123,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """Return a sign-in with its validity and OAuth scopes, both also described in words."""
+    """Return a sign-in with its validity and OAuth scopes, each of which is also described in words."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,
@@ -135,7 +135,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def account_state(account: Account) -> str:
-    """Return whether a sign-in is valid, and for how long, in words."""
+    """Describe in words whether a sign-in is valid, and for how long."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"

@@ -18,7 +18,7 @@ _READ_AHEAD_LINES = 64
 
 
 class OversizedLine:
-    """Stands for a line that was discarded because it is over the size limit."""
+    """Placeholder for a line that was discarded because it exceeds the size limit."""
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
@@ -71,7 +71,7 @@ def _read_input(descriptor: int, deliver: Callable[[bytes | OversizedLine | None
 
 
 class _LineBuffer:
-    """Splitter of input into lines; a line over the limit becomes one OversizedLine."""
+    """Buffer that splits input into lines; a line over the size limit becomes one OversizedLine."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []

@@ -75,7 +75,10 @@ class PipeCommands:
         return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
 
     async def _logout(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Sign out of `account` or the one in use; `left` in the result lists the other accounts if none is in use."""
+        """Sign out of `account`; if it is not given, sign out of the account in use.
+
+        If no account is in use afterwards, `left` in the result lists the other accounts.
+        """
         account = get_text(message, "account") if "account" in message else None
         server = get_text(message, "server")
         revoked = await self._host.accounts.sign_out(server, account)
@@ -92,7 +95,7 @@ class PipeCommands:
         return {"stopped": self._host.accounts.cancel_sign_in(get_text(message, "server"))}, 0
 
     async def _use_account(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Connect to `server` with another stored `account`, now and in later runs."""
+        """Connect to `server` with another stored `account`, in this run and in later ones."""
         view = await self._host.accounts.select_account(get_text(message, "server"), get_text(message, "account"))
         return json_output.server_json(view), 0
 
@@ -149,7 +152,10 @@ class PipeCommands:
         return json_output.skill_json(content), 0
 
     async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Complete an argument of `prompt` or a variable of `template`; `arguments` has the values already entered."""
+        """Complete an argument of `prompt` or a variable of `template`.
+
+        `arguments` holds the values already entered.
+        """
         if ("prompt" in message) == ("template" in message):
             raise UsageError('Give either "prompt" with its name or "template" with its text.')
         prompt = "prompt" in message
@@ -183,7 +189,10 @@ class PipeCommands:
         return {}, 0
 
     async def _audit(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Return the newest audit rows, filtered by `server`, `kind` and `text`, with numbers below `before`."""
+        """Return the newest rows of the audit log that match `server`, `kind` and `text`.
+
+        If `before` is given, only rows with smaller numbers are returned.
+        """
         limit, before = message.get("limit", 100), message.get("before", 0)
         for name, value, most in (("limit", limit, 1_000), ("before", before, 2**53)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
@@ -207,10 +216,10 @@ class PipeCommands:
         return {"stopped": self._host.conversation.stop()}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Turn on auto-approval of `tools`, which maps servers to tool names.
+        """Turn on auto-approval of `tools`, which maps server names to lists of tool names.
 
-        It lasts until the budget of `calls`, `seconds` and `tokens` is used up. Without `tools`, turn it off and stop
-        the running turn.
+        It lasts until the budget of `calls`, `seconds` and `tokens` is used up. If `tools` is not given, turn
+        auto-approval off and stop the running turn.
         """
         if "tools" not in message:
             return {"stopped": self._host.halt()}, 0
@@ -255,9 +264,10 @@ class PipeCommands:
         return {"calls": [json_output.to_json(one) for one in past]}, 0
 
     async def _roots(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Add (`add`, with a `name`) or remove (`remove`) a shareable folder, if requested; return all of them.
+        """Add the folder `add` to the shareable folders, or remove the folder `remove`; return all of them.
 
-        `keep` is the scope of the change: run, project or user.
+        If neither is given, nothing is changed. `name` is an optional name for the added folder, and `keep` is the
+        scope of the change: run, project or user.
         """
         roots = self._host.roots
         if "add" in message and "remove" in message:
@@ -282,7 +292,7 @@ class TurnFailed(McpHostError):
 
 
 def get_text(message: dict[str, Any], key: str) -> str:
-    """Return a required, non-empty string from a command. Raises UsageError if it is missing."""
+    """Return the non-empty string under *key* in a command. Raises UsageError if there is none."""
     value = message.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f'"{key}" is missing, or is not text.')
@@ -290,7 +300,10 @@ def get_text(message: dict[str, Any], key: str) -> str:
 
 
 def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
-    """Return an object from a command whose values are strings; {} if it is absent. Raises UsageError."""
+    """Return the object under *key* in a command, whose values must be strings, or {} if there is none.
+
+    Raises UsageError for any other type.
+    """
     values = get_object(message, key)
     if not all(isinstance(value, str) for value in values.values()):
         raise UsageError(f'The values of "{key}" are texts.')
@@ -298,7 +311,7 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
 
 
 def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return an object from a command; {} if it is absent. Raises UsageError."""
+    """Return the object under *key* in a command, or {} if there is none. Raises UsageError for any other type."""
     value = message.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f'"{key}" is not an object.')

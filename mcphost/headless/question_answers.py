@@ -143,7 +143,10 @@ class PipeFrontend(Frontend):
     """
 
     def __init__(self, open_browser: OpenUrl | None = None) -> None:
-        """*open_browser* opens URLs; if it is None, the program at the other end must open them."""
+        """Create a frontend that opens URLs with *open_browser*.
+
+        If *open_browser* is None, the program at the other end must open them.
+        """
         self._open_browser = open_browser
         self._open_questions: dict[str, _OpenQuestion] = {}
         self._count = 0
@@ -189,9 +192,10 @@ class PipeFrontend(Frontend):
         return cast("A", waiting.answer)
 
     def answer(self, name: str, answer: Any) -> None:
-        """Give the answer to the open question with this name.
+        """Answer the open question with this name.
 
-        Raises UsageError if the question is unknown or the answer is invalid; the question then stays open.
+        Raises UsageError if no open question has this name or the answer is invalid; in that case, the question stays
+        open.
         """
         waiting = self._get_question(name)
         waiting.answer = parse_answer(waiting.question, answer)
@@ -231,7 +235,10 @@ class PipeFrontend(Frontend):
 
 
 def parse_answer(question: Question[Any], answer: Any) -> Any:
-    """Convert an answer from JSON to the question's answer type. Raises UsageError that lists the valid answers."""
+    """Convert an answer from JSON to the question's answer type.
+
+    Raises UsageError if the answer is invalid; the message lists the valid answers.
+    """
     plain = _simple_answers(question)
     if isinstance(answer, str) and answer in plain:
         if isinstance(question, ReviewToolChanges) and answer == "always":
@@ -255,9 +262,9 @@ _DEFAULT_SCOPE: Scope = "conversation"
 def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
     """Convert the value of `{"rule": …}`: the text of a rule, such as `fs/read?n=<10`, or an object.
 
-    The object has the rule as `text`, and optionally its `scope` (by default this conversation), the `seconds` until it
-    expires, and the `arguments` to use instead of the original ones. Raises UsageError if the rule is invalid or does
-    not cover this server and tool.
+    The object holds the rule as `text`, and optionally its `scope` (by default this conversation), the `seconds` until
+    it expires, and the `arguments` to use instead of the original ones. Raises UsageError if the rule is invalid or
+    does not cover this server and tool.
     """
     members = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
     text, scope, seconds = members.get("text"), members.get("scope", _DEFAULT_SCOPE), members.get("seconds")
@@ -292,7 +299,10 @@ def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] |
 
 
 def _parse_accept(question: Question[Any], value: dict[str, Any]) -> Any:
-    """Convert the value of `{"accept": …}` to the question's answer type. Raises UsageError with a hint on the fix."""
+    """Convert the value of `{"accept": …}` to the question's answer type.
+
+    Raises UsageError with a hint for the user.
+    """
     parser = _ACCEPT_PARSERS.get(type(question))
     if parser is None:
         raise _invalid_answer_error(question)
@@ -339,7 +349,7 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """Convert the answers of several servers about sharing folders. Raises UsageError."""
+    """Convert the answers for several servers about sharing folders. Raises UsageError if one is invalid."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):

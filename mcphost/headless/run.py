@@ -36,16 +36,16 @@ from mcphost.serialization import Struct, dumps, encode
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
     """Parse each text as one rule, in which the first slash ends the server's name.
 
-    Raises UsageError that quotes the text that is not a rule.
+    Raises UsageError if a text is not a rule; the message quotes that text.
     """
     return tuple(parse_rule(text) for text in texts)
 
 
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError for a rule that contains a server name with a slash not written as %2F.
+    """Raise UsageError if a rule contains the name of a configured server with a slash not written as %2F.
 
-    Such a rule would be read as being about a tool of another server, and so cover nothing or more than intended.
-    *names* are the configured servers.
+    The first slash of a rule ends the server's name, so the rule would apply to a tool of another server. *names* are
+    the configured servers.
     """
     known = frozenset(names)
     for text in texts:
@@ -83,7 +83,10 @@ class RunFrontend(Frontend):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Only the approval of tool calls; results that require a review are withheld."""
+        """The kinds of question that are answered: only the approval of tool calls.
+
+        A tool result that requires a review is withheld, because there is no user to review it.
+        """
         return frozenset({ApproveTool.KIND})
 
     @property
@@ -214,9 +217,9 @@ async def run_turn(
 ) -> int:
     """Start the needed servers, send *prompt*, print events and the result; return the exit code.
 
-    Only servers with tools that may be called are started; with *yes*, all may be called. The host must be entered but
-    not started. *answer_printer* shows the answer in a terminal, *status* what the run is waiting for. Raises
-    ConfigError if no model is selected, and ConsentDenied if a server is not approved.
+    Only servers whose tools could be called are started; with *yes*, these are all servers. The host must be entered
+    but not started. In a terminal, *answer_printer* shows the answer, and *status* shows what the run is waiting for.
+    Raises ConfigError if no model is selected, and ConsentDenied if a server is not approved.
     """
     if host.model_selection.model is None:
         place = host.config.settings_file
@@ -248,7 +251,10 @@ async def run_turn(
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
-    """Return whether a rule, a grant or `trustAnnotations` may allow a tool call to this server. Raises StoreError."""
+    """Return whether a rule, a grant or `trustAnnotations` could allow a tool call to this server.
+
+    Raises StoreError.
+    """
     config = host.config
     if view.config.trust_annotations or any(
         rule.server == view.name for rule in (*config.allow_rules, *config.pass_rules)
@@ -260,7 +266,8 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
 async def wait_for_servers(host: Host, wanted: Container[str], print_message: Callable[[str], None]) -> tuple[str, ...]:
     """Wait until the *wanted* servers are ready or have failed; return the enabled servers that are not approved.
 
-    *print_message* receives a message if this takes longer than a second, and one about servers that are not started.
+    *print_message* is called with a message about enabled servers that are not wanted and, if the wait takes longer
+    than a second, with a message about the servers that are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
@@ -396,7 +403,7 @@ class _EventPrinter:
             self.print_message(f"{event.outcome}: {name}: {event.text[:500]}")
 
     def print_message(self, text: str, *, always: bool = False) -> None:
-        """Print a message for people on standard error; in quiet mode only with *always*."""
+        """Print a message for people on standard error; in quiet mode, print it only if *always* is true."""
         if self._is_quiet and not always:
             return
         self._status.end()

@@ -46,9 +46,12 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
 
 
 class AuditFinding(Struct, frozen=True):
-    """A problem that verification found in the audit log; `row` is the number of the affected row.
+    """A problem that verification found in the audit log; `row` is the number of the affected row, or 0.
 
-    `what` is one of edited, moved, missing, unlinked, recorded, head, triggers, unreadable.
+    `what` is "edited", "moved" or "missing" for rows; "unlinked" if a row does not continue the row before it;
+    "recorded" if a row reports a problem that was detected when it was written; "head" if the log does not match its
+    checkpoint file; "triggers" if the triggers that refuse changes were removed; or "unreadable" if the file cannot be
+    read.
     """
 
     row: int
@@ -240,7 +243,7 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """Return a finding if the end of the log does not match its checkpoint, else none.
+    """Return a finding if the end of the log does not match its checkpoint, otherwise an empty list.
 
     *what* is the result of `find_chain_break`.
     """
@@ -260,6 +263,6 @@ def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition)
 def to_export(row: AuditRow) -> dict[str, Any]:
     """Return a row as a dictionary for JSON export.
 
-    It has all fields of the row, and the hash format as `v`, so that the hash can be recomputed.
+    The dictionary holds all fields of the row, and the hash format as `v`, so that the hash can be recomputed.
     """
     return {"v": 1, **to_builtins(row)}

@@ -1,8 +1,8 @@
 """The audit log: an append-only table of questions, decisions and actions, chained by hashes.
 
 The log has its own file because conversations can be deleted and their database can be replaced, while the audit log is
-always kept, and because only its commits are synced to disk. docs/audit.md explains how to verify it without mcphost. A
-new audit log starts with the permissions that were granted before it existed.
+always kept, and because only the log's commits are synced to disk. docs/audit.md explains how to verify it without
+mcphost. A new audit log starts with records of the permissions that were granted before it existed.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """The number and hash of a row, which identify how far the audit log reaches; number 0 is an empty log."""
+    """The number and hash of a row, which identify a position in the audit log; number 0 is before the first row."""
 
     seq: int = 0
     hash: str = INITIAL_HASH
@@ -130,8 +130,8 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
 class AuditRow(AuditRecord, frozen=True, kw_only=True):
     """A stored row of the audit log: a record with its number, its hash, and `prev`, the hash of the row before it.
 
-    `about` is the number of an earlier row that this one completes, or 0. `run` identifies the process that wrote the
-    row.
+    If the row records the end of an action, `about` is the number of the row that recorded the start; otherwise it is
+    0. `run` identifies the process that wrote the row.
     """
 
     seq: int
@@ -430,7 +430,7 @@ _TABLES = (("grants", "grant"), ("trust", "trust"))
 async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
     """Return records of the grants and approved servers that existed before the audit log.
 
-    The last record has the number of conversations. Missing columns are tolerated. If the database cannot be read, a
+    The last record states the number of conversations. Missing columns are tolerated. If the database cannot be read, a
     single record says so.
     """
     try:

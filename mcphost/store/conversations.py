@@ -23,7 +23,10 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A model's tool call that has a result, even if the call was refused; `at` is in seconds since 1970."""
+    """A tool call by the model that has a result, including calls that were refused.
+
+    `at` is in seconds since 1970.
+    """
 
     conversation: str
     title: str

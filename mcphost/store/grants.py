@@ -1,7 +1,7 @@
 """Storage of permissions that outlast one tool call: grants for tools, and approved servers.
 
-The protocol revisions that a server supports are remembered here too, as "eras": handshake (up to 2025-11-25),
-stateless (from 2026-07-28), or dual.
+The module also stores which protocol revisions a server supports, called its "eras": handshake (revisions up to
+2025-11-25), stateless (revisions from 2026-07-28 on), or dual (both).
 """
 
 import json
@@ -32,8 +32,8 @@ class Grant(Struct, frozen=True, kw_only=True):
     It applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project folder, or
     "" for everywhere. `tools` maps the tools that the grant covered when it was created to the digests of their
     definitions; the user is asked about a new tool or one with another digest. `suspended` is the reason why the grant
-    is suspended, or "". `account` is None for grants from before accounts were distinguished; the rule's own account is
-    not stored. A grant with `session` is not stored and ends with the program.
+    is suspended, or "". `account` is None for grants created before mcphost distinguished accounts; the account in
+    `rule` is not stored. A grant with `session` is not stored and ends with the program.
     """
 
     id: str = ""
@@ -107,11 +107,11 @@ class GrantStore:
         return stored
 
     async def list_for_server(self, server: str) -> tuple[Grant, ...]:
-        """Return the grants for a server, oldest first, including suspended but not revoked ones."""
+        """Return the grants for a server, oldest first, including suspended but excluding revoked grants."""
         return await self._rows("WHERE revoked IS NULL AND server = ? ORDER BY created, id", (server,))
 
     async def list_all(self, *, include_revoked: bool = False) -> tuple[Grant, ...]:
-        """Return all grants, newest first; revoked ones only with *include_revoked*."""
+        """Return all grants, newest first; revoked grants are included only if *include_revoked* is true."""
         where = "" if include_revoked else "WHERE revoked IS NULL "
         return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {MAX_LISTED}", ())
 
@@ -125,9 +125,9 @@ class GrantStore:
         return matches[0]
 
     async def revoke(self, prefix: str) -> Grant:
-        """Revoke and return the grant whose id begins with *prefix*; it ends in every running mcphost.
+        """Revoke and return the grant whose id begins with *prefix*. All running mcphost processes stop using it.
 
-        Raises UsageError if there is none or more than one.
+        Raises UsageError if there is no such grant or more than one.
         """
         grant = await self.find_by_prefix(prefix)
         now = time.time()

@@ -115,7 +115,7 @@ def m006_folders(db: sqlite3.Connection) -> None:
 def m007_turned(db: sqlite3.Connection) -> None:
     """Add columns for a changed tool definition that the user has not accepted.
 
-    They still hold it if the server later returns to the accepted definition.
+    They keep the changed definition even if the server later returns to the accepted one.
     """
     db.execute("ALTER TABLE pins ADD COLUMN turned TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE pins ADD COLUMN meanwhile BLOB NOT NULL DEFAULT x''")

@@ -64,8 +64,8 @@ class FolderEditStore:
 class FolderAnswer(Struct, frozen=True, kw_only=True):
     """The user's lasting answer to whether a folder is shared with a server.
 
-    It applies as long as the server has this digest. `path` is the real path, with symbolic links resolved; `created`
-    is in seconds since 1970.
+    It applies as long as the digest of the server's configuration is `server_digest`. `path` is the real path, with
+    symbolic links resolved; `created` is in seconds since 1970.
     """
 
     id: str

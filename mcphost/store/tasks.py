@@ -63,7 +63,7 @@ class TaskStore:
         )
 
     async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
-        """Take over and return the tasks of a server that no other running process owns.
+        """Take over and return those tasks of a server that are not owned by another running process.
 
         *owner* is the id of this process. *is_alive* returns whether the process with an id exists; it is called on a
         worker thread. Expired tasks are deleted first.

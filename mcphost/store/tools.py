@@ -25,8 +25,8 @@ _UPDATE_CHANGED = (
 class ToolFingerprint(Struct, frozen=True):
     """The digests of a tool definition, used to notice when it changes.
 
-    `raw_digest` is of the bytes as sent, `digest` of their canonical form. `changed_digest` is the digest of a later
-    definition that the user has not accepted, or "".
+    `raw_digest` is the digest of the bytes as sent; `digest` is the digest of their canonical form. `changed_digest` is
+    the digest of a later definition that the user has not accepted, or "".
     """
 
     tool: str
@@ -59,7 +59,7 @@ class ToolFingerprintStore:
     ) -> None:
         """Store fingerprints of tools with their definitions, replacing earlier ones.
 
-        They are kept only for the eight most recent digests of a server.
+        Only the fingerprints for the eight most recent digests of a server are kept.
         """
         new = tuple(fingerprints)
 
@@ -111,7 +111,7 @@ class ToolFingerprintStore:
         await self._database.run(lambda db: _delete(db, server, server_digest, names))
 
     async def load_changed_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return a tool's definition that the user has not accepted; b"" if only its digest is stored."""
+        """Return a tool's changed definition, which the user has not accepted; b"" if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[1]
 
     async def load_definition(self, server: str, server_digest: str, tool: str) -> bytes:
