@@ -61,7 +61,7 @@ class DiscoveredIssuer(Struct, frozen=True):
     """The metadata of an authorization server and the URL that it was loaded from.
 
     If the server publishes none, the URL is "" and the metadata holds the defaults of protocol revision 2025-03-26.
-    `kind` has the values of `DiscoverySummary.metadata_kind`.
+    `kind` is one of the values of `DiscoverySummary.metadata_kind`.
     """
 
     metadata: AuthorizationServerMetadata

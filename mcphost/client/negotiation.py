@@ -140,7 +140,7 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """Send `server/discover`; return None if the server does not support it, so that `initialize` should follow.
+        """Send `server/discover`; return None if the server does not support it. The caller can then send `initialize`.
 
         *timeout* is in seconds. Raises UnsupportedRevision if there is no common revision.
         """
@@ -208,7 +208,7 @@ class Negotiation:
         return ServerFacts(revision, info, capabilities, (instructions or "")[:INSTRUCTIONS_LIMIT])
 
     async def _initialize_after_probe(self) -> ServerFacts:
-        """Send `initialize` after the probe failed; if it is refused too, raise an error that describes both."""
+        """Send `initialize` after the probe failed; if it is refused as well, raise an error that describes both."""
         try:
             return await self.initialize()
         except (UnsupportedRevision, RequestRefused) as error:
@@ -274,8 +274,8 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 class HedgedOpening:
     """Connection setup on a pipe with both `server/discover` and `initialize`, the second sent after a delay.
 
-    If `initialize` was sent, its response decides, whatever the result of `server/discover`: a server that supports
-    both follows the request that it read last.
+    If `initialize` succeeds, its result is used even if `server/discover` succeeds as well: a server that supports both
+    eras follows the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:

@@ -1,4 +1,4 @@
-"""Tool parameters annotated with `x-mcp-header`, whose arguments are also sent as HTTP headers.
+"""Tool parameters annotated with `x-mcp-header`, whose arguments are sent as HTTP headers as well.
 
 Specification 2026-07-28, basic/transports/streamable-http#custom-headers-from-tool-parameters.
 """

@@ -109,7 +109,7 @@ class RetryPolicy:
     """Retry policy of one request: waits for a busy server, and repeats list requests after transient errors.
 
     *warn* receives a message about each delay that the server demands; *on_notification* receives progress
-    notifications that count it down.
+    notifications that count down the delay.
     """
 
     def __init__(

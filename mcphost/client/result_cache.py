@@ -51,7 +51,7 @@ class ChangeNotifications(WakeupFuture):
         self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue a change notification if it is wanted or *is_forced*; return whether one of the two is true.
+        """Queue a change notification if it is wanted or *is_forced*; return False if it is neither.
 
         Notifications of other kinds are ignored, and False is returned.
         """

@@ -260,9 +260,9 @@ class SessionOpener(Protocol):
     ) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that connects to the server and yields the session.
 
-        Leaving it ends the connection and, for a local server, the server's whole process group. *responder* answers
-        the server's requests. *prepare* is awaited before the first request to each new process or connection; if it
-        raises an error, the attempt ends.
+        Leaving it ends the connection and, for a local server, the server's process group. *responder* answers the
+        server's requests. *prepare* is awaited before the first request to each new process or connection; if it raises
+        an error, the attempt ends.
 
         Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision, or
         ConfigError for a reference that cannot be expanded; each error names the server. If the connection is lost

@@ -142,7 +142,7 @@ class CoreTaskRunner:
     ) -> Raw:
         """Run a tool call as a task and return its result as undecoded JSON; see `Session.request`.
 
-        *deadline* limits the whole task, in seconds; None means `Timeouts.task`.
+        *deadline* is the time limit of the task in seconds; None means `Timeouts.task`.
         """
         limit = self._sender.timeouts.task if deadline is None else deadline
         token = self._sender.next_id()

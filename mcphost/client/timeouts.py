@@ -21,7 +21,7 @@ class Timeouts(Struct, frozen=True):
     """Time limits of a request in seconds; progress extends `request` up to `max_request`.
 
     `task` is the limit for a tool call that the server runs as a task. With `includes_user_time`, the time that the
-    user takes to answer counts too.
+    user takes to answer counts as well.
     """
 
     request: float = 60

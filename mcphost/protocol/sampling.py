@@ -64,7 +64,7 @@ class _RawMessage(WireStruct, frozen=True):
 
 
 class SamplingMessage(Struct, frozen=True):
-    """A message of a sampling request; a single content block is also stored as a tuple."""
+    """A message of a sampling request; its content is a tuple even if there is only one block."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[SamplingContentBlock, ...]

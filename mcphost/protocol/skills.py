@@ -74,7 +74,7 @@ class GetSkillResult(CacheableResult, frozen=True):
 
 
 class GetSkill(ClientRequest[GetSkillResult], frozen=True):
-    """The skills/get request, which also returns skills that skills/list leaves out."""
+    """The skills/get request, which returns any skill, including those that skills/list leaves out."""
 
     METHOD: ClassVar[str] = "skills/get"
     RESULT: ClassVar[type[Any]] = GetSkillResult
@@ -154,7 +154,7 @@ def contents_digest(skill: Skill) -> str:
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
     """Return how *content* differs from the listed *file*, as a clause like "its SHA-256 differs", or "".
 
-    Compares size and SHA-256; for SKILL.md also the front matter, field by field.
+    Compares size and SHA-256, and for SKILL.md the front matter as well, field by field.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"

@@ -20,7 +20,7 @@ _MAX_REMEMBERED_SCHEMAS = 1_000
 
 
 class SchemaViolation(Struct, frozen=True):
-    """One violation of a schema: a description, and the location as a JSON pointer (empty for the whole value)."""
+    """One violation of a schema: a description, and the location as a JSON pointer (empty for the value itself)."""
 
     path: str
     message: str

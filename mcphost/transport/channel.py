@@ -60,7 +60,7 @@ class Channel(Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is known to be lost, so that no more messages can be sent."""
+        """Whether the connection is known to be lost; no more messages can then be sent."""
         ...
 
     def set_revision(self, revision: Revision) -> None:

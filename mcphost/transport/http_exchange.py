@@ -36,7 +36,7 @@ class PostChannel(Protocol):
     unmatched_count: int
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send an HTTP request and return the response, whatever its status."""
+        """Send an HTTP request and return the response, regardless of its status."""
         ...
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
