@@ -1,4 +1,4 @@
-"""What an approval of a server covers: its settings as a digest and as readable lines, and its certificate file.
+"""Settings that an approval of a server covers, as a digest and as readable lines, and its certificate file.
 
 A "project's server" is one that comes from the `.mcp.json` of a project, which others may have written.
 """
@@ -79,9 +79,10 @@ def server_digest(server: ServerConfig) -> str:
     (`${env:NAME}`) are not expanded.
 
     For a project's server, it also covers the values of references in the command, arguments, directory and URL, the
-    content of the certificate file, and the restrictions (reviews, disabled tools, rules that forbid calls). A secret
-    is covered by a slow digest, its fingerprint. For any other server, only the masked form of a secret is covered, so
-    that a renewed token needs no new approval. The server's name is not covered, because it grants nothing.
+    content of the certificate file, and the restrictions (required reviews of results, disabled tools, rules that
+    forbid calls). Each secret is then covered by a fingerprint that is slow to compute. For any other server, only the
+    masked form of a secret is covered, so that a renewed token needs no new approval. The server's name is not covered,
+    because it grants nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
@@ -141,7 +142,8 @@ def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
 def masked_expansion(server: ServerConfig) -> dict[str, str]:
     """Return the present values of references in the command, arguments, directory and URL, keyed by reference.
 
-    Secrets are masked. If the directory has references, its path with links resolved is under the key "folder".
+    Secrets are masked. If the directory has references, the key "folder" is added, with the directory's path after
+    expansion and with symbolic links resolved.
     """
     values = target_values(server)
     shown = {value.text: _display_reference(server, value, len(values)) for value in values}
@@ -269,7 +271,7 @@ def _hidden_count(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False
 ) -> list[str]:
-    """Return a value as it enters the digest: as plain text, as masked text, or as a fingerprint."""
+    """Return the form of a value that the approval digest covers: plain text, masked text or a fingerprint."""
     seen = _mask_value(server, name, text, is_secret)
     if seen == text:
         return ["value", text]
@@ -303,6 +305,9 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote(text: str) -> str:
-    """Return *text* sanitized to one line; in quotes if that changed it, or if it is empty or has outer white space."""
+    """Return *text* sanitized to one line.
+
+    It is put in quotes if sanitizing changed it, if it is empty, or if it begins or ends with white space.
+    """
     shown = sanitize(text, keep_newlines=False)
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

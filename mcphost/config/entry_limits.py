@@ -16,7 +16,7 @@ _MAX_PROJECT_ARGUMENTS = 1_000
 
 
 def _count_references(entry: Any) -> int:
-    """Return how many references an entry has at most, without parsing them."""
+    """Return an upper bound for the number of references in an entry, without parsing them."""
     texts = entry_texts(cast("Mapping[str, Any]", entry)) if isinstance(entry, dict) else ()
     return sum(text.count("${") for text in texts)
 

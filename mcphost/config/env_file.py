@@ -89,7 +89,7 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 
 def _digest(text: str) -> str:
-    """Return a digest that is slow to compute, because the text has secrets and the digest is stored and shown."""
+    """Return a digest that is slow to compute, because the text contains secrets and the digest is stored and shown."""
     return fingerprint("envFile", text)
 
 

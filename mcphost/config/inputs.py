@@ -108,7 +108,7 @@ def _is_plain(text: str) -> bool:
 
 
 def carry_inputs(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
-    """Return a copy of an entry from another file, with the definitions of the inputs that it refers to.
+    """Return a copy of an entry from another file, with the definitions of the entry's inputs added to it.
 
     The *definitions* are that file's list of inputs. Invalid ones and the defaults of passwords are left out. An entry
     that already defines inputs is returned unchanged.

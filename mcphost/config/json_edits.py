@@ -112,7 +112,7 @@ def _parse(text: str, file: str) -> dict[str, Any]:
 
 
 def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> None:
-    """Raise ConfigError if a parent on *path* is not an object, or if a key of *path* occurs twice in it."""
+    """Raise ConfigError if a parent on *path* is not an object, or if an object contains a key of *path* twice."""
     value: Any = document
     for depth, key in enumerate(path):
         if not isinstance(value, dict):

@@ -66,9 +66,9 @@ def load_config(
     """Load `config.toml` from *directory* and the servers, and apply the overrides of flags and *environ*.
 
     Servers come from *files* (those given with `--mcp-config`, which count as approved) if there are any. Otherwise
-    they come from `local.json` (entries for the current folder), `mcp.json` and *project*; the first server of a name
-    wins. Pass *project* only if the user trusts exactly that content. Invalid parts are skipped and reported in
-    `problems`.
+    they come from `local.json` (entries for the current folder), `mcp.json` and *project*, in this order; of several
+    servers with the same name, only the first is used. Pass *project* only if the user trusts exactly that content.
+    Invalid parts are skipped and reported in `problems`.
 
     Raises ConfigError if `config.toml` is invalid but may forbid tool calls (`consent.never`) and, with *strict*, if
     one of *files* is invalid or missing; UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
@@ -131,7 +131,7 @@ def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str,
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:
-    """Return the first problem of the configuration that names the server, or "" if there is none."""
+    """Return the first problem of the configuration that concerns the server, or "" if there is none."""
     mark = f'server "{server}"'
     return next((problem for problem in config.problems if mark in problem), "")
 

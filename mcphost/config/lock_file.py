@@ -1,8 +1,8 @@
 """Lock file of a project, `mcphost.lock`: its format, and functions to read and write it safely.
 
-It records what the project's servers start and offer, so that any change can be reviewed. It is JSON with sorted keys
-and an indentation of two spaces, so that equal servers give equal bytes and `git diff` shows what changed. It never
-contains a value that may be a secret.
+It records the command or URL of each of the project's servers and the tools that they offer, so that any change can be
+reviewed. It is JSON with sorted keys and an indentation of two spaces, so that equal servers give equal bytes and `git
+diff` shows what changed. It never contains a value that may be a secret.
 """
 
 import json
@@ -70,7 +70,7 @@ class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
 
 
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """A locked server: what its entry starts or reaches, and what the server reported when it was locked.
+    """A locked server: the settings in its entry that start or reach it, and what it reported when it was locked.
 
     References in the entry are not expanded. `identity` is None if the server was disabled and therefore not started.
     """
@@ -146,8 +146,8 @@ def parse_lock(raw: bytes, name: str) -> LockDocument:
 def encode_lock(document: LockDocument) -> bytes:
     """Return the bytes of a lock file; equal documents give equal bytes. Raises ConfigError if it is too large.
 
-    If tool definitions make the file too large, their schemas are left out, then their titles and descriptions too.
-    Their digests always stay.
+    If tool definitions make the file too large, the schemas of all tools are left out; if that is not enough, their
+    titles and descriptions as well. The digests of the definitions are always kept.
     """
     for kept in (None, ("title", "description"), ()):
         raw = _dump(to_builtins(document if kept is None else _with_definitions(document, kept)), indent=2)

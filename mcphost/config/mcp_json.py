@@ -585,7 +585,7 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
 
 
 def _is_open(cwd: str) -> bool:
-    """Return whether a working directory has references besides a leading `${workspaceFolder}`."""
+    """Return whether a working directory has references other than a leading `${workspaceFolder}`."""
     return bool(find_references(cwd.removeprefix(WORKSPACE_FOLDER) if _is_in_workspace(cwd) else cwd))
 
 

@@ -53,7 +53,7 @@ def _parse_model(table: TomlTable, default: ModelConfig) -> ModelConfig:
 
 
 def switch_model(model: ModelConfig, name: str) -> ModelConfig:
-    """Return *model* with another name, keeping only those settings that apply to the new model too.
+    """Return *model* with another name, keeping only those settings that apply to the new model as well.
 
     A URL or key configured for one provider is never used for another.
     """

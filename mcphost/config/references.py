@@ -44,8 +44,9 @@ _PLACES: dict[str, Callable[[], str]] = {
 class Reference(Struct, frozen=True):
     """A reference within a text: `text` is the reference as written, `start` its position, `name` what it refers to.
 
-    A "variable" is an environment variable, "keyring" a secret, "input" a value that the user was asked for, and
-    "place" a folder or path separator of this machine; a reference of the kind "unknown" is not expanded.
+    The `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
+    asked for, and "place" for a folder or the path separator of this machine. References of the kind "unknown" are not
+    expanded.
     """
 
     kind: ReferenceKind
@@ -103,7 +104,7 @@ def has_nested_reference(text: str) -> bool:
 def is_host_variable(reference: Reference) -> bool:
     """Return whether an unknown reference looks like one of another host, such as `${command:NAME}`.
 
-    Other unknown forms, such as `${1%.*}`, may be meant for a shell that a server's arguments start.
+    Other unknown forms, such as `${1%.*}`, may be shell syntax in the arguments of a server that a shell starts.
     """
     return reference.kind == "unknown" and _HOST_VARIABLE.match(reference.name) is not None
 
@@ -114,7 +115,10 @@ def expand_home(path: str) -> str:
 
 
 class ReferenceExpander:
-    """Expander of the references in one server's entry; values are not expanded again, and the result is limited."""
+    """Expander of the references in one server's entry, with a limit on the total length of the result.
+
+    References that a value contains are not expanded.
+    """
 
     def __init__(
         self,
@@ -285,9 +289,10 @@ def _current_value(server: ServerConfig, reference: Reference) -> str | None:
 
 
 def resolve_text(server: ServerConfig, text: str) -> str:
-    """Return *text* with variables, folders and inputs of this process filled in, but secrets left empty.
+    """Return *text* with its references expanded to their values in this process.
 
-    Beyond a maximum length, the rest of the text is not expanded.
+    References to secrets or to missing values become empty text. Beyond a maximum length, the rest of the text is not
+    expanded.
     """
     parts: list[str] = []
     end = length = 0

@@ -81,7 +81,7 @@ class HostFormat(NamedTuple):
     syntax: VariableSyntax = NONE
 
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
-        """Return the paths where the host's files would be; without *with_folder*, none in the current folder."""
+        """Return the paths where the host's files may be; those in the current folder only if *with_folder* is set."""
         templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
         return [Path(template.format(**places._asdict())) for template in templates]
 
