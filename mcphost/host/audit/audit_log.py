@@ -46,8 +46,9 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
     """What a decision or an action is about, as recorded in the audit log.
 
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
-    drift, mode, grant, file, result. `name` is, for example, a tool's name, and `call` the model's id of the tool call.
-    `definition` is the digest of the tool's definition, or of the server's command or address.
+    drift (a changed tool definition), mode (auto-approve mode), grant, file, result. `name` is, for example, a tool's
+    name, and `call` the model's id of the tool call. `definition` is the digest of the tool's definition, or of the
+    server's command or address.
     """
 
     kind: str
@@ -59,7 +60,7 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 
 
 class AuditLog:
-    """Writer of audit rows; methods that are awaited return once the row is safely on disk.
+    """Writer of audit rows; an awaited `record_*` method returns once its row is safely on disk.
 
     If the file cannot be written, the user is notified, and rows are kept in memory and written later in the same
     order. If `[audit] required` is set, or too many rows are waiting, every action whose row is not on disk is refused.
@@ -96,7 +97,7 @@ class AuditLog:
 
     # -- decisions without a question
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
-        """Record a decision that was made without asking. Raises ConsentDenied if a required row cannot be written.
+        """Record a decision made without asking the user. Raises ConsentDenied if a required row cannot be written.
 
         *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" for an action of the user.
         *grant* is the id of the grant or the text of the rule that applied.
@@ -111,8 +112,8 @@ class AuditLog:
     ) -> None:  # fmt: skip
         """Record an event, such as a new or revoked grant, a change of mode, or a newly trusted file.
 
-        *detail* is always stored, with secrets removed; it must contain facts such as names and numbers, no free text.
-        Raises ConsentDenied if a required row cannot be written.
+        *detail* is always stored, with secrets removed; it must contain only facts such as names and numbers, not free
+        text. Raises ConsentDenied if a required row cannot be written.
         """
         record = self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
         self.require_written(await self.store.append(record))
@@ -133,7 +134,7 @@ class AuditLog:
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
-        """Record that an action is starting and what allowed it; the caller ends the returned span with the action.
+        """Record that an action is starting and what allowed it; the caller must call `end` when the action has ended.
 
         Raises ConsentDenied if a required row cannot be written; the action must then not be started.
         """
@@ -321,7 +322,7 @@ class AuditingFrontend(FrontendWrapper):
         self._audit = audit
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the question, record the answer and return it; a withdrawn question is recorded too."""
+        """Ask the question, record the answer and return it; if the question is withdrawn, record that instead."""
         started_at = time.monotonic()
         try:
             answer = await self._frontend.ask(question)

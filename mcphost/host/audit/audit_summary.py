@@ -185,7 +185,7 @@ def is_recordable(question: Question[Any], answer: Any) -> bool:
 
 
 def resolve_answer(question: Question[Any], answer: Any) -> Any:
-    """Return the answer as it takes effect; the content of a form includes the defaults of missing fields."""
+    """Return the answer; if it is the content of a form, the defaults of missing fields are filled in."""
     if isinstance(question, FillForm) and isinstance(answer, Accept):
         content = _form_content(question, answer)
         return answer if content is None else Accept(content)

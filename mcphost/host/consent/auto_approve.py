@@ -1,4 +1,4 @@
-"""Auto-approve mode: selected tools run without asking in one conversation, up to a budget."""
+"""Auto-approve mode: selected tools run without asking the user, in one conversation and up to a budget."""
 
 import time
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ BUDGET_FIELDS = ("calls", "seconds", "tokens")
 
 
 class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
-    """How much may be used before auto-approve mode ends: number of tool calls, seconds, and model tokens."""
+    """Budget of auto-approve mode, which ends after this many tool calls, seconds or model tokens."""
 
     calls: int = 50
     seconds: float = 1_800
@@ -139,7 +139,7 @@ class AutoApproval:
         return True
 
     def can_continue(self) -> bool:
-        """Return whether the mode is on, so that a turn may exceed its limit of rounds without asking the user."""
+        """Return whether the mode is on; if so, a turn may exceed its limit of rounds without asking the user."""
         return self._is_active()
 
     def count_usage(self, usage: Usage) -> None:

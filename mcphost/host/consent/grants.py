@@ -91,7 +91,7 @@ SERVER_CHANGED = "its server is started or reached in another way now"
 
 
 class ToolHistory(Struct, frozen=True):
-    """Whether the user has granted a tool before, so that a question about it can say so.
+    """Whether the user has granted a tool before, to be shown when asking about the tool.
 
     `first_use`: no grant exists for it. `changed`: grants exist, but all for other definitions of the tool.
     """
@@ -204,7 +204,10 @@ class ActiveGrants:
         return await self._covers(grant, identity, arguments, 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """Return whether the tool was granted before, and whether with its current definition. Raises StoreError."""
+        """Return whether the user has granted the tool before, and if so, with its current definition.
+
+        Raises StoreError.
+        """
         return _tool_history(identity, (*self._session_grants, *await self._grants.list_for_server(identity.server)))
 
     async def write_uses(self) -> None:
@@ -305,7 +308,8 @@ def _last_event_time(stored: tuple[Grant, ...]) -> float:
 def _is_unexpired(grant: Grant, newest: float) -> bool:
     """Return whether the grant has not expired.
 
-    False for a grant with an expiry if the clock is earlier than *newest*, the last known event, by over 5 minutes.
+    *newest* is the time of the last known event. If the clock is more than 5 minutes behind it, the clock was set back,
+    and a grant with an expiry time counts as expired.
     """
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
@@ -410,9 +414,9 @@ class GrantRegistry:
     async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
         """Revoke and return the grant whose id begins with this prefix; a stored one ends in every running mcphost.
 
-        The prefix may also be of a stored answer about sharing a folder; the user is then asked about the folder again.
-        The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises UsageError
-        or StoreError.
+        Revokes a stored answer about sharing a folder as well, if the prefix is that of its id; the user is then asked
+        about the folder again. The audit row is queued afterwards, so that a failing audit log cannot prevent the
+        revocation. Raises UsageError or StoreError.
         """
         if id_prefix.startswith("r"):
             answer = await self._folder_answers.revoke(id_prefix)

@@ -25,10 +25,10 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 class Approval(Struct, frozen=True):
     """Permission for a tool call with these arguments; `source` says what allowed it.
 
-    "once", "session" and "always" are answers that the user just gave; "session" is also an earlier answer for this
-    session. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a trusted server's
-    declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that the user makes.
-    `grant_id` is the id of the grant, "" if there is none.
+    "once", "session" and "always" are answers that the user just gave; "session" can be an earlier answer in this
+    session as well. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a trusted
+    server's declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that the user
+    makes. `grant_id` is the id of the grant, "" if there is none.
     """
 
     source: str
@@ -51,7 +51,7 @@ AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
 
 
 class ConsentPolicy:
-    """Policy that allows or denies tool calls; a new grant also settles other open questions that it covers."""
+    """Policy that allows or denies tool calls; a new grant settles all open questions that it covers."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class ConsentPolicy:
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
     ) -> Approval | Deny:
-        """Record a decision made without asking, and return it; return a denial if it cannot be recorded."""
+        """Record a decision made without asking the user, and return it; return a denial if it cannot be recorded."""
         try:
             decision = "deny" if isinstance(verdict, Deny) else "allow"
             await self._audit.record_decision(subject, decision, who=who, grant=grant)
@@ -180,7 +180,7 @@ class ConsentPolicy:
         await self._recheck_open_questions(grant)
 
     async def _recheck_open_questions(self, grant: Grant) -> None:
-        """Withdraw the open questions that the grant covers; their calls are then authorized again without asking."""
+        """Withdraw the open questions that the grant covers; their calls are authorized again, now by the grant."""
         for waiting in tuple(self._open_questions):
             if await self._active_grants.covers(grant, waiting.identity, waiting.arguments):
                 waiting.scope.cancel()

@@ -135,7 +135,7 @@ def _resolve(path: str, working_directory: str) -> str:
 
 
 def _is_searchable(folder: str) -> bool:
-    """Return whether mcphost may look up names in a folder; True if the folder does not exist."""
+    """Return whether mcphost has permission to look up names in a folder; True if the folder does not exist."""
     return not os.path.isdir(folder) or os.access(folder, os.X_OK)
 
 
@@ -280,7 +280,7 @@ def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: st
 
 
 def _normalize_name(name: str) -> str:
-    """Return the letters and digits of a name, without case, accents and list index, to find similar names."""
+    """Return the letters and digits of a name without case, accents or list index, for comparing similar names."""
     folded = normalize("NFKD", normalize("NFKD", _LIST_INDEX.sub("", name)).casefold())
     return "".join(filter(str.isalnum, strip_unsafe(folded)))
 
