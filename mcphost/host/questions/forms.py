@@ -51,7 +51,7 @@ _KEPT_KEYWORDS = ("title", "description", "default")
 
 
 def parse_form(schema: Raw) -> tuple[Field, ...]:
-    """Return the fields of a form, in order. Raises MalformedMessage if forms may not have such a schema."""
+    """Return the fields of a form, in order. Raises MalformedMessage if the schema is not allowed for forms."""
     if len(bytes(schema)) > MAX_SCHEMA:
         raise MalformedMessage(f"The form is larger than {MAX_SCHEMA // 1024} kB.")
     value = loads(bytes(schema) or b"{}", "form")
@@ -89,7 +89,7 @@ def _text_length(name: str, entry: Any) -> int:
 
 # -- reading the schema
 def parse_field(name: str, entry: Any, required: bool) -> Field:
-    """Convert a property of a form schema to a field. Raises MalformedMessage if forms may not have such a property."""
+    """Convert a property of a form schema to a field. Raises MalformedMessage if it is not allowed in forms."""
     if not isinstance(entry, dict):
         raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
     schema = cast("dict[str, Any]", entry)
@@ -259,7 +259,7 @@ def _object_member(value: Any, name: str) -> dict[str, Any]:
 def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
     """Return a property's schema with references resolved and the alternative `null` removed.
 
-    Many libraries declare optional arguments as nullable; omitting such an argument has the same meaning.
+    Many libraries declare optional arguments as nullable; for these, null means the same as omitting the argument.
     """
     for _ in range(_MAX_REFERENCES):
         if not isinstance(entry, dict):
@@ -324,8 +324,8 @@ def _can_show(field: Field, value: Any) -> bool:
 def looks_secret(name: str, title: str = "", description: str = "") -> bool:
     """Return whether a field seems to ask for a secret, which must not be entered in a form.
 
-    It searches for words such as "password" in many languages. In the description, a word after a negation is ignored
-    ("do not give us your PIN").
+    The name and the texts are searched for words such as "password" in many languages. In the description, a word after
+    a negation is ignored ("do not give us your PIN").
     """
     if any(_find_secret_word(variant) for word in (name, title) for variant in _variants(word)):
         return True

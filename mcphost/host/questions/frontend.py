@@ -33,7 +33,7 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     number: int = 0
 
     def refusal(self) -> A_co:
-        """Return the answer that refuses, which is used if the user gives no answer."""
+        """Return the answer that stands for a refusal; it is used if the user gives no answer."""
         raise NotImplementedError
 
 

@@ -1,6 +1,6 @@
 """All questions that the host asks the user, with their possible answers.
 
-A frontend shows one question at a time, in order of arrival. An answer that also allows later calls, such as
+A frontend shows one question at a time, in order of arrival. An answer that covers later calls as well, such as
 `AllowSession` or `AllowAlways`, has its own type.
 """
 
@@ -61,11 +61,11 @@ class ResultPart(Struct, frozen=True, kw_only=True):
 
 
 class PassResult(Struct, frozen=True):
-    """Answer: give the result to the model as shown."""
+    """Answer that gives the result to the model as shown."""
 
 
 class PassEditedResult(Struct, frozen=True):
-    """Answer: give edited text to the model instead of the result.
+    """Answer that gives edited text to the model instead of the result.
 
     `texts` has an entry for each part, in order; None omits the part and its image.
     """
@@ -74,7 +74,7 @@ class PassEditedResult(Struct, frozen=True):
 
 
 class WithholdResult(Struct, frozen=True):
-    """Answer: withhold the result; the model is told so, with `reason` if it is not ""."""
+    """Answer that withholds the result; the model is told so, with `reason` if it is not empty."""
 
     reason: str = ""
 
@@ -83,7 +83,7 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 
 
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
-    """The question of whether the model may receive a result; `parts` is everything it would receive, in order.
+    """Asks whether the model may receive a result; `parts` are all parts that it would receive, in order.
 
     `tool` was called with `arguments`. It is `resources/read` for a resource that the user attached, and `load_skill`
     for a skill. `is_error` means that the tool reported a failure.
@@ -125,24 +125,24 @@ def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ..
 
 
 class AllowOnce(Struct, frozen=True):
-    """Answer: allow this call; `arguments` are the arguments to use instead if the user edited them."""
+    """Answer that allows this call; if the user edited the arguments, `arguments` replaces them."""
 
     arguments: dict[str, Any] | None = None
 
 
 class AllowSession(Struct, frozen=True):
-    """Answer: allow this call and later calls of the tool until mcphost exits."""
+    """Answer that allows this call and later calls of the tool until mcphost exits."""
 
 
 class AllowAlways(Struct, frozen=True):
-    """Answer: allow this call and later calls of the tool, even after a restart.
+    """Answer that allows this call and later calls of the tool, even after a restart.
 
     The permission ends when the server's command or address, or the tool's definition, changes.
     """
 
 
 class AllowRule(Struct, frozen=True):
-    """Answer: allow this call and all later calls that match a rule.
+    """Answer that allows this call and all later calls that match a rule.
 
     The rule must be about this server and match this call; otherwise the call is refused and the rule is not stored. It
     is stored with the digests of the server and of the tools that it covers now. If the user edited the arguments, they
@@ -154,7 +154,7 @@ class AllowRule(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Answer: refuse the request; `reason` is given to the model, or to the server that made the request."""
+    """Answer that refuses the request; `reason` is given to the model, or to the server that made the request."""
 
     reason: str = ""
 
@@ -163,7 +163,7 @@ ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny
 
 
 class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
-    """The question of whether a tool call may run; the frontend shows all arguments.
+    """Asks whether a tool call may run; the frontend shows all arguments.
 
     `claims` are the tool's annotations, which are unverified. `account` is the account that the call uses, "" for none.
     `folder` is the server's working directory, to which paths in arguments are relative; None if the server runs on
@@ -192,7 +192,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
 
 
 class ToolChange(Struct, frozen=True, kw_only=True):
-    """A changed tool; `difference` has sanitized diff lines that begin with "- ", "+ " or two spaces."""
+    """A changed tool; `difference` contains sanitized diff lines that begin with "- ", "+ " or two spaces."""
 
     tool: str
     digest: str
@@ -200,13 +200,13 @@ class ToolChange(Struct, frozen=True, kw_only=True):
 
 
 class AcceptToolChanges(Struct, frozen=True):
-    """Answer: accept the changes to these tools; all others stay in quarantine."""
+    """Answer that accepts the changes to these tools; all others stay in quarantine."""
 
     tools: tuple[str, ...] = ()
 
 
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
-    """The question of which changed tool definitions to accept.
+    """Asks which changed tool definitions to accept.
 
     The tools changed after they were first seen or last accepted. Until they are accepted they are in quarantine,
     neither offered to the model nor called.
@@ -221,32 +221,32 @@ class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
 
 
 class TrustOnce(Struct, frozen=True):
-    """Answer: trust the server until mcphost exits."""
+    """Answer that trusts the server until mcphost exits."""
 
 
 class TrustAlways(Struct, frozen=True):
-    """Answer: trust the server until its command or address changes."""
+    """Answer that trusts the server until its command or address changes."""
 
 
 class DoNotTrust(Struct, frozen=True):
-    """Answer: do not start the server or connect to it."""
+    """Answer that refuses to start the server or connect to it."""
 
 
 TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 
 
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
-    """The question of whether to start a server or connect to it; the frontend shows every field untruncated.
+    """Asks whether to start a server or connect to it; the frontend shows every field untruncated.
 
-    `file` is the configuration file; `env_file` is the path of a file with more variables, and its digest. `env_names`
+    `file` is the configuration file; `env_file` gives the path and digest of a file with more variables. `env_names`
     and `environment` are the names and values of environment variables, `header_names` and `headers` those of HTTP
-    headers; `sign_in` has the OAuth settings. Likely secrets are shown as "[hidden]", with a fingerprint if a changed
-    value needs a new approval. `filled_in` names the local values that the server receives, such as "header
+    headers; `sign_in` contains the OAuth settings. Likely secrets are shown as "[hidden]", with a fingerprint if a
+    changed value needs a new approval. `filled_in` names the local values that the server receives, such as "header
     Authorization: ${keyring:work}". `expansion` maps each reference in the command, the folder and the address to its
     current value.
 
-    `changed` has the lines of a diff from an earlier approval, which begin with "- " if removed, "+ " if added, and " "
-    if unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the server claims
+    `changed` contains a diff from the earlier approval; its lines begin with "- " if removed, "+ " if added, and " " if
+    unchanged. `trusts_claims` means that the user's configuration approves tools automatically if the server claims
     that they are read-only. `restrictions` are the limits on a server that a project defines, and `warnings` the risks
     of its command and variables, one sentence each.
     """
@@ -276,7 +276,7 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
 
 
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
-    """The question of whether to continue a turn that reached its limit of tool rounds.
+    """Asks whether to continue a turn that reached its limit of tool rounds.
 
     True allows the same number of rounds again.
     """
@@ -290,11 +290,11 @@ class ContinueTurn(Question[bool], frozen=True, kw_only=True):
 
 
 class ApproveUnchanged(Struct, frozen=True):
-    """Answer: send exactly what was shown."""
+    """Answer that sends exactly what was shown."""
 
 
 class EditedRequest(Struct, frozen=True, kw_only=True):
-    """Answer: use an edited sampling request; values that are None stay unchanged.
+    """Answer with an edited sampling request; values that are None stay unchanged.
 
     `max_tokens` can only be lowered. `model` is the name of one of the offered models. With `context`, the conversation
     that was shown is added.
@@ -311,7 +311,7 @@ SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 
 
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
-    """The question of whether the model may answer a server's sampling request, shown as the server sent it.
+    """Asks whether the model may answer a server's sampling request, shown as the server sent it.
 
     `messages`, `tools`, `preferences` and `include_context` come from the server. `model` would answer; `label` is its
     display name, and `reason` explains why it was selected from `models`. `max_tokens` limits the output, and `tokens`
@@ -343,7 +343,7 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
 
 
 class EditedReply(Struct, frozen=True):
-    """Answer: send these content blocks to the server instead of the model's."""
+    """Answer that sends these content blocks to the server instead of the model's."""
 
     content: tuple[dict[str, Any], ...]
 
@@ -352,7 +352,7 @@ ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 
 
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
-    """The question of whether a server may receive the model's answer to its sampling request.
+    """Asks whether a server may receive the model's answer to its sampling request.
 
     Tool calls in the answer are for the server to run, not for mcphost.
     """
@@ -369,24 +369,24 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
 
 
 class Accept(Struct, frozen=True):
-    """Answer: submit the form with this content; a missing field gets its default, and null omits the field."""
+    """Answer that submits the form with this content; a missing field gets its default, and null omits the field."""
 
     content: dict[str, Any] = {}  # noqa: RUF012
 
 
 class Decline(Struct, frozen=True):
-    """Answer: the user declined to fill in the form or to open the address."""
+    """Answer of a user who declined to fill in the form or to open the address."""
 
 
 class Cancel(Struct, frozen=True):
-    """Answer: the user dismissed the question without accepting or declining."""
+    """Answer of a user who dismissed the question without accepting or declining."""
 
 
 FormVerdict = Accept | Decline | Cancel
 
 
 class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
-    """A form that a server asks the user to fill in; `message` is the server's text, `warnings` are from mcphost.
+    """Asks the user to fill in a form for a server; `message` is the server's text, `warnings` are from mcphost.
 
     The server's text must be shown as plain text, so that addresses in it are not clickable.
     """
@@ -402,18 +402,18 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
 
 
 class AcceptUrl(Struct, frozen=True):
-    """Answer: the user agreed to open the address in a browser."""
+    """Answer of a user who agreed to open the address in a browser."""
 
 
 UrlVerdict = AcceptUrl | Decline | Cancel
 
 
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
-    """The question of whether to open an address for a server.
+    """Asks whether to open an address for a server.
 
     mcphost has not requested anything from the address yet. `url` is the complete address, and `host` its host.
-    `elicitation` is the server's id of the request (2025-11-25 only), else "". `warnings` are sentences about what is
-    unusual about the address.
+    `elicitation` is the server's id of the request, "" except in protocol version 2025-11-25. `warnings` are sentences
+    about what is unusual about the address.
     """
 
     KIND: ClassVar[str] = "visit_url"
@@ -429,7 +429,7 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
 
 
 class RetryCall(Question[bool], frozen=True, kw_only=True):
-    """The question of whether to retry a tool call after the user has visited these addresses.
+    """Asks whether to retry a tool call after the user has visited these addresses.
 
     False abandons the call. If the server reports that the user has completed all of them, the question is withdrawn
     and the call is retried.
@@ -444,23 +444,23 @@ class RetryCall(Question[bool], frozen=True, kw_only=True):
 
 
 class ShareOnce(Struct, frozen=True):
-    """Answer: share the folders now, and ask again at the next request."""
+    """Answer that shares the folders now; the user is asked again at the next request."""
 
 
 class ShareSession(Struct, frozen=True):
-    """Answer: share the folders at every request until mcphost exits."""
+    """Answer that shares the folders at every request until mcphost exits."""
 
 
 class ShareAlways(Struct, frozen=True):
-    """Answer: share these folders at every request until the server's command or address changes."""
+    """Answer that shares these folders at every request until the server's command or address changes."""
 
 
 class DoNotShare(Struct, frozen=True):
-    """Answer: share no folders now, and ask again at a later request."""
+    """Answer that shares no folders now; the user is asked again at a later request."""
 
 
 class NeverShare(Struct, frozen=True):
-    """Answer: never share these folders until the server's command or address changes."""
+    """Answer that never shares these folders until the server's command or address changes."""
 
 
 class SharePerServer(Struct, frozen=True):
@@ -485,11 +485,11 @@ class RequestingServer(Struct, frozen=True, kw_only=True):
 
 
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
-    """The question of whether a server may receive the paths, not the content, of the user's folders.
+    """Asks whether a server may receive the paths, not the content, of the user's folders.
 
-    `gone` are the configured folders that cannot be read now and are omitted. For each of `roots`, `origins` says where
-    it was configured, and `warnings` describes the risk of sharing it, or is "". If several servers are waiting, they
-    are in `askers` and the answer is a SharePerServer; any other answer refuses all but the first server.
+    `gone` contains the configured folders that are omitted because they cannot be read now. `origins` says for each of
+    `roots` where it was configured; `warnings` describes the risk of sharing it, "" for none. If several servers are
+    waiting, they are in `askers` and the answer is a SharePerServer; any other answer refuses all but the first server.
     """
 
     KIND: ClassVar[str] = "share_roots"

@@ -34,7 +34,7 @@ _MAX_LENGTH = 200
 
 
 class EnteredClient(Struct, frozen=True):
-    """Answer: use this client id, which the user registered; the client secret is "" if there is none."""
+    """Answer with a client id that the user registered; the client secret is "" if there is none."""
 
     client_id: str
     client_secret: str = ""
@@ -44,14 +44,14 @@ class EnteredClient(Struct, frozen=True):
 
 
 class DeclineClient(Struct, frozen=True):
-    """Answer: the user has no client id; the sign-in ends."""
+    """Answer of a user who has no client id; the sign-in ends."""
 
 
 ClientVerdict = EnteredClient | DeclineClient
 
 
 class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
-    """The request for an OAuth client id at *issuer*, an authorization server without dynamic client registration.
+    """Asks for an OAuth client id at *issuer*, an authorization server without dynamic client registration.
 
     The user registers mcphost there with `redirect_uri`. `note` says why the question is asked.
     """
@@ -67,11 +67,11 @@ class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
 
 
 class OpenInBrowser(Struct, frozen=True):
-    """Answer: open the address in a browser, where the user signs in."""
+    """Answer that opens the address in a browser, where the user signs in."""
 
 
 class PastedRedirect(Struct, frozen=True):
-    """Answer: the redirect address, which the user copied from a browser that could not reach mcphost."""
+    """Answer with the redirect address, which the user copied from a browser that could not reach mcphost."""
 
     redirect_url: str
 
@@ -80,18 +80,18 @@ class PastedRedirect(Struct, frozen=True):
 
 
 class SwitchSignInMethod(Struct, frozen=True):
-    """Answer: switch between signing in with a browser redirect and with a device code."""
+    """Answer that switches between signing in with a browser redirect and with a device code."""
 
 
 class DeclineSignIn(Struct, frozen=True):
-    """Answer: do not sign in."""
+    """Answer that declines to sign in."""
 
 
 SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSignIn
 
 
 class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
-    """The question of whether to sign in at *issuer*; `url` is the address to open, and `host` its host.
+    """Asks whether to sign in at *issuer*; `url` is the address to open, and `host` its host.
 
     `note` says why the question is repeated. The question is withdrawn when the sign-in completes, or `seconds` after
     `asked_at`, a time of the monotonic clock. `browser` is False if mcphost cannot open a browser.
@@ -137,7 +137,7 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """*open_url* opens a browser; None leaves that to the frontend.
+        """*open_url* opens a browser; if it is None, the frontend opens it.
 
         *can_open* returns whether a browser can be opened on this computer.
         """
@@ -159,8 +159,9 @@ class SignInPrompts:
     ) -> str | None:
         """Ask the user to sign in; return None if the user refuses, else the pasted redirect address or "".
 
-        "" means that the browser's redirect is still to arrive, or that the user switched to the other method. After
-        opening the browser, the question is asked again, so that the user sees that mcphost is waiting and can cancel.
+        "" means that the browser opens the redirect address itself, or that the user switched to the other method.
+        After opening the browser, the question is asked again, so that the user sees that mcphost is waiting and can
+        cancel.
         """
         deadline = monotonic() + terms.timeout
         while True:
@@ -236,15 +237,15 @@ def describe_scope(scope: str) -> str:
 
 
 class KeepInMemory(Struct, frozen=True):
-    """Answer: keep the sign-in in memory until mcphost exits."""
+    """Answer that keeps the sign-in in memory until mcphost exits."""
 
 
 class KeepInPlainFile(Struct, frozen=True):
-    """Answer: store sign-ins unencrypted in a file that only the user can read."""
+    """Answer that stores sign-ins unencrypted in a file that only the user can read."""
 
 
 class KeepInEncryptedFile(Struct, frozen=True):
-    """Answer: store sign-ins in a file encrypted with this passphrase."""
+    """Answer that stores sign-ins in a file encrypted with this passphrase."""
 
     pass_phrase: str
 
@@ -256,10 +257,10 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
-    """The question of where to store the sign-ins of `servers`, because no keyring can be used; `reason` says why not.
+    """Asks where to store the sign-ins of `servers` if no keyring can be used; `reason` says why not.
 
-    The sign-ins are already in use. `is_new` means that the encrypted file does not exist yet, so that the user chooses
-    its passphrase. `note` says why the question is repeated.
+    The sign-ins are already in use. `is_new` means that the encrypted file does not exist yet, and that the user
+    chooses a passphrase for it. `note` says why the question is repeated.
     """
 
     KIND: ClassVar[str] = "keep_secrets"
@@ -276,7 +277,7 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
 
 
 class EnterPassphrase(Struct, frozen=True):
-    """Answer: the passphrase of the encrypted file; it is not stored."""
+    """Answer with the passphrase of the encrypted file; it is not stored."""
 
     pass_phrase: str
 
@@ -285,14 +286,14 @@ class EnterPassphrase(Struct, frozen=True):
 
 
 class LeaveLocked(Struct, frozen=True):
-    """Answer: continue without the sign-ins in the encrypted file."""
+    """Answer that leaves the encrypted file locked; the sign-ins in it are not used."""
 
 
 UnlockVerdict = EnterPassphrase | LeaveLocked
 
 
 class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
-    """The request for the passphrase of the encrypted file of sign-ins, made once per run.
+    """Asks for the passphrase of the encrypted file of sign-ins, once per run.
 
     `note` says why the question is repeated.
     """
