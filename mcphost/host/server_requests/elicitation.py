@@ -160,8 +160,8 @@ class ElicitationHandler:
     ) -> ElicitResult | ServerRequestRejection:
         """Show the form or URL to the user and return accept, decline or cancel.
 
-        A form or URL that violates the specification is not shown. The server then gets error -32602 before revision
-        2026-07-28, and the action cancel from that revision on.
+        A form or URL that violates the specification is not shown. The server then gets error -32602 before protocol
+        version 2026-07-28, and the action cancel from that version on.
         """
         if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
             return ServerRequestRejection(

@@ -269,7 +269,7 @@ class ServerRequestHandler:
         return True
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """Remove roots that may no longer be sent from a reply; see RequestHandler."""
+        """Return the reply without the roots that must no longer be sent; see RequestHandler."""
         return self.root_sharing.filter_reply(reply) if isinstance(reply, ListRootsResult) else reply
 
     def on_request_cancelled(self, method: str) -> None:

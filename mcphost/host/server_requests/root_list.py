@@ -109,8 +109,8 @@ class KnownRoots(Struct, frozen=True):
     """The roots that a server has received, and the user's answer about sharing them.
 
     `roots` is the last list sent to the server, None if none was sent. `is_refused` means that the user's last answer
-    was a refusal. `is_approved` means that the same roots are sent again without asking, at least in this run;
-    `is_permanent` means in later runs, too.
+    was a refusal. `is_approved` means that the same roots are sent again in this run without asking the user;
+    `is_permanent` means that this is true of later runs as well.
     """
 
     roots: tuple[Root, ...] | None = None
@@ -132,7 +132,7 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
     """Return the configured folders: the user's, then those of trusted project files.
 
     If the user has not configured a list, the folder mcphost was started in takes its place. If the user's list is
-    empty, the result is empty, too.
+    empty, no folders are returned.
     """
     if config.roots is None:
         return (*startup_roots(), *config.project_roots)
@@ -310,14 +310,14 @@ class FolderQuestions:
         self._lock = anyio.Lock()
 
     def register(self, server: WaitingServer) -> None:
-        """Register a server, so that questions of other servers can also cover its requests."""
+        """Register a server; if it is waiting when a question opens, the question includes its request."""
         self._servers.append(server)
 
     async def ask(self, server: WaitingServer, why: str) -> bool:
         """Ask the user about the folders for this server; return False if there is nothing to decide.
 
-        The same question covers other waiting servers. Cancellation withdraws it, but another waiting server may ask it
-        again. Raises StoreError or ConsentDenied.
+        The same question covers all servers that are waiting. Cancellation withdraws it, but another waiting server may
+        ask it again. Raises StoreError or ConsentDenied.
         """
         if await server.pending_request(why) is None:
             return False

@@ -165,9 +165,9 @@ class RootSharing:
     ) -> ListRootsResult | ServerRequestRejection:
         """Return the roots to send, or a rejection; ask the user about folders they have not decided on.
 
-        Before revision 2026-07-28, a request that arrives outside a tool call, resource read or prompt request is held
-        until the next of these begins. The user is then asked, even if the held request has ended by then. Raises
-        StoreError or ConsentDenied.
+        Before protocol version 2026-07-28, a request that arrives outside a tool call, resource read or prompt request
+        is held until the next of these begins. The user is then asked, even if the held request has ended by then.
+        Raises StoreError or ConsentDenied.
         """
         context = context or ServerRequestContext()
         folders = await self._inspect_folders()

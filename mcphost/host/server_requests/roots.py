@@ -189,8 +189,8 @@ class Roots:
         """Add a folder, or rename or restore a listed one; None as *name* keeps the name unchanged.
 
         `~` and paths relative to the folder mcphost was started in are allowed; the path is stored with symbolic links
-        resolved. Raises UsageError if the folder cannot be read, is already listed or there are too many; StoreError or
-        ConsentDenied.
+        resolved. Raises UsageError if the folder cannot be read or is already listed, or if there are too many folders.
+        Raises StoreError or ConsentDenied if the edit cannot be stored or recorded.
         """
         _check_input(path, name or "")
         async with self._lock:

@@ -105,8 +105,8 @@ def parse_sampling_request(
     """Convert a server's request to a request for the model.
 
     *issued_ids* are the provider ids of tool calls that were sent to this server. Any other id is dropped, because the
-    model would read it although the user's review does not show it. Raises MalformedMessage for invalid tools or stop
-    sequences.
+    model would receive it without the user having seen it in the review. Raises MalformedMessage for invalid tools or
+    stop sequences.
     """
     raws = (
         decode(wire_request.tools, tuple[Raw, ...], "tools of the sampling request")
@@ -326,7 +326,7 @@ class SamplingHandler:
         return f"at most {limit} nested sampling requests of this server are allowed.{note}"
 
     def _rate_error(self, context: ServerRequestContext) -> str:
-        """Return a sentence about the rate limit that a request exceeds; if there is none, count it and return ""."""
+        """Count a request and return "", or return a sentence about the rate limit that the request exceeds."""
         if self._lock.statistics().tasks_waiting >= MAX_WAITING:
             return f"{MAX_WAITING} sampling requests of this server are already waiting."
         if context.call_number:

@@ -105,7 +105,7 @@ class _Criterion(NamedTuple):
 
 
 def _price(offer: ModelCandidate) -> float | None:
-    """Return the negative price of three input tokens and one output token (a typical ratio), or None."""
+    """Return the price of three input tokens and one output token (a typical ratio) as a negative score, or None."""
     if offer.input_price is None or offer.output_price is None:
         return None
     return -(3 * offer.input_price + offer.output_price)
@@ -293,8 +293,9 @@ class SamplingNesting:
     def depth(self, context: ServerRequestContext, answered_ids: frozenset[str]) -> int:
         """Return how deeply a sampling request is nested; 1 means not nested.
 
-        *answered_ids* are the tool calls whose results the request contains. Such a request continues the sampling that
-        made these calls, at the same depth, and closes it.
+        *answered_ids* are the tool calls whose results the request contains. A request with results continues the
+        earlier sampling request whose reply contained these calls: it has the same depth, and the calls are no longer
+        unanswered.
         """
         calls = _possible_calls(context)
         related = [item for item in self._open if self._is_related(item, calls)]
