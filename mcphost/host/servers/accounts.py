@@ -259,7 +259,7 @@ class Accounts:
     def _replaceable_servers(self, stored_account: StoredAccount) -> list[str]:
         """Return the names of the servers that use this account and can switch to another one.
 
-        A server whose configuration names the account cannot.
+        Servers whose configuration names the account are not included.
         """
         return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 

@@ -83,7 +83,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
 
 class ServerApprovals:
-    """Approvals of servers, for this session or stored permanently; asks the user where one is missing."""
+    """Approvals of servers, for this session or stored permanently; the user is asked if one is missing."""
 
     def __init__(self, grants: GrantStore, frontend: Frontend, audit: AuditLog) -> None:
         self.audit = audit
@@ -143,7 +143,10 @@ class ServerApprovals:
         return await self._grants.load_eras(connection_digest(await self.approved_config(server))) is not None
 
     async def is_approved(self, server: ServerConfig) -> bool:
-        """Return whether the server is approved with exactly this configuration, without asking. Raises StoreError."""
+        """Return whether the server is approved with exactly this configuration; never ask the user.
+
+        Raises StoreError.
+        """
         return bool(await self.approval_source(server))
 
     async def approval_source(self, server: ServerConfig) -> str:

@@ -153,8 +153,8 @@ class ChangeWatcher:
     async def refresh_if_stale(self) -> None:
         """List the tools again before a tool call if the current list may be outdated. Never raises.
 
-        Waits at most 10 seconds, not counting a sign-in by the user. Before revision 2026-07-28, servers send no time
-        to live, and a list is valid until a change notification.
+        Waits at most 10 seconds, not counting a sign-in by the user. Before protocol version 2026-07-28, servers do not
+        say how long a list is valid; it is then used until a change notification.
         """
         if not self._is_stale():
             return

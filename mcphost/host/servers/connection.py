@@ -134,7 +134,7 @@ class ServerConnection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the session is open, so that requests can be sent."""
+        """Whether the session is open and requests can be sent."""
         return self._session is not None
 
     @property

@@ -35,7 +35,7 @@ _PARTS: dict[DriftKind, tuple[str, ...]] = {
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """One difference from the lock file: of the server itself, or of its tool `name`.
+    """One difference between a server, or its tool `name`, and the record in the lock file.
 
     `lines` are a diff for reviewers; each starts with `- ` (locked), `+ ` (current) or two spaces (unchanged, or a
     note).

@@ -204,10 +204,10 @@ class ServerFeatures:
 
     # -- logs
     async def set_log_level(self, server: str, level: str) -> None:
-        """Set the lowest level of log messages that the server sends, also after a reconnect; "" for no messages.
+        """Set the lowest level of log messages that the server sends, including after a reconnect; "" for no messages.
 
-        Messages are added to the server's log and published as events. Before revision 2026-07-28, servers cannot be
-        told to stop sending them, so "" has no effect.
+        Messages are added to the server's log and published as events. Before protocol version 2026-07-28, there is no
+        way to make servers stop sending them, so "" has no effect.
         """
         if level not in ("", *LEVELS):
             raise UsageError(f"There is no log level {level[:40]!r}.", f"Levels: {', '.join(LEVELS)}.")

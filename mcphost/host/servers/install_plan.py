@@ -25,7 +25,7 @@ REGISTRY_KEY = "registry"
 
 
 class PlanSource:
-    """Source of an install plan: one way to run a server, its inputs and, once it is unpacked, its bundle."""
+    """Source of an install plan: one way to run a server, its inputs, and the unpacked bundle if there is one."""
 
     def __init__(self, option: InstallOption, bundle: OpenedBundle | None = None) -> None:
         self.option = option if bundle is None else replace(option, inputs=bundle.manifest.inputs())
@@ -100,7 +100,8 @@ def with_registry(
 class PlanDescription:
     """Description of a plan for the user: a line for each property of the server and for each risk.
 
-    `warnings` also includes those about the publisher, which are shown earlier and are not in `lines`.
+    `warnings` contains the risks, preceded by the warnings about the publisher; these are not in `lines`, because they
+    are shown earlier.
     """
 
     def __init__(
@@ -161,8 +162,8 @@ def plan_update(
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Return the entry for a newer version, which keeps the user's settings, and the plan it was made from.
 
-    *typed* contains the input values that the user entered; *given* names the inputs whose current values they replace.
-    The plan names the inputs that still need a value. Raises UsageError or RegistryError.
+    *typed* contains the input values that the user entered; *given* names the inputs whose values in the current entry
+    are replaced by them. The plan names the inputs that still need a value. Raises UsageError or RegistryError.
     """
     values = {**record.values_for(source.option), **typed}
     planned = source.plan(values, show_missing=True)

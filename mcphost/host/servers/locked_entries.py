@@ -72,7 +72,7 @@ def lock_connected(locked: LockedServer, facts: ServerFacts, definitions: Iterab
 
 
 def lock_tool(definition: ToolDefinition) -> LockedTool:
-    """Return the digest of a tool definition and the part for reviewers; secrets of the user are hidden in both."""
+    """Return a tool's digest and the part of its definition for reviewers, both with the user's secrets hidden."""
     raw = bytes(definition.raw)
     try:
         value = loads(raw)
@@ -131,9 +131,9 @@ def _has_random_words(text: str) -> bool:
 def _hide_words(text: str, hidden_count: int = 1) -> str:
     """Return *text* with probable secrets hidden.
 
-    A random-looking word may also be part of the code to run. A slow digest of it is recorded, which reveals that the
-    word changed but not the word itself. *hidden_count* is the number of texts in the entry with such words; if there
-    are many, each digest uses fewer iterations.
+    A random-looking word is not always a secret; it may be part of the code to run. A slow digest of it is recorded,
+    which reveals that the word changed but not the word itself. *hidden_count* is the number of texts in the entry with
+    such words; if there are many, each digest uses fewer iterations.
     """
     plain = redact_patterns(text)
     hidden = mask_secrets("", plain)

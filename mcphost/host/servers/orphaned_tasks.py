@@ -80,7 +80,10 @@ class TrackedTask:
 
 
 class OrphanedTasks:
-    """Registry of the stored tasks of all servers."""
+    """Registry of the stored tasks of all servers, and resumption of the orphaned ones.
+
+    A task is orphaned if the connection or the mcphost process that created it has ended.
+    """
 
     def __init__(
         self,
@@ -110,16 +113,16 @@ class OrphanedTasks:
         self._queue_write(task, task)
 
     def release(self, task: StoredTask, *, forget: bool) -> None:
-        """Stop following the task, without waiting; with *forget*, delete it from the store."""
+        """Mark the task as no longer active, without waiting; with *forget*, delete it from the store."""
         self._active_tasks.discard((task.server_digest, task.task_id))
         if forget:
             self._queue_write(task, None)
 
     async def resume(self, digest: str, session: Session) -> None:
-        """Resume the server's stored tasks that no running mcphost is following, until they or the session end.
+        """Resume the server's orphaned tasks; return when they have ended or the session ends.
 
-        Raises nothing, except when cancelled. The store is not read immediately, because other servers use it during
-        startup.
+        Tasks of another running mcphost are left alone. Raises nothing, except when cancelled. The store is not read
+        immediately, because other servers use it during startup.
         """
         if not self.is_resuming_enabled:
             return

@@ -196,7 +196,7 @@ class ServerEditor:
         return self.config_dir / INPUTS_FILE
 
     async def has_input(self, definition: ServerInput) -> bool:
-        """Return whether a value is stored for an input; also False if the keyring cannot be used."""
+        """Return whether a value is stored for an input; False if the keyring cannot be used."""
         if not definition.password:
             return definition.stored_value is not None
         try:

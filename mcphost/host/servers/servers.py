@@ -167,7 +167,7 @@ class Servers:
 class Quarantine:
     """Review and acceptance of quarantined (changed) tools when the user asks for it.
 
-    The connection also asks the user automatically; see ToolChangeTracker.
+    In addition, the connection asks the user when a tool changes; see ToolChangeTracker.
     """
 
     def __init__(self, servers: Servers) -> None:
@@ -198,12 +198,12 @@ class Quarantine:
 
 
 class ServerStartup:
-    """Wait for starting servers before a turn, with a time limit; tools of slower servers are added later."""
+    """Waiting for servers to start before a turn, with a time limit; tools of slower servers are added later."""
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """*seconds* is the longest time to wait for a server after its start.
+        """*seconds* is the longest time to wait for a server, counted from the start of the server.
 
-        For a server that was never used before, it is NEW_SERVER_FACTOR times as long.
+        For a server that was never used before, this time is multiplied by NEW_SERVER_FACTOR.
         """
         self._servers = servers
         self._seconds = seconds
@@ -236,7 +236,7 @@ class ServerStartup:
         await connection.wait_for_start(self._seconds * factor)
 
     def announce_joined(self) -> None:
-        """Notify the user of late servers that are now ready; call this before each model request of a turn."""
+        """Notify the user of servers that became ready after `wait`; call this before each model request of a turn."""
         ready = {connection.config.name for connection in self._servers if connection.is_ready}
         joined = sorted(self._late_servers & ready)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}

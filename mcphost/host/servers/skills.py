@@ -132,8 +132,8 @@ class Skills:
     ) -> SkillContent:
         """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
-        With *for_model*, remember that the user allowed the model to load it. *before_send* may refuse the request;
-        see Session.request.
+        With *for_model*, remember that the user allowed the model to load it. *before_send* is called before the
+        request and can refuse it; see Session.request.
         """
         account = self.account(server)
         content = await self._get_file(server, skill, skill.uri, before_send)

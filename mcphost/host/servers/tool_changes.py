@@ -322,9 +322,10 @@ class ToolChangeTracker:
         return tuple(accepted)
 
     def _make_room(self, tool: str) -> bool:
-        """Forget the oldest tool that is no longer listed if the memory is full; return whether *tool* fits now.
+        """If MAX_REMEMBERED_TOOLS is reached, forget the oldest unlisted tool; return whether *tool* can be remembered.
 
-        The memory then stays full, so a forgotten tool is quarantined when it is listed again.
+        *tool* takes its place, so the maximum stays reached. A tool that is not remembered is then quarantined when it
+        is listed, even if it was accepted before it was forgotten.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:

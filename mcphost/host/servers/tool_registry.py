@@ -132,8 +132,8 @@ class ToolRegistry:
 def _clean_schema(schema: Raw) -> Raw:
     """Return the JSON schema with hidden characters removed from its strings; unchanged if there are none.
 
-    The model reads the descriptions of arguments, too. Names and enumerated values are cleaned as well; a call
-    whose arguments then do not match the original schema is refused before it is sent.
+    This includes the descriptions of arguments, which the model reads, and names and enumerated values. A call whose
+    arguments then do not match the original schema is refused before it is sent.
     """
     if not _HIDDEN_TEXT.search(schema):
         return schema
