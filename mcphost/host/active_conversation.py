@@ -1,4 +1,4 @@
-"""The open conversation; each message is saved when it is added, and kept in memory while saving fails."""
+"""The open conversation; each message is saved when it is added, or with the next message if saving fails."""
 
 import secrets
 import time
@@ -79,9 +79,9 @@ class Conversation:
 
 
 class ActiveConversation:
-    """Holder of the open conversation, shared by all parts of the host so that all see when another one is opened.
+    """The open conversation, as one object that all parts of the host share.
 
-    Another conversation can be opened only while no turn is running.
+    Another conversation can be opened in its place, but only while no turn is running.
     """
 
     def __init__(self, store: ConversationStore, events: EventBus) -> None:

@@ -73,8 +73,8 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 ) -> Host:
     """Build a host, which the caller must enter with `async with`.
 
-    *open_url* opens a browser; None leaves that to the frontend. Without *results*, long results that are truncated for
-    the model are not stored in full.
+    *open_url* opens a browser; if it is None, the frontend must open addresses itself. Without *results*, long results
+    that are truncated for the model are not stored in full.
     """
     core = _create_core(
         config,
@@ -117,7 +117,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 
 
 class SetupParts(NamedTuple):
-    """What the program supplies so that the host can change its configuration: the places of files and secrets."""
+    """What the host needs to change its configuration: file locations, the keyring, and the configuration files."""
 
     places: SetupPlaces
     secrets: "SecretEntries"

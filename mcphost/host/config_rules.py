@@ -9,8 +9,8 @@ from mcphost.config.rules import Rule
 class ConfigRules:
     """Rules that allow or forbid tool calls.
 
-    `never` overrides `allow`, grants, the user's answers and auto-approve mode. It may be replaced while the program
-    runs; the new rules apply from the next tool call on.
+    `never` overrides `allow`, grants, the user's answers and auto-approve mode. `never` can be replaced while the
+    program runs; the new rules apply from the next tool call on.
     """
 
     allow: tuple[Rule, ...] = ()

@@ -210,8 +210,8 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
     """An approved tool call was sent with these arguments; `by` says what approved it, as in `Approval.source`.
 
-    `by` may also be "user" for a call that the user made without the model, and "earlier" if a previous run sent the
-    call and this run follows its unfinished task.
+    `by` is "user" for a call that the user made without the model, and "earlier" if an earlier run of mcphost sent the
+    call and this run resumes its unfinished MCP task.
     """
 
     call: str
@@ -307,7 +307,7 @@ class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
 
 
 class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
-    """Another conversation was opened; `messages` is the number of its messages, found in `host.conversation`."""
+    """Another conversation was opened; `messages` counts its messages, which are in `host.conversation`."""
 
     id: str
     title: str
@@ -394,8 +394,8 @@ class EventQueue:
     def put(self, event: AnyEvent) -> None:
         """Add an event without blocking.
 
-        Chunks of text are merged with queued ones; progress replaces queued progress of the same call; a resource event
-        that is already queued is dropped.
+        Chunks of text are merged with queued ones, and progress replaces queued progress of the same call. A
+        ResourceChanged event is dropped if an equal one is queued.
         """
         if self._closed:
             return

@@ -74,9 +74,8 @@ class Host:
     def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
         """Start connecting all enabled servers and preparing the model, without waiting for either.
 
-        *only* limits this to the servers with these names; None means all. With *resume_orphaned_tasks*, tasks that an
-        earlier run left unfinished at the servers are followed until they end, and reported like tool calls of the
-        user.
+        *only* limits this to the servers with these names; None means all. With *resume_orphaned_tasks*, MCP tasks that
+        an earlier run left unfinished are resumed, with the same events as for tool calls by the user.
         """
         self.orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:
@@ -93,12 +92,12 @@ class Host:
 
     @property
     def accounts(self) -> "Accounts":
-        """The accounts that are signed in to servers."""
+        """Operations on the user's accounts at servers: list, select, sign in and sign out."""
         return self.late_parts.accounts.get()
 
     @property
     def auto_approval(self) -> "AutoApproval":
-        """Auto-approve mode, in which selected tools run without asking."""
+        """Auto-approve mode, in which selected tools run without asking the user."""
         return self.late_parts.auto_approval.get()
 
     @property

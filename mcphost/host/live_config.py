@@ -61,7 +61,8 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     def needs_confirmation(self) -> bool:
         """Whether applying the changes needs the user's confirmation.
 
-        Adding servers and changing the theme do not: each new server must be approved before it starts anyway.
+        It does not if servers are only added or the theme is changed, because the user must approve each new server
+        before it starts.
         """
         has_settings = self.model is not None or self.system_prompt is not None
         return bool(self.changed or self.removed or self.never_added or self.never_removed) or has_settings
@@ -145,8 +146,8 @@ class LiveConfig:
         """Call *on_change* whenever the files have changed and differ from the configuration in use, until cancelled.
 
         *on_change* receives the error if the files cannot be loaded. Files are read only after they stayed the same for
-        POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and also works
-        on network folders, where change notifications do not.
+        POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and works on
+        network folders, where change notifications do not.
         """
         known: object = None  # so that a change between the start and the first check is noticed too
         seen = await anyio.to_thread.run_sync(self._read_signature)

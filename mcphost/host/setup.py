@@ -74,7 +74,7 @@ class Setup:
 
     @cached_property
     def registry(self) -> "RegistryInstaller":
-        """Search for servers in the configured registry, and their installation."""
+        """The installer, which searches the configured registry and installs servers from it."""
         from mcphost.host.servers.registry_installer import RegistryInstaller
 
         url = self._registry_config.url
@@ -82,7 +82,7 @@ class Setup:
 
     @property
     def is_first_run(self) -> bool:
-        """Whether there is no model, no server was given by a flag, and the start card has never been shown."""
+        """Whether no model is configured, no server was given by a flag, and the start card has never been shown."""
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False
         return not (self._places.state_dir / _MARK_FILE).exists()
@@ -157,7 +157,7 @@ class Setup:
         return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load))
 
     async def add_listed_models(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return *models* with those added that only the providers' online lists contain. May be cancelled."""
+        """Return *models* and those models that only the providers' online lists contain. May be cancelled."""
         return await self._finder.add_listed(models)
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:

@@ -33,7 +33,7 @@ class OutputValidation(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """What one server offers, as last fetched; `left_out` has a sentence for each omitted entry."""
+    """What one server offers, as last fetched; `left_out` contains a sentence for each omitted entry."""
 
     tools: Sequence[Tool] = ()
     """The definitions of the tools; each is decoded when it is accessed."""
@@ -59,10 +59,10 @@ def estimate_definition_tokens(tool: Tool) -> int:
 class ServerView(Struct, frozen=True):
     """Snapshot of the state of one server.
 
-    `facts` is None until the server is ready. `log` has the newest lines, oldest first. `counts` maps descriptions of
-    unusual messages, such as dropped or refused ones, to how often they occurred since the start. `account` is the
-    account in use; `sign_in_status` describes the progress of a sign-in. `quarantined` has the names of changed tools
-    that the user has not accepted. `known_roots` is what the server knows about the user's folders.
+    `facts` is None until the server is ready. `log` contains the newest lines, oldest first. `counts` maps descriptions
+    of unusual messages, such as dropped or refused ones, to how often they occurred since the start. `account` is the
+    account in use; `sign_in_status` describes the progress of a sign-in. `quarantined` contains the names of changed
+    tools that the user has not accepted. `known_roots` is what the server knows about the user's folders.
     """
 
     config: ServerConfig
@@ -129,8 +129,9 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
     """Return the best icon that can be drawn without a network request, or None.
 
-    The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP (2026-07-28,
-    basic#icons). Icons for a dark or light theme, as given by *dark*, are preferred, then icons for any theme.
+    The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP (specification
+    2026-07-28, basic#icons). Icons for a dark or light theme, as given by *dark*, are preferred, then icons for any
+    theme.
     """
     theme = "dark" if dark else "light"
     order = {theme: 0, None: 1}

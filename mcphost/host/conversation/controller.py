@@ -77,9 +77,9 @@ class ConversationController:
         return self._active.is_busy
 
     async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
-        """Return the *limit* newest stored conversations, or at most 100 whose id starts with *prefix*.
+        """Return the newest stored conversations, at most *limit* of them.
 
-        Raises StoreError.
+        With *prefix*, return the conversations whose id starts with it instead, at most 100. Raises StoreError.
         """
         return await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
 
@@ -124,8 +124,8 @@ class ConversationController:
         """Run one turn: add the user message, then let the model answer and call tools until it is done.
 
         If *text* is None, no message is added and the model is asked again. A failure is described in the result
-        instead of being raised. Raises UsageError if a turn is already running or the host was not entered. Cancelling
-        the caller stops the turn.
+        instead of being raised. Raises UsageError if a turn is already running or the host is not open. Cancelling the
+        caller stops the turn.
         """
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")

@@ -1,4 +1,7 @@
-"""One turn: the model answers and calls tools until it is done, the user stops it, or the limit is reached."""
+"""One turn: the model answers and calls tools until it is done, the user stops it, or the limit is reached.
+
+A turn consists of rounds; a round is one model response with the tool calls that it contains.
+"""
 
 import time
 from collections.abc import Iterable
@@ -72,7 +75,7 @@ class ModelRequestBuilder:
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the request for the next round.
 
-        The user is notified of servers that became ready since the last round, whose tools are now included.
+        If servers became ready since the last round, their tools are included and the user is notified.
         """
         self._startup.announce_joined()
         return ModelRequest(

@@ -125,7 +125,8 @@ class ContentIndex:
     def _equals_texts(self, value: Any) -> bool:
         """Return whether the value equals the text blocks.
 
-        The same applies to the member `result` of an object without other members, which some SDKs add.
+        If the value is an object whose only member is `result`, a wrapper that some SDKs add, that member may equal
+        them instead.
         """
         parsed = [_parse(text) for text in self.texts]
         candidates = [value]
@@ -278,8 +279,8 @@ def truncate_text(text: str) -> str:
 def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:
     """Render a result, omitting structured content that only repeats the content blocks.
 
-    *null_counts* says whether structured content `null` is a value, as it is since 2026-07-28. *note* is a remark of
-    mcphost that is added to the result.
+    *null_counts* says whether structured content `null` is a value, as it is since protocol version 2026-07-28. *note*
+    is a remark of mcphost that is added to the result.
     """
     return join_parts(make_parts(result, null_counts=null_counts, note=note))
 
@@ -372,7 +373,7 @@ def _utf8_size(text: str) -> int:
 
 
 def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
-    """Render a content block as text; also return its image if its bytes are a valid one, else None."""
+    """Return a content block as text, and its image, which is None if there is no valid one."""
     match block:
         case TextContent():
             return remove_base64(block.text), None
@@ -401,7 +402,7 @@ def render_contents(contents: ResourceContents) -> str:
 
 
 def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]:
-    """Render an embedded resource as text, and also return its image if it is a valid one."""
+    """Return an embedded resource as text, and its image, which is None if there is no valid one."""
     known = None if resource.text is not None else _detect_image(resource.blob or "")
     if known is None:
         return render_contents(resource), None

@@ -151,7 +151,7 @@ _LOAD_SKILL_SPEC = ToolSpec(
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
     """Return the section of the system prompt that lists at most 50 skills; "" if there are none.
 
-    *offered* has each server's name with its skills.
+    *offered* contains each server's name with its skills.
     """
     entries = [(server, skill) for server, skills in offered for skill in skills]
     if not entries:
