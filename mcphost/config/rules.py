@@ -62,7 +62,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     expires: float | None = None
 
     def covers(self, server: str, tool: str) -> bool:
-        """Return whether the rule's server and tool pattern match, ignoring its conditions; case matters."""
+        """Return whether the rule applies to the tool, ignoring the conditions; matching is case-sensitive."""
         return self.server == server and pattern_covers(self.tool, tool)
 
     @property

@@ -130,8 +130,8 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 class ServerInput(Struct, frozen=True, kw_only=True):
     """A value that the user is asked for because a server's entry refers to it as `${input:ID}`.
 
-    If there are `options`, it is one of them. A password is stored in the keyring as `keyring_entry`; any other value
-    is `stored_value`, or None if not set yet.
+    If there are `options`, the value must be one of them. A password is stored in the keyring as `keyring_entry`; any
+    other value is `stored_value`, or None if not set yet.
     """
 
     id: str
@@ -308,7 +308,7 @@ class SamplingLimits(Struct, frozen=True, kw_only=True):
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Sampling settings; `models` may be used besides the selected model, and are listed from the most capable."""
+    """Sampling settings; servers can use the selected model and `models`, which lists the most capable first."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()

@@ -32,7 +32,7 @@ _WHITESPACE = re.compile(r"\s*")
 class PlaintextSecret(Struct, frozen=True):
     """A plaintext secret in a server's entry.
 
-    `keys` is the path of the value in the entry, `value` the whole value, and `secret` its secret part.
+    `keys` is the path of the value in the entry, `value` the entire value, and `secret` its secret part.
     """
 
     keys: tuple[str, ...]
@@ -186,10 +186,10 @@ _FULL_COST_VALUES = 16
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     """Return *value* with `[hidden]` in place of each probable secret; references stay visible.
 
-    The value of a variable that determines which code or settings are loaded is never masked. If it determines where
-    packages come from or connections go, text is masked only if the variable's name or a known pattern marks it as a
-    secret. With *is_foreign*, the user did not write the environment: a value that may be code is then shown, except
-    for credentials in URLs.
+    *name* names the variable, header or option that has the value, or is empty. If a variable determines which code or
+    settings are loaded, nothing is masked. If a variable determines where packages come from or connections go, text is
+    masked only if the name or a known pattern marks it as a secret. With *is_foreign*, the user did not write the
+    environment: a value that may be code is then shown, except for credentials in URLs.
     """
     risk = classify_variable(name)
     # Every second part is a reference; the others are literal text.

@@ -94,7 +94,7 @@ def file_of(server: ServerConfig, config_dir: Path, folder: Path) -> ServerFile:
 
 
 def plan_set(file: ServerFile, name: str, entry: dict[str, Any], *, replace: bool = False) -> ServerEdit:
-    """Plan to add a server's entry, or with *replace* also to change an existing one.
+    """Plan to add a server's entry or, with *replace*, to replace an existing one.
 
     Raises ConfigError if the entry or the file is invalid, UsageError if a server with this name exists and *replace*
     is not set.
@@ -165,7 +165,7 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
-    """Return the keys that lead to a server's entry; the file decides between `mcpServers` and `servers`."""
+    """Return the keys that lead to a server's entry, including `mcpServers` or `servers`, whichever the file uses."""
     parent = _get(_parse(text, file), file.parents)
     members = cast("dict[str, Any]", parent) if isinstance(parent, dict) else {}
     key = next((key for key in _ENTRY_KEYS if key in members), _ENTRY_KEYS[0])

@@ -16,7 +16,10 @@ _MAX_UNKNOWN_KEYS_SHOWN = 20
 
 
 class TomlTable:
-    """A TOML table; in messages, `prefix` precedes its keys: the table's name and a dot, or "" for the document."""
+    """A TOML table; in messages, `prefix` is put before each of its keys.
+
+    The prefix is the table's name and a dot, or "" for the top level of the document.
+    """
 
     def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
         self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
