@@ -87,10 +87,10 @@ def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -
 
 
 def mark_cache(chat: list[Json]) -> None:
-    """Add Anthropic's cache marks to the system prompt and to the last message of this and the previous request.
+    """Add Anthropic's cache marks to the system prompt and to the last message of this and of the previous request.
 
-    The mark on the system prompt covers the tools too. Anthropic allows four marks per request, and ignores marks on
-    prefixes of under about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
+    The mark on the system prompt covers the tools as well. Anthropic allows four marks per request, and ignores marks
+    on prefixes of under about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
     """
     inputs = [at for at, message in enumerate(chat) if message["role"] in ("user", "tool")]
     answered = max((at for at, message in enumerate(chat) if message["role"] == "assistant"), default=0)
@@ -128,7 +128,7 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _describe_calls(message: Message) -> Message:
-    """Return the message with tool calls or results as text, for requests that offer no tools.
+    """Return the message with its tool calls or results converted to text, for requests that offer no tools.
 
     A message with tool results becomes a user message.
     """
@@ -170,9 +170,10 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
 
 
 def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:
-    """Yield an assistant message unless it is empty, with its reasoning if the same provider produced it.
+    """Yield the JSON of an assistant message; nothing if the message is empty.
 
-    Adds its tool calls to *open_calls*, which maps our call ids to the ids that are sent.
+    Its reasoning is included if the same provider produced it. Its tool calls are added to *open_calls*, which maps
+    mcphost's call ids to the ids that are sent.
     """
     result: Json = {"role": "assistant", "content": message.text or None}
     calls: list[Json] = []
@@ -204,7 +205,7 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
 
 
 def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
-    """Return the id to send for a tool call: the provider's if the model of this request accepts it, else our own."""
+    """Return the id to send for a tool call: the provider's id if the model accepts it, else mcphost's own id."""
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
     return use.id
@@ -219,9 +220,10 @@ def encode_arguments(use: ToolUsePart) -> str:
 
 
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], str]:
-    """Return the reasoning blocks to send back to their provider, and the item order of that answer (ITEM_ORDER).
+    """Return the reasoning blocks to send back to their provider, and the order of the items in that answer.
 
-    Both are empty if another provider produced the reasoning.
+    The order is a text with one letter per item; see worker_protocol.ITEM_ORDER. Both are empty if another provider
+    produced the reasoning.
     """
     try:
         value: Any = loads(part.replay)

@@ -50,7 +50,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern for a request, the tool to call, and the argument names for the groups of the pattern."""
+    """A pattern that recognizes a request, the tool to call, and the names of the arguments that its groups match."""
 
     pattern: str
     tool: str
@@ -87,7 +87,7 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A request recognized in a message; `tool` may be only the end of the tool's name."""
+    """A request recognized in a message; `tool` is the tool's name or the end of it."""
 
     tool: str
     arguments: dict[str, Any]

@@ -114,7 +114,7 @@ def answer_too_long_error(sentence: str) -> ModelError:
 
 
 def _is_complete(message: str) -> bool:
-    """Return whether our own error text already says everything that litellm's message says."""
+    """Return whether litellm's message adds nothing to mcphost's own error text and can be left out."""
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 

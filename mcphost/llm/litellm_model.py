@@ -428,7 +428,7 @@ class _DefinitionRefusedError(Exception):
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
-    """Return what identifies a tool's definition, so that a changed definition is offered again."""
+    """Return a key that identifies a tool's definition; if the definition changes, so does the key."""
     return spec.name, spec.description, bytes(spec.schema)
 
 

@@ -3,8 +3,9 @@
 litellm 1.105 drops the refusals of OpenAI's models in Chat Completions; the patch passes them on as text and marks the
 stream.
 
-A request contains the user's API key and the whole conversation. If litellm lets httpx follow redirects, httpx goes to
-any origin and removes only the `Authorization` header, so the key headers of Anthropic and Gemini would leak.
+A request contains the user's API key and the entire conversation. If httpx followed a redirect to another origin, it
+would remove only the `Authorization` header and send the key headers of Anthropic and Gemini. Therefore every redirect
+is refused.
 """
 
 from collections.abc import Callable

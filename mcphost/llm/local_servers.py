@@ -104,7 +104,7 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tupl
 
 
 def _parse_ollama_host(text: str) -> str:
-    """Return the URL in `OLLAMA_HOST`, which may lack a scheme or port; if it is empty, Ollama's default URL.
+    """Convert the value of `OLLAMA_HOST`, which may lack a scheme or port, to a URL; "" becomes Ollama's default URL.
 
     A server that listens on all addresses (0.0.0.0) is contacted at 127.0.0.1.
     """
@@ -126,8 +126,8 @@ async def find_local_servers(
 ) -> tuple[LocalModelServer, ...]:
     """Probe all addresses concurrently, and return the servers found within *seconds*, in the given order.
 
-    *seconds* defaults to PROBE_SECONDS. Addresses that refuse, are slow, or send something else are left out. May be
-    cancelled.
+    *seconds* defaults to PROBE_SECONDS. Addresses that refuse the connection, do not respond in time, or send an
+    unknown response are left out. May be cancelled.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
     async with JsonClient(uses_proxies=False, timeout=DETAILS_SECONDS) as client:
@@ -147,7 +147,7 @@ async def find_local_servers(
 
 
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
-    """Return *server* with its models' capabilities and context sizes, for which only Ollama is asked.
+    """Return *server* with its models' capabilities and context sizes; these are requested from Ollama only.
 
     A server of another kind is returned unchanged. Models for which no response arrives within *seconds* keep their
     unknown values.

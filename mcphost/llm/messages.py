@@ -100,9 +100,10 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 class Message(Struct, frozen=True, kw_only=True):
-    """A message of a conversation; `at` is in seconds since 1970. `cut` means that it was stopped or interrupted.
+    """A message of a conversation; `at` is in seconds since 1970.
 
-    `usage` belongs to the request that produced the message; it is None for other messages and those stored by earlier
+    `cut` means that the message is incomplete because it was stopped or interrupted. `usage` belongs to the request
+    that produced the message; it is None for messages that no request produced and for those stored by earlier
     versions.
     """
 

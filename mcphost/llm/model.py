@@ -84,14 +84,14 @@ class ToolsRefused(Struct, frozen=True):
 
 
 class ToolQuarantined(Struct, frozen=True):
-    """Notice that the provider refused a tool's definition, so that this and later requests omit the tool."""
+    """Notice that this and later requests omit a tool, because the provider refused its definition."""
 
     name: str
     reason: str
 
 
 class ToolSimplified(Struct, frozen=True):
-    """Notice that the provider refused a tool's definition, so that requests now use a simpler schema."""
+    """Notice that requests now use a simpler schema for a tool, because the provider refused its definition."""
 
     name: str
     reason: str

@@ -65,7 +65,7 @@ KeyVerdict = Literal["accepted", "rejected", "unknown"]
 async def list_provider_models(
     keys: Mapping[str, str], environ: Mapping[str, str], *, seconds: float = LIST_SECONDS
 ) -> tuple[ListedModel, ...]:
-    """Ask several providers for their models concurrently; *keys* has their API keys, keyed by provider.
+    """Ask several providers for their models concurrently; *keys* maps each provider to its API key.
 
     A provider that does not respond in time, or not as documented, contributes no models. May be cancelled.
     """
@@ -130,7 +130,10 @@ def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[List
 
 
 def _can_chat(entry: Mapping[str, Any]) -> bool:
-    """Return False if Google, Mistral or Groq list the model as inactive or unable to chat, else True."""
+    """Return False if the provider's list says that the model is inactive or cannot chat, else True.
+
+    The members that say so are those of Google, Mistral and Groq.
+    """
     methods, abilities = entry.get("supportedGenerationMethods"), entry.get("capabilities")
     if isinstance(methods, list) and "generateContent" not in methods:
         return False

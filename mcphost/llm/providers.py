@@ -73,7 +73,7 @@ class ProviderKey(Struct, frozen=True):
 
 
 def parse_provider(model: str) -> str:
-    """Return the provider in a model name, or implied by a bare name such as gpt-4o; "" if there is none."""
+    """Return the provider that a model name contains or, as gpt-4o does, implies; "" if there is none."""
     head, slash, _rest = model.partition("/")
     if slash:
         return head
@@ -121,10 +121,10 @@ def is_loopback(url: str) -> bool:
 
 
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
-    """Return the API key from the environment or else the keyring.
+    """Return the API key from the environment or, if there is none, from the keyring.
 
-    Raises ModelError (auth) if a required key is missing. A server on this machine gets only a key whose variable was
-    configured for it.
+    Raises ModelError (auth) if a required key is missing. A model server on this machine is sent a key only if the
+    model's configuration names the key's variable.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)

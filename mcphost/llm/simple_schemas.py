@@ -90,7 +90,10 @@ class _Simplifier:
         return {"properties": simple} | ({"required": list(dict.fromkeys(required))} if required else {})
 
     def _merge(self, schema: Json, depth: int) -> Json:
-        """Merge the properties of `allOf`, `anyOf` and `oneOf` into a schema; only `allOf` can make them required."""
+        """Merge the properties of `allOf`, `anyOf` and `oneOf` into a schema.
+
+        A property is required only if the schema itself or `allOf` requires it.
+        """
         members = self._resolve(schema)
         merged: Json = {key: value for key, value in members.items() if key not in (*_ALTERNATIVES, "allOf", "not")}
         properties: Json = {}

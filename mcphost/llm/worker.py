@@ -87,7 +87,7 @@ class EventWriter:
 
 
 def import_litellm(result: list[Any]) -> None:
-    """Import and patch litellm, and append it, or else the exception, to *result*.
+    """Import and patch litellm; append the module, or the exception if that fails, to *result*.
 
     On Linux, this lowers the priority of the current thread.
     """
@@ -255,7 +255,7 @@ class LiteLlmWorker:
     ) -> bool:
         """Return whether the stream ended without a finish reason, so it was cut off; False if that is unknown.
 
-        *source* is the provider's stream, which litellm 1.110 drops at its end.
+        *source* is the provider's stream, taken from *stream* earlier, because litellm 1.110 removes it at the end.
         """
         gave_reason = getattr(source, FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:

@@ -276,7 +276,10 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 
 
 def best_message(chain: list[BaseException]) -> str:
-    """Return the first message that is not from litellm's MidStreamFallbackError, which hides the provider's."""
+    """Return the message of the first exception in *chain* other than litellm's MidStreamFallbackError.
+
+    That exception hides the provider's message, which one of its causes contains.
+    """
     for link in chain:
         if type(link).__name__ != "MidStreamFallbackError" and str(link):
             return str(link)
