@@ -217,7 +217,7 @@ def check_input_value(one: ServerInput, value: str) -> None:
 def save_input_value(directory: Path, server: ServerConfig, input_id: str, value: str | None) -> None:
     """Store a value that is not a password in `inputs.json` in *directory*, or remove it if *value* is None.
 
-    Raises ConfigError; then nothing is written.
+    Nothing is written if it raises ConfigError.
     """
     path = directory / INPUTS_FILE
     try:

@@ -124,7 +124,10 @@ class DemoServer:
             self._send_error(request_id, error)
 
     def _is_stateless_request(self, method: str, params: dict[str, Any]) -> bool:
-        """Return whether a request has the metadata that revisions since 2026-07-28 require. Raises JsonRpcError."""
+        """Return whether a request has the metadata required by protocol revisions since 2026-07-28.
+
+        Raises JsonRpcError.
+        """
         meta = _as_object(params.get("_meta")) or {}
         version = meta.get(f"{_META_PREFIX}protocolVersion")
         if version is not None and method != "initialize":
@@ -274,8 +277,8 @@ class DemoServer:
     ) -> str | dict[str, Any]:
         """Run a tool that sends the client a request, and return the text of the tool's result.
 
-        If *is_stateless* (revisions since 2026-07-28), return an `input_required` result instead until the client
-        repeats the tool call with its replies. Raises DemoToolError, CallCancelled.
+        If *is_stateless* (protocol revisions since 2026-07-28), the request is returned as an `input_required` result,
+        and the text only when the client repeats the tool call with its reply. Raises DemoToolError, CallCancelled.
         """
         tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)

@@ -101,7 +101,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
 
 
 def _find_elsewhere(command: str) -> str:
-    """Return the path of a program in a folder that version managers use, or "" if it is in none of them."""
+    """Return the path of a program in the folders of version managers such as nvm, or "" if it is in none of them."""
     home = Path.home()
     for pattern in _VERSION_MANAGER_FOLDERS:
         for folder in sorted(home.glob(pattern), reverse=True)[:20]:

@@ -61,7 +61,7 @@ class OpenedBundle(Struct, frozen=True):
 async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> OpenedBundle:
     """Download a package's bundle, verify its SHA-256, and extract it to a separate folder below *folder*.
 
-    The folder is named after the server (*name*) and the SHA-256. Raises RegistryError; then no file of the bundle is
+    The folder is named after the server (*name*) and the SHA-256. If it raises RegistryError, no file of the bundle is
     left.
     """
     target = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)[:60]}-{package.file_sha256[:16]}"
@@ -81,8 +81,9 @@ async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> Ope
 async def download(url: str, sha256: str, path: Path) -> None:
     """Download a file of at most MAX_BUNDLE_BYTES to *path* and verify it against *sha256* (hex).
 
-    Redirects may lead to other hosts, as they do for GitHub releases. Every address must be https and not private, or
-    be on this machine if *url* is. Raises RegistryError or OSError.
+    Redirects may lead to other hosts, as they do for GitHub releases. Every URL must be https and lead to a public
+    address; if *url* is on this machine, other URLs on this machine are accepted as well. Raises RegistryError or
+    OSError.
     """
     policy = UrlPolicy(url)
     start = url
@@ -158,7 +159,7 @@ def extract(bundle: Path, target: Path) -> BundleManifest:
     """Extract a bundle to *target*, replacing what is there, and return the bundle's manifest.
 
     Only regular files and folders with ordinary names are accepted, with limits on their number, size and compression
-    ratio. Raises RegistryError or OSError; then *target* is unchanged.
+    ratio. If it raises RegistryError or OSError, *target* is unchanged.
     """
     _check_directory_size(bundle)
     fresh = target.with_name(f".{secrets.token_hex(8)}.new")

@@ -43,8 +43,9 @@ _API_VERSIONS = ("/v0.1", "/v0")
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
     """The entries that match a query, with a sentence for each entry that had to be left out.
 
-    `fetched` is when the oldest response used was fetched, in seconds since 1970. `offline_reason` is why the registry
-    could not be reached; "" if it was reached, or if the cache was recent enough.
+    `fetched` is the time at which the oldest response used was fetched, in seconds since 1970. `offline_reason` says
+    why the registry could not be reached; it is "" if the registry was reached or the cached responses were recent
+    enough.
     """
 
     entries: tuple[RegistryEntry, ...]
@@ -204,7 +205,7 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return each cached version as last seen, and the time at which the oldest response used was fetched."""
+        """Return the newest cached entry of each version, and the fetch time of the oldest response used."""
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()
         for stored in self._cache.pages():
@@ -264,7 +265,7 @@ _RETRY = "Check the network and the address of the registry, then try again."
 
 
 class FileRegistry:
-    """A JSON file that contains a list of servers as returned by the API, a list of entries, or one server.json."""
+    """A registry in a JSON file: a list of servers as returned by the API, a list of entries, or one server.json."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()

@@ -1,4 +1,7 @@
-"""Entries of an MCP registry: server.json (2025-12-11) and the registry's metadata, decoded with size limits."""
+"""Entries of an MCP registry, decoded with size limits: server.json and the registry's metadata.
+
+The schema of server.json is that of version 2025-12-11.
+"""
 
 import re
 from collections.abc import Iterable
@@ -28,7 +31,7 @@ EntryStatus = Literal["active", "deprecated", "deleted"]
 
 
 class InputVariable(WireStruct, frozen=True):
-    """A value to ask the user for (`Input` in the schema); if `value` is set, it is fixed.
+    """A value that the user is asked for, or that is fixed because `value` is set (`Input` in the schema).
 
     A fixed value may contain variables such as `{name}`.
     """

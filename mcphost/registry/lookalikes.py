@@ -110,7 +110,7 @@ def _host_and_owner(url: str) -> tuple[str, str]:
 
 
 def is_similar(name: str, other: str) -> bool:
-    """Return whether two different names can be confused: by similar characters, or by one or two changes."""
+    """Return whether two different names can be confused, because they look alike or differ in one or two letters."""
     one, two = name[:_MAX_COMPARED_LENGTH].lower(), other[:_MAX_COMPARED_LENGTH].lower()
     if one == two:
         return False

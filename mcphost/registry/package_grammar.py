@@ -1,4 +1,4 @@
-"""Names, versions and runners of packages: grammars for what may become a word of a command line.
+"""Names, versions and runners of packages: grammars for the texts that are allowed as words of a command line.
 
 Each grammar excludes a leading dash, whitespace, quotes and everything else that a program or a shell would interpret.
 """

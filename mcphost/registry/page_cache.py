@@ -33,7 +33,7 @@ class PageCache:
     """Cache of one registry's responses, in a separate folder; a damaged file counts as missing."""
 
     def __init__(self, folder: Path, registry: str) -> None:
-        """*folder* contains the caches of all registries; *registry* is the base URL of this one."""
+        """Create the cache of the registry whose base URL is *registry*, in a separate folder below *folder*."""
         self._folder = folder / hashlib.sha256(registry.encode()).hexdigest()[:16]
 
     def load(self, url: str) -> CachedPage | None:

@@ -41,7 +41,10 @@ _GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
 
 
 class InstallOption(Struct, frozen=True, kw_only=True):
-    """One way to use a server, as a package or at a remote address; `problem` says why it cannot be used."""
+    """One way to use a server, as a package or at a remote address.
+
+    `problem` says why this way cannot be used; it is "" if it can.
+    """
 
     kind: str
     label: str
@@ -274,6 +277,6 @@ def check_address(url: str) -> None:
 
 
 def suggest_name(server: RegistryEntry) -> str:
-    """Return a short name for mcp.json: the part after the slash, or the publisher's name if that is generic."""
+    """Return a short name for mcp.json: the part after the slash, or the publisher's name if that part is generic."""
     namespace, _, name = server.name.partition("/")
     return namespace.rpartition(".")[2] if name.lower() in _GENERIC_NAMES else name.lstrip("-._") or namespace

@@ -39,7 +39,7 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 def input_name(one: RegistryInput, number: int) -> str:
     """Return an input's name for `--set`: the name of the variable, header or flag, or the value's hint.
 
-    *number* is the position of the argument, which is used if it has neither.
+    If there is none of these, the name is made from *number*, the position of the argument.
     """
     name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
     return sanitize(name[:100], keep_newlines=False).replace("=", "-")
@@ -55,7 +55,7 @@ def is_bare_flag(one: RegistryInput) -> bool:
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
     """Yield the inputs that arguments, variables or headers need.
 
-    An input is the value itself or, if the value is fixed, each variable in it.
+    A value that is not fixed is itself an input; in a fixed value, each variable is one.
     """
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
@@ -186,7 +186,7 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each value in a command or address that is a secret, judging by the input's name."""
+    """Return a note for each value in a command or address whose input's name suggests that it is a secret."""
     names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
     return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
                  if is_secret_name(name))  # fmt: skip

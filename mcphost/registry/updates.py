@@ -13,7 +13,7 @@ _MAX_VALUES = 200
 
 
 class InstalledServer(Struct, frozen=True, kw_only=True):
-    """The origin that an entry of mcp.json records.
+    """Record in an entry of mcp.json of the registry that the server was installed from.
 
     `name` is the server's name in mcp.json and `server` its name in the registry at `url`. `version` is the installed
     version and `kind` the kind of package. `inputs` are the values that the user gave for arguments and the address.
@@ -66,9 +66,9 @@ def merge_update(
 ) -> tuple[dict[str, Any], PlannedEntry]:
     """Return the updated entry of an installed server, and its plan with the inputs that still need a value.
 
-    Settings of the user are kept, and so are the values of variables and headers that are made from inputs, which may
-    be references to secrets. Only values made from an input in *given* are replaced. *asked* contains the names of the
-    inputs from which each variable and header is made.
+    The user's settings are kept. The value of a variable or header that is made from inputs may be a reference to a
+    secret, so it is replaced only if one of these inputs is in *given*. *asked* contains the names of the inputs from
+    which each variable and header is made.
     """
     kept: set[str] = set()
     entry = {key: value for key, value in old.items() if key not in _REPLACED_KEYS} | planned.entry
