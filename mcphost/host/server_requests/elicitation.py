@@ -281,7 +281,10 @@ class ElicitationHandler:
         return repeat
 
     def _track_pending(self, elicitation_id: str) -> anyio.Event:
-        """Return an event that is set when the server reports the elicitation complete; never set for the id ""."""
+        """Return an event that is set when the server reports the elicitation complete.
+
+        For the id "", the event is never set.
+        """
         event = anyio.Event()
         if elicitation_id:
             while len(self._pending) >= MAX_PENDING:

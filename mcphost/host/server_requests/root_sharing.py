@@ -290,7 +290,7 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Return a context manager to hold while a client request is running; used before revision 2026-07-28."""
+        """Return a context manager to hold during a client request; used before protocol version 2026-07-28."""
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
             try:
@@ -426,8 +426,8 @@ class RootSharing:
     async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
         """Notify the server whenever the roots change, until the session ends.
 
-        A server that has not received roots is not notified. From revision 2026-07-28 on, servers are never notified,
-        because they request the roots when they need them.
+        A server that has not received roots is not notified. From protocol version 2026-07-28 on, servers are never
+        notified, because they request the roots when they need them.
         """
         self.mark_ready()
         try:

@@ -171,7 +171,7 @@ class ChangeWatcher:
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Wait before a tool call until `is_listing_current`, listing the tools again with pauses.
+        """Wait before a tool call until `is_listing_current`; if necessary, list the tools again, with pauses.
 
         Raises ServerError if they cannot be listed, or still change after LISTING_TIMEOUT seconds. May be cancelled.
         """
@@ -199,7 +199,10 @@ class ChangeWatcher:
             await self.refresh(("tools",))
 
     def mark_stale(self) -> None:
-        """Mark the tool list as outdated after the server refused a call; no effect before revision 2026-07-28."""
+        """Mark the tool list as outdated after the server refused a call.
+
+        Has no effect before protocol version 2026-07-28.
+        """
         self._is_doubtful = True
 
     def _is_stale(self) -> bool:

@@ -67,7 +67,7 @@ class ServerFeatures:
     async def measure_round_trip(self, server: str) -> float:
         """Return the time in seconds that a ping takes.
 
-        From revision 2026-07-28 on, which has no ping, `server/discover` is sent instead.
+        From protocol version 2026-07-28 on, there is no ping, and `server/discover` is sent instead.
         """
         session = await self._session(server)
         began = time.monotonic()
@@ -153,8 +153,8 @@ class ServerFeatures:
     def can_complete(self, server: str) -> bool:
         """Return whether a connected server may support completion; False if it is not connected.
 
-        Before revision 2025-03-26 there was no such capability, so the result is True. Raises UsageError for an unknown
-        server.
+        Before protocol version 2025-03-26, servers could not declare the capability, so the result is True. Raises
+        UsageError for an unknown server.
         """
         facts = self._servers.find(server).view().facts
         if facts is None:
@@ -167,8 +167,8 @@ class ServerFeatures:
         """Return the server's suggestions for an argument; *context* contains the arguments already filled in.
 
         Results are cached for a minute, but not longer than the connection lasts. Raises UnsupportedCapability, without
-        a request, if the server has no completions capability. Before revision 2025-03-26 there was no such capability,
-        so the server is asked until it rejects the method.
+        a request, if the server does not declare the completions capability. Before protocol version 2025-03-26,
+        servers could not declare it; they are asked until they reject the method.
         """
         session = await self._session(server)
         filled = (

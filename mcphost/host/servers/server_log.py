@@ -22,7 +22,7 @@ Source = Literal["server", "client", "stderr"]
 
 
 class ServerLogBuffer:
-    """The newest log lines of one server, oldest first; each added line is also published as an event."""
+    """The newest log lines of one server, oldest first; each line is published as an event when it is added."""
 
     def __init__(self, server: str, events: EventBus) -> None:
         self.level = ""

@@ -60,8 +60,8 @@ class ResultTool:
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
         """Store a result that is too big for the model; return the result and the path of its file.
 
-        The path is "" if the result is not too big. It is also "" if the result cannot be stored; a note in the
-        returned result then says so. Never raises.
+        The path is "" if the result is not too big or cannot be stored; in the latter case, a note in the returned
+        result says so. Never raises.
         """
         if not rendered.is_too_big:
             return rendered, ""

@@ -230,7 +230,7 @@ class _PendingCall:
             )
 
     def unsent_reason(self, error: ToolChanged) -> str:
-        """Return the phrase that the audit log uses for why a call was not sent."""
+        """Return the phrase with which the audit log explains why the call was not sent."""
         why: dict[type[ToolChanged], str] = {
             GrantRevoked: "its grant was revoked",
             AccountChanged: "another account is used",
