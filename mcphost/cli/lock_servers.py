@@ -223,7 +223,7 @@ class Verification:
     async def connect(self, options: "Options") -> None:
         """Connect to the servers whose entries match the lock file, and compare their identity and tools with it.
 
-        A server whose command or URL differs is not started, because nobody has reviewed it.
+        A server whose command or URL differs is not started, because nobody has reviewed the difference.
         """
         from mcphost.host.servers.drift import compare_connected
 

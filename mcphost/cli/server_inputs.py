@@ -68,7 +68,7 @@ def _sharing_servers(
 ) -> "list[tuple[ServerConfig, ServerInput]]":
     """Return the servers of the same file that share this input, each with its own definition of it.
 
-    Servers of a project share nothing; each is asked for its own value.
+    Servers of a project share no inputs; the user enters a value for each server.
     """
     from mcphost.serialization import replace
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class PersistentEraStore:
     """Database-backed store of the protocol eras that each server supports, so that later starts need not probe it.
 
-    The eras are handshake (revisions up to 2025-11-25) and stateless (since 2026-07-28). They are loaded before the
-    first connection to a server and saved after a change. A server is identified by the digest of
+    The eras are handshake (protocol revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are
+    loaded before the first connection to a server and saved after a change. A server is identified by the digest of
     `client.connect.server_digest`.
     """
 

@@ -1,4 +1,4 @@
-"""Front end of commands at a terminal: reads lines and secrets, asks for confirmation, and guides through a sign-in."""
+"""Front end of commands at a terminal: reads lines and secrets, asks for confirmation, and helps users to sign in."""
 
 import os
 import sys
@@ -184,8 +184,8 @@ A = TypeVar("A")
 class TerminalFrontend:
     """Front end that asks sign-in questions at a terminal.
 
-    It reads a redirect URL or a client id from any standard input, but asks about the storage of secrets only at a
-    terminal.
+    It can read a redirect URL or a client id even if standard input is not a terminal, but asks about the storage of
+    secrets only if it is one.
     """
 
     who = "person"

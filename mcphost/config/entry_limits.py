@@ -31,7 +31,7 @@ class ProjectBudget:
     def spend_references(self, entry: Any, location: str) -> int:
         """Count the references of an entry before it is parsed, and return their number.
 
-        Raises ConfigError if the entry, or the file so far, has too many.
+        Raises ConfigError if the entry has too many, or if the entries of a project's file together have too many.
         """
         count = _count_references(entry)
         if count > _MAX_REFERENCES:

@@ -206,7 +206,7 @@ def _get(value: Any, key: str) -> Any:
 
 
 def check_input_value(one: ServerInput, value: str) -> None:
-    """Check that a value may be stored for an input. Raises ConfigError, which never quotes the value."""
+    """Check that a value is valid for an input. Raises ConfigError, which never quotes the value."""
     if len(value) > MAX_INPUT_LENGTH or "\0" in value:
         raise ConfigError(f"The value of {one.id} is over {MAX_INPUT_LENGTH:,} characters, or has a NUL character.")
     if one.options and value not in one.options:

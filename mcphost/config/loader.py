@@ -65,13 +65,13 @@ def load_config(
 ) -> HostConfig:
     """Load `config.toml` from *directory* and the servers, and apply the overrides of flags and *environ*.
 
-    Servers come from *files* (those given with `--mcp-config`, which count as approved) if there are any. Otherwise
-    they come from `local.json` (entries for the current folder), `mcp.json` and *project*, in this order; of several
-    servers with the same name, only the first is used. Pass *project* only if the user trusts exactly that content.
-    Invalid parts are skipped and reported in `problems`.
+    Servers come from *files* (those given with `--mcp-config`, which count as approved) if there are any, else from
+    `local.json` (entries for the current folder), `mcp.json` and *project*; the first server with a name is used. Pass
+    *project* only if the user trusts exactly that content. Invalid parts are skipped and reported in `problems`.
 
-    Raises ConfigError if `config.toml` is invalid but may forbid tool calls (`consent.never`) and, with *strict*, if
-    one of *files* is invalid or missing; UsageError if `--profile` or MCPHOST_PROFILE names an unknown profile.
+    Raises ConfigError if `config.toml` is invalid and contains "never", since it may forbid tool calls, or, with
+    *strict*, if one of *files* is invalid or missing; UsageError if `--profile` or MCPHOST_PROFILE names an unknown
+    profile.
     """
     problems: list[str] = []
     settings = directory / SETTINGS_FILE

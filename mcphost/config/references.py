@@ -263,7 +263,8 @@ class ReferenceValue(Struct, frozen=True):
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
     """Return the present value of each distinct reference in `target_texts`, and of a leading `~`.
 
-    References to a variable that is set count as one even if their defaults differ, since these are not used.
+    References to the same variable that differ only in their defaults count as one if the variable is set, because
+    their defaults are then not used.
     """
     values: dict[str, ReferenceValue] = {}
     for place, _, text in target_texts(server):
@@ -315,8 +316,8 @@ def has_target_references(server: ServerConfig) -> bool:
 def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerConfig:
     """Return the server with the references in its command, arguments, folder and URL expanded.
 
-    A leading `~` is expanded in all of them except the URL. The expanded URL is checked like one without references.
-    Raises ConfigError if a value is missing, or if the result cannot be started or reached.
+    A leading `~` is expanded in all of them except the URL. Raises ConfigError if a value is missing, if the resulting
+    command is empty, or if the resulting URL is not valid.
     """
     if not has_target_references(server):
         return server

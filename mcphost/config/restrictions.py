@@ -68,9 +68,9 @@ def apply_restrictions(
 ) -> tuple[tuple[ServerConfig, ...], tuple[Rule, ...]]:
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
-    Such an entry also gets the result reviews, disabled tools, lower sampling limits and *never* rules (tool calls that
-    are always refused) of the user's server. Return all servers, and *never* with the added rules. *limits* are the
-    sampling limits of servers that set none.
+    The restrictions are the result reviews, disabled tools, lower sampling limits and *never* rules (tool calls that
+    are always refused). Return all servers, and *never* with the added rules. *limits* are the sampling limits of
+    servers that set none.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []

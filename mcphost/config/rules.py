@@ -38,7 +38,7 @@ class Condition(Struct, frozen=True):
 
     `values` has one value, or several for the operator "in". Values of different types are never equal: `1`, `true` and
     `"1"` all differ. The value of "under" is a folder, absolute or starting with `~`; that of "re" is a pattern that
-    must match the whole text.
+    must match the entire text.
     """
 
     argument: tuple[str, ...]

@@ -221,9 +221,9 @@ def _can_be_code(literal: str) -> bool:
 
 
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
-    """Return a digest of a masked value that is slow to compute (PBKDF2, 64 hex digits), to hinder guessing.
+    """Return a digest (PBKDF2, 64 hex digits) of a masked value; computing it is slow, to hinder guessing the value.
 
-    The number of masked values in the entry is *hidden_count*. If it is 17 or more, each value gets fewer iterations,
+    *hidden_count* is the number of masked values in the entry. If it is 17 or more, each value gets fewer iterations,
     so that an entry with thousands of them does not block the program.
     """
     return _derive_fingerprint(

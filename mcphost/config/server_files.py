@@ -130,7 +130,7 @@ def plan_set_disabled(file: ServerFile, name: str, *, disabled: bool) -> ServerE
 
 
 def read_entry(file: ServerFile, name: str) -> dict[str, Any]:
-    """Return a copy of a server's entry as it stands in the file. Raises ConfigError."""
+    """Return a copy of a server's entry as written in the file. Raises ConfigError."""
     _, text = _read(file)
     entry = _get(_parse(text, file), _entry_path(text, file, name))
     if not isinstance(entry, dict):

@@ -39,8 +39,8 @@ WORKSPACE_FOLDER = "${workspaceFolder}"
 def parse_roots(entries: Any, file: str, source: Source, on_problem: Callable[[str], None]) -> tuple[RootConfig, ...]:
     """Parse `["~/project", {path = "~/other", name = "other"}]`; an invalid entry is reported and skipped.
 
-    In the user's file, paths must be absolute, begin with `~` or be `${workspaceFolder}`. In other files, they may also
-    be relative to the file's folder.
+    In the user's file, paths must be absolute, begin with `~` or be `${workspaceFolder}`. In other files, paths
+    relative to the file's folder are allowed as well.
     """
     roots: list[RootConfig] = []
     listed: list[Any] = cast("list[Any]", entries) if isinstance(entries, list) else [entries]

@@ -1,7 +1,7 @@
-"""The demo MCP server (`python -m mcphost.demo.server`): every protocol revision over stdio, standard library only.
+"""The demo MCP server (`python -m mcphost.demo.server`), which supports every protocol revision over stdio.
 
 It deliberately shares no code with mcphost's client, so that the two cannot share a bug: it reads and writes its own
-JSON. Apart from its tools, it imports nothing of mcphost or of third parties, so it starts in less than 100 ms.
+JSON. Apart from its tools, it imports only the standard library, so it starts in less than 100 ms.
 """
 
 import contextlib

@@ -111,7 +111,7 @@ def _find_elsewhere(command: str) -> str:
 
 
 def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str:
-    """Return the interpreter that a script's first line names if it does not exist, else ""."""
+    """Return the interpreter that a script's first line names, or "" if it exists or none is named."""
     try:
         with program.open("rb") as file:
             head = file.read(MAX_SHEBANG_BYTES)

@@ -121,7 +121,10 @@ class ModelFinder:
         return (await self._keyring(key.variable) or "").strip()
 
     def _make_unlisted(self, config: ModelConfig, origins: Mapping[str, str]) -> AvailableModel:
-        """Describe a remembered model that is not in any list; one with a configured address counts as usable."""
+        """Describe a remembered model that is not in any list.
+
+        It counts as usable if its API key was found, or if it has a configured address and no configured key.
+        """
         provider = parse_provider(config.name)
         variable = next(iter(key_variables(config)), "")
         origin = "" if config.api_key_env else origins.get(provider, "")

@@ -167,7 +167,7 @@ class ResponsesStream:
         return [worker_protocol.WorkerTextDelta(self._call_id, f"\n\n{text}" if is_another else text)]
 
     def _read_end(self, response: Any, *, is_complete: bool) -> None:
-        """Store the finish reason and the token counts of the whole response."""
+        """Store the finish reason and the token counts of the response."""
         if is_complete:
             self._summary.reason = "tool_calls" if self._calls else "content_filter" if self.is_refused else "stop"
         else:

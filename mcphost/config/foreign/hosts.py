@@ -44,7 +44,7 @@ _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """Folders that contain files of other hosts; the paths in HostFormat.files refer to these fields."""
+    """Folders that contain files of other hosts; templates in HostFormat.files name these fields, as in `{home}`."""
 
     home: str
     folder: str
