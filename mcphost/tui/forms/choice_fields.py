@@ -1,7 +1,7 @@
 """Input widgets for form fields whose value is chosen rather than typed: a checkbox and a list of options.
 
-They extend Textual's Checkbox and SelectionList. A field can have no value, states differ in their symbols and not only
-in color, and a list that does not have the focus shows only its selection.
+They extend Textual's Checkbox and SelectionList: a field can have no value, states are shown by symbols as well as
+colors, and a list that does not have the focus shows only its selection.
 """
 
 from typing import Any, ClassVar, Self, cast
@@ -67,7 +67,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         return [True, False] if self.field.required else [True, False, None]
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither."""
+        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -181,7 +181,11 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return 2
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the height in rows, which is that of the selection unless the list has the focus."""
+        """Return the height in rows.
+
+        While the list has the focus, this is the height of all options, up to a limit; otherwise, that of the
+        selection.
+        """
         rules = cast("RulesMap", self.styles)
         if not self.has_focus:
             return self._summary().get_height(rules, width)
@@ -243,7 +247,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             self.border_subtitle = f"{(highlighted or 0) + 1} of {len(self.field.options)}"
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither.
+        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0.
 
         Up leaves the list from the first option, and Down from the last.
         """
@@ -300,7 +304,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self.post_message(FieldChanged())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Record which option the mouse was pressed on; a click selects an option only if it also ends there."""
+        """Record the option under the mouse; a click selects an option only if press and release are both on it."""
         self._pressed_option = event.style.meta.get("option")
 
     async def _on_click(self, event: events.Click) -> None:
@@ -311,5 +315,5 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             self.action_select()
 
     def on_selection_list_selection_highlighted(self, event: SelectionList.SelectionHighlighted[int]) -> None:
-        """Stop SelectionList's own message, because a form handles only FieldChanged."""
+        """Stop SelectionList's own message from reaching the form, which handles only FieldChanged."""
         event.stop()

@@ -1,6 +1,6 @@
-"""Form that shows fields in a column and validates each while the user fills it in. No mouse is needed.
+"""Form that shows fields in a column and validates each value as the user enters it. No mouse is needed.
 
-    form = Form(fields, {"age": 30})        # fields of host.questions.form_fields; others start empty
+    form = Form(fields, {"age": 30})        # a tuple of Field, and initial values by field name
     form.values()                           # {"age": 30, "note": None}: every field; None if it has no value
     form.validate()                         # whether all values may be sent; if not, shows the errors
 
@@ -39,9 +39,10 @@ FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceL
 
 
 def create_field_widget(field: Field, value: Any) -> FieldWidget:
-    """Create the input widget for a field of this kind; *value* is its initial value, None if it is empty.
+    """Create the input widget for *field* according to its kind, with *value* as its initial value.
 
-    A value that is too long or contains hidden characters gets a read-only widget.
+    None as *value* means that the field starts empty. A value that is too long or contains hidden characters is shown
+    in a read-only widget.
     """
     if field.kind == "boolean":
         return TristateCheckbox(field, value)
@@ -194,7 +195,7 @@ class FormRow(Vertical):
         return "must be JSON" if self.value is INVALID_JSON else field_error(self.field, self.value)
 
     def validate(self) -> bool:
-        """Return whether the value may be sent. From now on, an error is shown if a required field is empty."""
+        """Return whether the value may be sent; from then on, the row shows an error if a required field is empty."""
         self._is_validated = True
         self.update_note()
         return not self.problem()
@@ -248,7 +249,7 @@ class FormRow(Vertical):
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
-        """From now on, show an error if the field is required but empty."""
+        """Show an error if the field is required but empty, now and after later changes."""
         self._is_validated = True
         self.update_note()
 
@@ -333,8 +334,8 @@ class Form(Vertical):
     def values(self) -> dict[str, Any]:
         """Return the values of all fields, keyed by field name.
 
-        None means that the field is not sent, and JSON_NULL that a null is sent. Invalid values are included; invalid
-        JSON is included as text.
+        A field with the value None is not sent, and JSON_NULL is sent as a JSON null. Invalid values are included;
+        invalid JSON is included as text.
         """
         return {
             row.field.name: row.field_widget.text
@@ -350,7 +351,10 @@ class Form(Vertical):
         }
 
     def set_problems(self, faults: Mapping[str, str]) -> None:
-        """Show errors that were found outside the form, keyed by field name, and clear earlier ones."""
+        """Show errors that were found outside the form, keyed by field name.
+
+        Errors from an earlier call are cleared.
+        """
         for row in self.rows:
             row.set_problem(faults.get(row.field.name, ""))
 
@@ -414,9 +418,9 @@ class Form(Vertical):
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
     def process_key(self, key: str) -> bool:
-        """Move the focus immediately if the key leaves the focused field; return whether it does.
+        """Move the focus immediately if the key leaves the focused field; return whether the key leaves it.
 
-        The next key thus goes to the newly focused field, even if it follows immediately.
+        Because the focus does not move later, a key pressed right after this one goes to the newly focused field.
         """
         row = self.current_row
         direction = row.field_widget.exit_direction(key) if row is not None else 0

@@ -52,7 +52,8 @@ class SuggestionInput(Vertical):
     called again; if it raises another McpHostError, no suggestions are shown.
 
     Arrow keys highlight a suggestion, Enter or Tab accepts it, and Escape closes the list. While no suggestion is
-    highlighted, Enter and Tab have their usual function. HINT is text that a screen can put before its key hints.
+    highlighted, Enter and Tab have their usual function. A screen with this input can put HINT before its own key
+    hints.
     """
 
     HINT = "down suggestions · "

@@ -92,7 +92,7 @@ class TextEntry(OrderedTextArea):
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither."""
+        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0."""
         row = self.wrapped_document.location_to_offset(self.cursor_location).y
         stays = (key == "up" and row > 0) or (key == "down" and row < self.wrapped_document.height - 1)
         return 0 if stays else EXIT_KEYS.get(key, 0)
@@ -149,7 +149,7 @@ class LineEntry(OrderedInput):
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither."""
+        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -219,7 +219,7 @@ class ReadOnlyValue(Static, can_focus=True):
         """Posted when the user clears the value, so that the form replaces this widget with an empty input."""
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if to the previous one, 0 if it does neither."""
+        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0."""
         return EXIT_KEYS.get(key, 0)
 
     def on_key(self, event: events.Key) -> None:
