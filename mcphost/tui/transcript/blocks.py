@@ -20,9 +20,9 @@ ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 class TranscriptBlock:
     """Base class of the transcript's blocks.
 
-    `gap` is the number of blank rows before the block. `height` is the number of rows including the gap, which is an
-    estimate until `is_measured` is True. `can_step` is whether the user can select the block with the keyboard.
-    `strips` are the rendered rows, cached.
+    `gap` is the number of blank rows before the block. `height` is the number of rows including the gap; it is an
+    estimate until `is_measured` is True. `can_step` is True if the user can select the block with the keyboard.
+    `strips` holds the rendered rows, or None if the block must be rendered.
     """
 
     gap = 1
@@ -37,7 +37,7 @@ class TranscriptBlock:
 
     @property
     def is_running(self) -> bool:
-        """Whether the block shows a running operation, so that it must be redrawn periodically."""
+        """Whether the block shows a running operation and must therefore be redrawn periodically."""
         return False
 
     def render(self, width: int) -> list[PrefixedContent]:
@@ -50,7 +50,7 @@ class TranscriptBlock:
         return self.gap + 1
 
     def invalidate(self) -> None:
-        """Discard the cached rows, so that the block is rendered again. Call it after a change."""
+        """Discard the cached rows to have the block rendered again. Call this method after changing the block."""
         self.strips = None
 
     def activate(self) -> tuple[str, str] | None:
@@ -61,7 +61,7 @@ class TranscriptBlock:
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return sections that the viewer shows instead of the text from `activate`; none by default."""
+        """Return the sections that the viewer shows instead of the text from `activate`; by default, there are none."""
         return ()
 
     def copy_text(self) -> str:

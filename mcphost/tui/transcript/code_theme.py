@@ -1,4 +1,7 @@
-"""Syntax highlighting of code blocks in a few muted styles. Imported when the first code block is shown."""
+"""Syntax highlighting of code blocks in a few muted styles.
+
+This module is not imported at startup, but by `markdown.warm_up` or when the first code block is rendered.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache

@@ -79,9 +79,10 @@ class ImageCard(TranscriptBlock):
         return sides
 
     def set_drawing(self, sides: tuple[int, int], width: int, answer: "DecodedImage | str") -> bool:
-        """Set the decoded image, or the error if *answer* is a string; return False if a new size was requested.
+        """Set the decoded image, or the error if *answer* is a string.
 
         *sides* is the size that `request_size` returned, and *width* the number of columns that it was called with.
+        Returns False without a change if another size has been requested since.
         """
         if self._requested_size != sides:
             return False

@@ -129,7 +129,7 @@ class BlockLayout:
         return block.height - before
 
     def measure_end(self, height: int) -> None:
-        """Render the last blocks, from the end up, until they fill at least *height* rows."""
+        """Render blocks, from the last one upwards, until they fill at least *height* rows."""
         index, seen = len(self.blocks) - 1, 0
         while index >= 0 and seen < height:
             self.measure(index)
@@ -170,15 +170,15 @@ _EMPTY_RULES = cast("RulesMap", {})
 
 
 def list_plain_lines(block: TranscriptBlock, width: int) -> list[str]:
-    """Return the lines of a block before wrapping, in the order in which a selection counts them."""
+    """Return the lines of a block before wrapping. A text selection identifies them by their position in this list."""
     return [line for piece in block.render(width) for line in piece.content.plain.split("\n")]
 
 
 class BlockRenderer:
     """Renderer that turns blocks into styled rows (strips) of *width* columns and highlights selected text.
 
-    The constructor's *resolve_style* looks up a style by name. Its *current_style* applies to content without a style,
-    to highlight the current block.
+    The constructor's *resolve_style* looks up a style by name. Its *current_style* highlights the current block; it
+    applies to all content that has no style of its own.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class BlockRenderer:
     def render(self, block: TranscriptBlock, first_line: int, selection: Selection | None) -> list[Strip]:
         """Return all rows of a block, including the gap before it.
 
-        *first_line* is the number by which *selection* counts the block's first line.
+        *first_line* is the line number that the first line of the block has in *selection*.
         """
         # The gap has a position too: a drag may end on it.
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})
@@ -251,7 +251,7 @@ def _offset_segment(segment: Segment, line: int) -> Segment:
 
 def _shift_selection(selection: Selection | None, base: int) -> Selection | None:
     def move(offset: Offset | None) -> Offset | None:
-        """Return the offset with its line counted from the first line of the content."""
+        """Convert an offset's line number so that 0 is the first line of the content."""
         return None if offset is None else Offset(max(0, offset.x), offset.y - base)
 
     return None if selection is None else Selection(move(selection.start), move(selection.end))

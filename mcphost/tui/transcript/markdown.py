@@ -149,7 +149,7 @@ def _inline_style(opener: "Token") -> Style | str:
 
 
 class _Builder:
-    """Builder of the rendered content of a Markdown text. It tracks which lists and quotations are open."""
+    """Builder of the rendered content of a Markdown text. It tracks which list items and block quotes are open."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -159,9 +159,9 @@ class _Builder:
         self.numbers: list[int] = []
 
     def prefixes(self) -> tuple[str, str]:
-        """Return the prefixes of the next content, one for its first row and one for its other rows.
+        """Return the prefix for the first row of the next content and the prefix for its other rows.
 
-        The marker of a list item is part of the first prefix only once.
+        A list item's marker, such as a number, is part of the first prefix only for the item's first content.
         """
         first = "".join(
             marker if fresh else rest
@@ -171,7 +171,7 @@ class _Builder:
         return first, "".join(rest for _, rest in self.stack)
 
     def add(self, content: Content, style: str = "") -> None:
-        """Append content with the prefixes of the open list items and quotations."""
+        """Append content with the prefixes of the open list items and block quotes."""
         first, rest = self.prefixes()
         self.pieces.append(PrefixedContent(first, rest, content, style, "$faint"))
 
@@ -182,12 +182,12 @@ class _Builder:
             self.pieces.append(PrefixedContent(rest, rest, Content(""), "", "$faint"))
 
     def open(self, first: str, rest: str) -> None:
-        """Open a list item or quotation, with the prefix *first* for its first row and *rest* for its other rows."""
+        """Open a list item or block quote, with the prefix *first* for its first row and *rest* for its other rows."""
         self.stack.append((first, rest))
         self.unused_first_prefix.append(True)
 
     def close(self) -> None:
-        """Close the innermost list item or quotation."""
+        """Close the innermost list item or block quote."""
         self.stack.pop()
         self.unused_first_prefix.pop()
 
@@ -326,10 +326,10 @@ def is_too_complex(source: str) -> bool:
 
 
 def find_cut(source: str, size: int) -> int:
-    """Return the index at which to split a text so that the first part has at most *size* characters.
+    """Return the index at which to split a text to get a first part of at most *size* characters.
 
-    The split is after a line break in the second half of the first part or, if there is none, after a space there. If
-    there is no space either, the index is *size*.
+    The index is after the last line break between *size* / 2 and *size* or, if there is none, after the last space in
+    that range. If there is no space either, the index is *size*.
     """
     for mark in ("\n", " "):
         at = source.rfind(mark, size // 2, size)
@@ -341,9 +341,9 @@ def find_cut(source: str, size: int) -> int:
 def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
     """Split a Markdown text that is still being streamed into complete parts, which no longer change, and the rest.
 
-    The rest, or None, is usually the last top-level block, which may still grow. If this is a long code block, list,
-    table or paragraph, its beginning becomes a complete part as well, so that the cost of adding text does not increase
-    with the length of the answer.
+    The rest is usually the last top-level block, which may still grow; it is None if the text has no blocks. If the
+    rest is a long code block, list, table or paragraph, its beginning becomes a complete part as well. Otherwise,
+    adding text would become slower as the answer grows.
     """
     if len(source) > MAX_SOURCE:
         at = find_cut(source, MAX_SOURCE)
@@ -400,7 +400,10 @@ def _is_fence_closed(lines: list[str], markup: str) -> bool:
 
 
 def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
-    """Return the first lines of the items of the top-level list that starts at line *since*, counted from there."""
+    """Return the line number of each item in the top-level list that starts at line *since*.
+
+    The numbers are relative to *since*.
+    """
     return [
         token.map[0] - since
         for token in tokens

@@ -179,7 +179,7 @@ class TranscriptPresenter:
         self.transcript.add(card)
 
     def fail_manual_call(self, card: ToolCard, outcome: str, text: str) -> None:
-        """Show on its card that a manual tool call failed; *text* is the reason with a hint.
+        """Mark a manual tool call as failed on its card; *text* gives the reason and a hint.
 
         *outcome* is a key of `tool_card.STATES`.
         """
@@ -201,7 +201,7 @@ class TranscriptPresenter:
     def mark_waiting_calls(self, calls: set[str]) -> None:
         """Mark the cards of the tool calls that are waiting for the user, and unmark all others.
 
-        *calls* has the ids of the waiting calls.
+        *calls* holds the ids of the waiting calls.
         """
         if calls:
             self.phase = "waiting for you"
