@@ -20,6 +20,7 @@ class Conversation:
         self.id = ""
         self.title = ""
         self.messages: list[Message] = []
+        self._numbers: list[int] = []  # of each message in the store; 0 while it is not saved
         self._store = store
         self._on_store_error = on_store_error
         self._unsaved: list[tuple[Message, str]] = []
@@ -30,12 +31,13 @@ class Conversation:
         cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], conversation_id: str
     ) -> "Conversation | None":
         """Load a stored conversation; return None if *conversation_id* is unknown. Raises StoreError."""
-        messages = await store.load(conversation_id)
-        if messages is None:
+        stored = await store.load_branch(conversation_id)
+        if stored is None:
             return None
         conversation = cls(store, on_store_error)
         conversation.id = conversation_id
-        conversation.messages = list(messages)
+        conversation.messages = messages = [message for _, message in stored]
+        conversation._numbers = [number for number, _ in stored]
         first = next((message for message in messages if message.role == "user"), None)
         conversation.title = _title(first) if first else ""
         return conversation
@@ -51,11 +53,13 @@ class Conversation:
             self.id = secrets.token_hex(6)
             self.title = _title(message)
         self.messages.append(message)
+        self._numbers.append(0)
         self._unsaved.append((message, model))
         try:
             while self._unsaved:
                 first, first_model = self._unsaved[0]
-                await self._store.append(self.id, first, title=self.title, model=first_model)
+                number = await self._store.append(self.id, first, title=self.title, model=first_model)
+                self._numbers[len(self._numbers) - len(self._unsaved)] = number
                 del self._unsaved[0]
             self._is_failing = False
         except StoreError as error:
@@ -63,6 +67,35 @@ class Conversation:
                 self._on_store_error(error)
             self._is_failing = True
         return message
+
+    async def rewind(self, count: int) -> None:
+        """Go back to the first *count* messages; the others stay in the store, as a branch.
+
+        Raises UsageError if there are fewer messages, or if some are not saved yet, and StoreError.
+        """
+        if not 0 <= count <= len(self.messages):
+            raise UsageError(f"The conversation has only {len(self.messages)} messages.")
+        if self._unsaved:
+            raise UsageError("The last messages are not saved yet.", "Wait until the store can be written.")
+        if count == len(self.messages):
+            return
+        await self._store.rewind(self.id, self._last_number(count))
+        del self.messages[count:], self._numbers[count:]
+
+    async def fork(self, count: int) -> str:
+        """Copy the first *count* messages to a new stored conversation; return its id.
+
+        Raises UsageError as `rewind` does, or if there is nothing to copy, and StoreError.
+        """
+        if self._unsaved or not 0 < count <= len(self.messages):
+            raise UsageError("There are no saved messages to copy.", "Write a message first.")
+        new_id = secrets.token_hex(6)
+        numbers = [number for number in self._numbers[:count] if number]
+        await self._store.fork(self.id, numbers, new_id=new_id, at=time.time())
+        return new_id
+
+    def _last_number(self, count: int) -> int:
+        return next((number for number in reversed(self._numbers[:count]) if number), 0)
 
     async def save_draft(self, message: Message) -> None:
         """Save the model's unfinished answer, so that a crash does not lose it.
@@ -88,6 +121,7 @@ class ActiveConversation:
         self._store = store
         self._events = events
         self._listeners: list[Callable[[], object]] = []
+        self._rewind_listeners: list[Callable[[], object]] = []
         self.current = Conversation(store, events.report_error)
         self.is_busy = False
         """Whether a turn is running."""
@@ -111,6 +145,37 @@ class ActiveConversation:
         """Register *listener* to be called each time another conversation is opened."""
         self._listeners.append(listener)
 
+    def on_rewound(self, listener: Callable[[], object]) -> None:
+        """Register *listener* to be called each time messages leave the open conversation, also by opening another."""
+        self._listeners.append(listener)
+        self._rewind_listeners.append(listener)
+
+    async def rewind(self, count: int) -> None:
+        """Go back to the first *count* messages of the open conversation; the others stay stored.
+
+        Raises UsageError while a turn is running, and the errors of `Conversation.rewind`.
+        """
+        self.require_idle()
+        await self.current.rewind(count)
+        self._publish_rewound()
+
+    async def switch_branch(self, number: int) -> None:
+        """Open the branch of the open conversation that ends with this message; see `ConversationStore.list_branches`.
+
+        Raises UsageError while a turn is running, and StoreError.
+        """
+        self.require_idle()
+        await self._store.rewind(self.current.id, number)
+        conversation = await Conversation.load(self._store, self._events.report_error, self.current.id)
+        if conversation is not None:
+            self.current = conversation
+            self._publish_rewound()
+
+    def _publish_rewound(self) -> None:
+        for listener in self._rewind_listeners:
+            listener()
+        self._publish_opened()
+
     async def open(self, conversation_id: str) -> None:
         """Open a stored conversation.
 
@@ -132,7 +197,11 @@ class ActiveConversation:
         self.current = conversation
         for listener in self._listeners:
             listener()
-        self._events.publish(ConversationOpened(conversation.id, conversation.title, len(conversation.messages)))
+        self._publish_opened()
+
+    def _publish_opened(self) -> None:
+        now = self.current
+        self._events.publish(ConversationOpened(now.id, now.title, len(now.messages)))
 
 
 def _title(message: Message) -> str:

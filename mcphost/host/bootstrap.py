@@ -347,7 +347,7 @@ class _LateParts:
         from mcphost.host.tools.builtin_tools import BuiltinTools
 
         core, skills = self._core, self.features.skills
-        core.conversation.on_replaced(skills.unload_all)
+        core.conversation.on_rewound(skills.unload_all)
         return BuiltinTools(
             skills, self.consent, core.results, core.conversation, core.events, self.reviewer, core.audit
         )

@@ -1,13 +1,19 @@
-"""Storage of conversations; a message is on disk once `append` returns."""
+"""Storage of conversations; a message is on disk once `append` returns.
+
+A conversation is a tree: going back to an earlier message begins a new branch, and the messages that are left stay
+stored. The current branch ends with the message stored last, or where the user went back to since then.
+"""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcphost.errors import MalformedMessage, StoreError
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct, decode, encode
+from mcphost.store.branches import MessageLink, find_branch_ends, trace_branch
 from mcphost.store.database import Database
 
 
@@ -20,6 +26,25 @@ class ConversationInfo(Struct, frozen=True):
     messages: int
     created: float
     updated: float
+
+
+class StoredMessage(NamedTuple):
+    """A message and its number in the conversation, counted from 1; 0 for the draft that a crash left."""
+
+    number: int
+    message: Message
+
+
+class BranchInfo(Struct, frozen=True):
+    """A branch that is not the current one: the number of its last message, and how many messages lead to it.
+
+    `text` is the text of its last user message, and `at` the time of its last message in seconds since 1970.
+    """
+
+    number: int
+    messages: int
+    text: str
+    at: float
 
 
 class RecordedCall(Struct, frozen=True):
@@ -43,6 +68,18 @@ _CALLS_QUERY = """
 _IDS_QUERY = "SELECT id FROM conversations ORDER BY updated DESC, id LIMIT ?"
 _MAX_CALL_MESSAGE_BYTES = 256 * 1024
 _MAX_CALL_MESSAGES = 1_000
+MAX_BRANCHES = 50
+_MAX_SUMMARIZED_MESSAGES = 200
+_ADD_CONVERSATION = """
+    INSERT INTO conversations (id, title, model, created, updated) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, model = excluded.model
+"""
+_ADD_MESSAGE = """
+    INSERT INTO messages (conversation, seq, body, parent)
+    SELECT ?1, coalesce(max(seq), 0) + 1, ?2, (SELECT leaf FROM conversations WHERE id = ?1)
+    FROM messages WHERE conversation = ?1 RETURNING seq
+"""
+_BRANCHES_QUERY = "SELECT seq, parent, {column} FROM messages WHERE conversation = ? ORDER BY seq"
 _LIST_QUERY = """
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated
     FROM conversations c {where} ORDER BY c.updated DESC, c.id LIMIT ?
@@ -70,27 +107,22 @@ class ConversationStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> None:
+    async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
-        An assistant message also deletes the saved draft of the conversation.
+        Returns the message's number. An assistant message also deletes the saved draft of the conversation.
         """
         body = encode(message)
 
-        def work(db: sqlite3.Connection) -> None:
-            db.execute(
-                "INSERT INTO conversations VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, model = excluded.model",
-                (conversation_id, title, model, message.at, message.at),
-            )
-            db.execute(
-                "INSERT INTO messages SELECT ?1, coalesce(max(seq), 0) + 1, ?2 FROM messages WHERE conversation = ?1",
-                (conversation_id, body),
-            )
+        def work(db: sqlite3.Connection) -> int:
+            db.execute(_ADD_CONVERSATION, (conversation_id, title, model, message.at, message.at))
+            (number,) = db.execute(_ADD_MESSAGE, (conversation_id, body)).fetchone()
+            db.execute("UPDATE conversations SET leaf = NULL WHERE id = ? AND leaf IS NOT NULL", (conversation_id,))
             if message.role == "assistant":
                 db.execute("DELETE FROM drafts WHERE conversation = ?", (conversation_id,))
+            return number
 
-        await self._database.run(work)
+        return await self._database.run(work)
 
     async def save_draft(self, conversation_id: str, message: Message | None) -> None:
         """Save the model's unfinished answer, so that a crash loses little of it; None deletes it."""
@@ -107,24 +139,80 @@ class ConversationStore:
         await self._database.run(work)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...] | None:
-        """Return the messages of a conversation, oldest first, followed by the draft if a crash left one.
+        """Return the messages of the current branch, oldest first; see `load_branch`."""
+        stored = await self.load_branch(conversation_id)
+        return None if stored is None else tuple(message for _, message in stored)
 
-        Returns None if the id is unknown. Messages that cannot be decoded are omitted.
+    async def load_branch(self, conversation_id: str) -> tuple[StoredMessage, ...] | None:
+        """Return the messages of the current branch, oldest first, followed by the draft if a crash left one.
+
+        Returns None if the id is unknown. Messages that cannot be decoded are omitted. Raises StoreError.
         """
 
-        def work(db: sqlite3.Connection) -> list[bytes] | None:
-            if db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone() is None:
+        def work(db: sqlite3.Connection) -> list[tuple[int, bytes]] | None:
+            found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+            if found is None:
                 return None
-            rows = db.execute(
-                "SELECT body FROM messages WHERE conversation = ? ORDER BY seq", (conversation_id,)
-            ).fetchall()
-            rows += db.execute("SELECT body FROM drafts WHERE conversation = ?", (conversation_id,)).fetchall()
-            return [body for (body,) in rows]
+            rows = db.execute(_BRANCHES_QUERY.format(column="body"), (conversation_id,)).fetchall()
+            links = [MessageLink(number, parent) for number, parent, _ in rows]
+            bodies = [(rows[at][0], rows[at][2]) for at in trace_branch(links, found[0])]
+            drafts = db.execute("SELECT body FROM drafts WHERE conversation = ?", (conversation_id,)).fetchall()
+            return [*bodies, *((0, body) for (body,) in drafts)]
 
         bodies = await self._database.run(work)
         if bodies is None:
             return None
-        return tuple(message for body in bodies if (message := _decode_message(body)) is not None)
+        decoded = ((number, _decode_message(body)) for number, body in bodies)
+        return tuple(StoredMessage(number, message) for number, message in decoded if message is not None)
+
+    async def rewind(self, conversation_id: str, number: int) -> None:
+        """End the current branch with the message of this number; 0 for before the first. Deletes the draft.
+
+        Later messages stay stored. Raises StoreError.
+        """
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("UPDATE conversations SET leaf = ? WHERE id = ?", (number, conversation_id))
+            db.execute("DELETE FROM drafts WHERE conversation = ?", (conversation_id,))
+
+        await self._database.run(work)
+
+    async def list_branches(self, conversation_id: str) -> tuple[BranchInfo, ...]:
+        """Return the branches other than the current one, newest first, at most MAX_BRANCHES. Raises StoreError."""
+
+        def work(db: sqlite3.Connection) -> list[tuple[int, int, bytes, bytes | None]]:
+            found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+            rows = db.execute(_BRANCHES_QUERY.format(column="NULL"), (conversation_id,)).fetchall()
+            links = [MessageLink(number, parent) for number, parent, _ in rows]
+            if found is None or not links:
+                return []
+            current = links[-1].number if found[0] is None else found[0]
+            ends = [number for number in find_branch_ends(links) if number != current][-MAX_BRANCHES:]
+            return [_summarize_branch(db, conversation_id, links, end) for end in reversed(ends)]
+
+        found = await self._database.run(work)
+        branches: list[BranchInfo] = []
+        for number, count, last_body, user_body in found:
+            last, user = _decode_message(last_body), _decode_message(user_body) if user_body else None
+            branches.append(BranchInfo(number, count, user.text if user else "", last.at if last else 0.0))
+        return tuple(branches)
+
+    async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
+        """Copy the messages of these numbers to a new conversation, created at the time *at*. Raises StoreError."""
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(
+                "INSERT INTO conversations (id, title, model, created, updated)"
+                " SELECT ?2, title, model, ?3, ?3 FROM conversations WHERE id = ?1",
+                (conversation_id, new_id, at),
+            )
+            db.executemany(
+                "INSERT INTO messages (conversation, seq, body)"
+                " SELECT ?, ?, body FROM messages WHERE conversation = ? AND seq = ?",
+                ((new_id, at, conversation_id, number) for at, number in enumerate(numbers, 1)),
+            )
+
+        await self._database.run(work)
 
     async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
         """Return the most recently updated conversations, newest first."""
@@ -161,6 +249,21 @@ class ConversationStore:
     async def _rows(self, where: str, values: tuple[object, ...]) -> tuple[ConversationInfo, ...]:
         rows = await self._database.run(lambda db: db.execute(_LIST_QUERY.format(where=where), values).fetchall())
         return tuple(ConversationInfo(*row) for row in rows)
+
+
+def _summarize_branch(
+    db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
+) -> tuple[int, int, bytes, bytes | None]:
+    """Return *end*, the length of the branch, and the bodies of its last message and its last user message."""
+    positions = trace_branch(links, end)
+    last_body: bytes = b""
+    for at in reversed(positions[-_MAX_SUMMARIZED_MESSAGES:]):
+        query = "SELECT body, instr(substr(body, 1, 64), ?) FROM messages WHERE conversation = ? AND seq = ?"
+        body, is_user = db.execute(query, (b'"role":"user"', conversation_id, links[at].number)).fetchone()
+        last_body = last_body or body
+        if is_user:
+            return end, len(positions), last_body, body
+    return end, len(positions), last_body, None
 
 
 def _decode_message(body: bytes) -> Message | None:

@@ -146,6 +146,15 @@ def m009_folder_answers(db: sqlite3.Connection) -> None:
     )
 
 
+def m010_branches(db: sqlite3.Connection) -> None:
+    """Add columns for branches: each message's predecessor, and the message with which a rewound conversation ends.
+
+    A predecessor of NULL means the message stored before; an end of NULL, the message stored last.
+    """
+    db.execute("ALTER TABLE messages ADD COLUMN parent INTEGER")
+    db.execute("ALTER TABLE conversations ADD COLUMN leaf INTEGER")
+
+
 def _execute_script(db: sqlite3.Connection, script: str) -> None:
     # Connection.executescript would commit the transaction of the migration.
     for statement in script.split(";"):
@@ -162,6 +171,7 @@ MIGRATIONS: Migrations = (
     ("007_turned", m007_turned),
     ("008_switches", m008_switches),
     ("009_folder_answers", m009_folder_answers),
+    ("010_branches", m010_branches),
 )
 
 

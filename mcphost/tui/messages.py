@@ -170,6 +170,14 @@ class QrCodeRequested(Message):
         self.text = text
 
 
+class EditRequested(Message):
+    """Posted when the user wants to edit a message of theirs; *index* is its position among them, from 0."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+
+
 class CopyRequested(Message):
     """Posted when the user copies text to the clipboard."""
 

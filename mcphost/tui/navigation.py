@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
 from mcphost.tui.input_guard import InputGuardApp
-from mcphost.tui.messages import ImageDecodeRequested, QrCodeRequested, ServerSelected, TextViewRequested
+from mcphost.tui.messages import EditRequested, ImageDecodeRequested, QrCodeRequested, ServerSelected, TextViewRequested
 from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
@@ -213,6 +214,40 @@ class NavigationApp(InputGuardApp):
                 self.run_worker(partial(self._open_conversation, conversation_id), group="history")
 
         self.open_page(HistoryScreen(self.host), open_)
+
+    def action_rewind(self) -> None:
+        """Open the screen on which the user can go back to an earlier message, with the newest selected."""
+        self._open_rewind(None)
+
+    def _open_rewind(self, selected: int | None) -> None:
+        from mcphost.tui.corrections import correct
+        from mcphost.tui.screens.rewind import RewindChoice, RewindScreen
+
+        def finish(choice: RewindChoice | None) -> None:
+            if choice is not None:
+                self.run_worker(partial(correct, self.chat, choice), group="turn")
+
+        self.open_page(RewindScreen(self.host, selected=selected), finish)
+
+    def on_edit_requested(self, message: EditRequested) -> None:
+        """Open the rewind screen with this message of the user selected."""
+        message.stop()
+        user_messages = (at for at, one in enumerate(self.host.conversation.messages) if one.role == "user")
+        self._open_rewind(next(islice(user_messages, message.index, None), None))
+
+    def action_retry(self) -> None:
+        """Answer the last message again."""
+        from mcphost.tui.corrections import retry
+
+        self.run_worker(partial(retry, self.chat), group="turn")
+
+    def action_fork(self) -> None:
+        """Copy the conversation to a new one, and open that."""
+        from mcphost.tui.corrections import correct
+        from mcphost.tui.screens.rewind import RewindChoice
+
+        choice = RewindChoice("fork", len(self.host.conversation.messages))
+        self.run_worker(partial(correct, self.chat, choice), group="turn")
 
     def action_grants(self) -> None:
         """Open the permissions screen."""

@@ -1,6 +1,7 @@
 """The whole program but its terminal, with configuration files of its own."""
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from mcphost.tui.frontend import TuiFrontend
 from tests.screens.conftest import AppDriver
 from tests.screens.rendering import frames_on_demand
 
+DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 Opened = AbstractAsyncContextManager[AppDriver]
 
 

@@ -1,6 +1,5 @@
 """A tool called by hand from the servers page: its form, its card, and its result in the next message."""
 
-import sys
 from typing import Any
 
 import pytest
@@ -11,11 +10,9 @@ from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw
 from mcphost.tui.dialogs.call_tool import NO_ARGUMENTS
 from tests.screens.conftest import AppDriver, ManualClock
-from tests.screens.real_program import Files
+from tests.screens.real_program import DEMO_SERVER, Files
 
 pytestmark = pytest.mark.anyio
-
-SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
 
 async def open_tools(driver: AppDriver) -> None:
@@ -37,7 +34,7 @@ async def select_tool(driver: AppDriver, name: str) -> None:
 async def test_a_form_calls_the_tool_and_its_result_enters_the_next_message(
     files: Files, size: tuple[int, int]
 ) -> None:
-    files.write_servers(demo=SERVER)
+    files.write_servers(demo=DEMO_SERVER)
     async with files.open(size) as driver:
         await open_tools(driver)
         await driver.pilot.press("enter")
@@ -62,7 +59,7 @@ async def test_a_form_calls_the_tool_and_its_result_enters_the_next_message(
 
 
 async def test_arguments_are_validated_before_anything_is_sent(files: Files) -> None:
-    files.write_servers(demo=SERVER)
+    files.write_servers(demo=DEMO_SERVER)
     async with files.open() as driver:
         await open_tools(driver)
         await driver.pilot.press("enter")
@@ -76,7 +73,7 @@ async def test_arguments_are_validated_before_anything_is_sent(files: Files) -> 
 
 
 async def test_a_key_that_is_held_down_calls_nothing(files: Files, clock: ManualClock) -> None:
-    files.write_servers(demo=SERVER)
+    files.write_servers(demo=DEMO_SERVER)
     async with files.open() as driver:
         await open_tools(driver)
         await select_tool(driver, "list_notes")
@@ -90,7 +87,7 @@ async def test_a_key_that_is_held_down_calls_nothing(files: Files, clock: Manual
 
 
 async def test_a_tool_page_shows_what_it_costs_was_last_used_and_may_do(files: Files) -> None:
-    files.write_servers(demo=SERVER)
+    files.write_servers(demo=DEMO_SERVER)
     async with files.open((120, 40)) as driver:
         await open_tools(driver)
         tool: Any = driver.host.servers.view("demo").catalog.tools[0]

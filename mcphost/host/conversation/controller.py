@@ -1,4 +1,4 @@
-"""The API for conversations: send messages, stop, list, and open. At most one turn runs at a time."""
+"""The API for conversations: send messages, stop, go back, list, and open. At most one turn runs at a time."""
 
 import itertools
 import logging
@@ -14,15 +14,16 @@ from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.events import EventBus, TurnFinished, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
-from mcphost.host.servers.servers import ServerStartup
+from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.views import TurnResult
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import Usage
 from mcphost.sanitize import replace_surrogates
-from mcphost.store.conversations import ConversationInfo, ConversationStore
+from mcphost.store.conversations import BranchInfo, ConversationInfo, ConversationStore
 
 if TYPE_CHECKING:
+    from mcphost.host.conversation.completed_calls import CompletedCall
     from mcphost.host.conversation.turn import Turn, TurnParts
 
 CONTINUE_PROMPT = "Your answer was cut off. Go on exactly where it ended."
@@ -94,6 +95,54 @@ class ConversationController:
     def open_new(self) -> None:
         """Open a new, empty conversation. Raises UsageError while a turn is running."""
         self._active.open_new()
+
+    # -- corrections
+    async def rewind(self, count: int) -> None:
+        """Go back to the first *count* messages; the others stay stored as a branch, and their tool calls stay done.
+
+        Raises UsageError while a turn is running, if there are fewer messages, or if some are not saved; StoreError.
+        """
+        await self._active.rewind(count)
+
+    def list_completed_calls(self, count: int, servers: Servers) -> "tuple[CompletedCall, ...]":
+        """Return the tool calls after the first *count* messages, which going back there would not undo.
+
+        Which of them only read is taken from the tools that *servers* list now.
+        """
+        from mcphost.host.conversation.completed_calls import list_completed_calls
+
+        return list_completed_calls(self._active.messages[count:], servers)
+
+    async def retry(self) -> TurnResult:
+        """Answer the last user message again, with the selected model; the earlier answer stays stored as a branch.
+
+        Raises UsageError if there is no user message, and the errors of `rewind` and `send`.
+        """
+        numbered = reversed(list(enumerate(self._active.messages, 1)))
+        count = next((number for number, message in numbered if message.role == "user"), 0)
+        if not count:
+            raise UsageError("There is no message to answer again.", "Write a message.")
+        await self._active.rewind(count)
+        return await self.send(None)
+
+    async def list_branches(self) -> tuple[BranchInfo, ...]:
+        """Return the other branches of the open conversation, newest first. Raises StoreError."""
+        return await self._store.list_branches(self.id) if self.id else ()
+
+    async def switch_branch(self, number: int) -> None:
+        """Open another branch; *number* is that of a BranchInfo.
+
+        Raises UsageError while a turn is running, and StoreError.
+        """
+        await self._active.switch_branch(number)
+
+    async def fork(self, count: int | None = None) -> None:
+        """Copy the first *count* messages, or all, to a new conversation, and open it.
+
+        Raises UsageError while a turn is running or if there is no saved message, and StoreError.
+        """
+        self._active.require_idle()
+        await self._active.open(await self._active.current.fork(len(self.messages) if count is None else count))
 
     def select_model(self, config: ModelConfig) -> None:
         """Select and prepare the model for the next turn. Raises UsageError while a turn is running, or ModelError."""

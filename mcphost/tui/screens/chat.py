@@ -62,6 +62,7 @@ TRANSCRIPT_KEYS = (
     ("[ ]", "step", ""),
     ("enter", "open", ""),
     ("c", "copy", ""),
+    ("e", "edit", ""),
     ("↑↓", "scroll", ""),
     ("end", "newest", ""),
     ("esc", "back to the message", "stop"),

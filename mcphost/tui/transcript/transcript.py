@@ -21,9 +21,15 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcphost.tui.messages import CopyRequested, ImageDecodeRequested, LinkClicked, TextViewRequested
+from mcphost.tui.messages import (
+    CopyRequested,
+    EditRequested,
+    ImageDecodeRequested,
+    LinkClicked,
+    TextViewRequested,
+)
 from mcphost.tui.screen_text import render_with_blank_rows
-from mcphost.tui.transcript.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock
+from mcphost.tui.transcript.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
 from mcphost.tui.transcript.image_block import ImageCard
 from mcphost.tui.transcript.layout import LINES_PER_BLOCK, BlockLayout, BlockRenderer, list_plain_lines
 from mcphost.tui.transcript.streaming import StreamingText
@@ -62,6 +68,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("right_square_bracket", "step(1)", "next", show=False),
         Binding("enter,space", "activate", "open", show=False),
         Binding("c", "copy", "copy", show=False),
+        Binding("e", "edit", "edit", show=False),
         Binding("home", "jump(False)", show=False),
         Binding("end", "jump(True)", show=False),
     ]
@@ -411,6 +418,13 @@ class Transcript(ScrollView, can_focus=True):
             text = self.blocks[self.current_index].copy_text()
         if text:
             self.post_message(CopyRequested(text))
+
+    def action_edit(self) -> None:
+        """Request to edit the user's message at or above the current block, or the first if there is none above."""
+        places = [at for at, block in enumerate(self.blocks) if isinstance(block, UserMessage)]
+        current = self.current_index if self.current_index >= 0 else len(self.blocks)
+        if places:
+            self.post_message(EditRequested(max(0, sum(at <= current for at in places) - 1)))
 
     def action_jump(self, to_end: bool) -> None:
         """Scroll to the end and keep following it if *to_end* is True; otherwise, scroll to the beginning."""

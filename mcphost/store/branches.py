@@ -1,0 +1,38 @@
+"""Branches of a stored conversation: which messages lead to a given one, and which messages end a branch."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class MessageLink(NamedTuple):
+    """A message's number and that of its predecessor: 0 for none, None for the message stored before it."""
+
+    number: int
+    parent: int | None
+
+
+def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
+    """Return the positions in *links* of the messages that lead to the message numbered *end*, oldest first.
+
+    *links* are sorted by number. An *end* of None means the last message, and 0 that there is none. Predecessors that
+    are missing or not older end the branch, so that a damaged file cannot cause an endless loop.
+    """
+    if end is None and all(link.parent is None for link in links):
+        return list(range(len(links)))
+    positions = {link.number: at for at, link in enumerate(links)}
+    at = len(links) - 1 if end is None else positions.get(end, -1)
+    found: list[int] = []
+    while at >= 0:
+        found.append(at)
+        parent = links[at].parent
+        before = at - 1 if parent is None else positions.get(parent, -1)
+        at = before if before < at else -1
+    return found[::-1]
+
+
+def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
+    """Return the numbers of the messages without a successor, oldest first."""
+    with_successor = {
+        links[at - 1].number if link.parent is None and at else link.parent for at, link in enumerate(links)
+    }
+    return [link.number for link in links if link.number not in with_successor]

@@ -1,0 +1,181 @@
+"""Rewind screen: go back to an earlier message to edit it, answer it again or fork there; open another branch."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.widgets import OptionList
+
+from mcphost.errors import McpHostError
+from mcphost.host.conversation.completed_calls import CompletedCall, find_audit_row
+from mcphost.llm.messages import Message
+from mcphost.pluralize import pluralize
+from mcphost.serialization import dumps
+from mcphost.store.audit_reader import AuditFilter
+from mcphost.store.audit_store import AuditRow
+from mcphost.store.conversations import BranchInfo
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.history import format_time
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.long_text import LongText
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+
+_MAX_AUDIT_ROWS = 2_000
+_STAY_DONE = "These tool calls stay done. Going back does not undo them."
+
+
+class RewindChoice(NamedTuple):
+    """What to do: go back to the first `keep` messages and edit or retry, fork there, or open the branch `number`."""
+
+    action: Literal["edit", "retry", "fork", "branch"]
+    keep: int = 0
+    number: int = 0
+
+
+class _Point(NamedTuple):
+    """A user message to go back to, with how many messages come before it."""
+
+    position: int
+    message: Message
+
+
+class RewindScreen(ListScreen):
+    """List of the user's messages, newest first, and of the other branches; its result is a RewindChoice, or None.
+
+    The details say which tool calls a choice leaves done, with what the audit log knows of them.
+    """
+
+    TITLE_TEXT: ClassVar[str] = "Go back"
+    EMPTY_TEXT: ClassVar[str] = "There is no message to go back to."
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("enter", "edit", "screen.choose"),
+        ("r", "answer again", "screen.retry"),
+        ("f", "fork here", "screen.fork"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "retry", show=False),
+        Binding("f", "fork", show=False),
+    ]
+
+    def __init__(self, host: "Host", *, selected: int | None = None) -> None:
+        """Select the message that comes after *selected* others, by default the newest."""
+        super().__init__()
+        self.host = host
+        self._selected = selected
+        self._branches: tuple[BranchInfo, ...] = ()
+        self._audit_rows: tuple[AuditRow, ...] = ()
+
+    def on_mount(self) -> None:
+        """Show the messages, then load the branches and the audit log's rows about the conversation's calls."""
+        super().on_mount()
+        self.run_worker(self._load_facts)
+
+    async def _load_facts(self) -> None:
+        calls = self._completed_calls(0)
+        try:
+            self._branches = await self.host.conversation.list_branches()
+            if calls:
+                since = AuditFilter(since=int(calls[0].at * 1e6))
+                self._audit_rows = await self.host.audit.read_page(since, _MAX_AUDIT_ROWS)
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+        self.reload()
+        if self._selected is not None:
+            self._select(self._selected)
+
+    def _select(self, position: int) -> None:
+        found = (at for at, row in enumerate(self.visible_rows) if getattr(row.value, "position", -1) == position)
+        self.query_one("#entries", OptionList).highlighted = next(found, 0)
+
+    def handle_server_change(self) -> None:
+        """Do nothing, because neither messages nor branches depend on the servers."""
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each user message, newest first, and one for each other branch."""
+        messages = self.host.conversation.messages
+        points = [_Point(at, message) for at, message in enumerate(messages) if message.role == "user"]
+        rows = [ListRow(point, _title(point.message.text), self._describe(point)) for point in reversed(points)]
+        for branch in self._branches:
+            detail = f"another branch · {format_time(branch.at)} · {pluralize(branch.messages, 'message')}"
+            rows.append(ListRow(branch, _title(branch.text), detail, "↳", "$muted"))
+        return rows
+
+    def _describe(self, point: _Point) -> str:
+        calls = [call for call in self._completed_calls(point.position) if not call.is_read_only]
+        done = f" · {pluralize(len(calls), 'call')} {'stays' if len(calls) == 1 else 'stay'} done" if calls else ""
+        return f"{format_time(point.message.at)}{done}"
+
+    def _completed_calls(self, count: int) -> tuple[CompletedCall, ...]:
+        return self.host.conversation.list_completed_calls(count, self.host.servers)
+
+    def show_details(self, row: ListRow) -> None:
+        """Show the message, and the tool calls since then that stay done."""
+        if isinstance(row.value, BranchInfo):
+            branch = row.value
+            ends, count = format_time(branch.at), str(branch.messages)
+            self.show_about(clean_pairs([("ends", ends), ("messages", count), ("last question", branch.text)]))
+            self.query_one(LongText).show("Enter opens this branch. The current one stays stored, too.")
+            return
+        point: _Point = row.value
+        later = self.host.conversation.messages[point.position + 1 :]
+        kept = "they stay stored, as a branch" if later else ""
+        self.show_about(
+            clean_pairs(
+                [
+                    ("sent", format_time(point.message.at)),
+                    ("messages after it", f"{len(later)}; {kept}" if later else "none"),
+                    ("message", point.message.text),
+                ]
+            )
+        )
+        self.query_one(LongText).show("\n".join(self._describe_calls(self._completed_calls(point.position))))
+
+    def _describe_calls(self, calls: Sequence[CompletedCall]) -> list[str]:
+        changing = [call for call in calls if not call.is_read_only]
+        lines = [_STAY_DONE, "", *map(self._describe_call, changing)] if changing else []
+        if reading := len(calls) - len(changing):
+            lines += ["", f"{pluralize(reading, 'more call')} of tools that their servers declare read-only."]
+        return lines or ["No tool was called since."]
+
+    def _describe_call(self, call: CompletedCall) -> str:
+        where = " · ".join(part for part in (call.server, call.tool) if part)
+        arguments = "" if call.arguments is None else dumps(call.arguments)
+        row = find_audit_row(call, self.host.conversation.id, self._audit_rows)
+        who = "you" if row and row.who == "person" else row.who if row else ""
+        known = f"audit {row.seq}: {row.decision or row.event} by {who}" if row else "not in the audit log"
+        at = time.strftime("%H:%M", time.localtime(call.at))
+        return clean_line(f"{at}  {where}  {call.outcome}  {known}  {arguments}", 400)
+
+    # -- choices
+
+    def action_choose(self) -> None:
+        """Edit the selected message, or open the selected branch."""
+        if row := self.current_row():
+            self.open_row(row)
+
+    def open_row(self, row: ListRow) -> None:
+        """Close the screen with the choice to edit this message, or to open this branch."""
+        if isinstance(row.value, BranchInfo):
+            self.dismiss(RewindChoice("branch", number=row.value.number))
+        else:
+            self.dismiss(RewindChoice("edit", row.value.position))
+
+    def action_retry(self) -> None:
+        """Answer the selected message again."""
+        if (row := self.current_row()) and isinstance(row.value, _Point):
+            self.dismiss(RewindChoice("retry", row.value.position + 1))
+
+    def action_fork(self) -> None:
+        """Copy the conversation up to the answer to the selected message to a new one."""
+        if (row := self.current_row()) and isinstance(row.value, _Point):
+            messages = self.host.conversation.messages
+            later = range(row.value.position + 1, len(messages))
+            end = next((count for count in later if messages[count].role == "user"), len(messages))
+            self.dismiss(RewindChoice("fork", end))
+
+
+def _title(text: str) -> str:
+    return next((clean_line(line) for line in text.splitlines() if line.strip()), "(no text)")

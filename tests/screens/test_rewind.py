@@ -1,0 +1,110 @@
+"""Going back in the chat: edit and send again, answer again, fork, and the branches that stay."""
+
+import pytest
+
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import AppDriver
+from tests.screens.real_program import DEMO_SERVER, Files
+
+pytestmark = pytest.mark.anyio
+
+
+async def send(driver: AppDriver, text: str, answer: str) -> None:
+    """Send a message, and wait for its answer."""
+    await driver.type(text)
+    await driver.pilot.press("enter")
+    await driver.until(lambda: answer in driver.transcript() and not driver.host.conversation.is_busy, answer)
+
+
+async def run_command(driver: AppDriver, command: str) -> None:
+    await driver.type(command)
+    await driver.pilot.press("escape", "enter")
+
+
+async def open_rewind(driver: AppDriver) -> None:
+    await run_command(driver, "/rewind")
+    await driver.until(lambda: "Go back" in driver.text() and "answer again" in driver.text(), "the screen")
+
+
+async def call_a_tool(driver: AppDriver) -> None:
+    await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+    await driver.type("note: buy milk")
+    await driver.pilot.press("enter")
+    await driver.enter_question()
+    await driver.pilot.press("a")
+    await driver.until(
+        lambda: "add_note says" in driver.transcript() and not driver.host.conversation.is_busy, "the answer"
+    )
+
+
+def composer_text(driver: AppDriver) -> str:
+    return driver.app.query_one(Composer).composer_input.text
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_an_earlier_message_is_edited_and_sent_again_and_its_answers_stay_as_a_branch(
+    files: Files, size: tuple[int, int]
+) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open(size) as driver:
+        await call_a_tool(driver)
+        await send(driver, "good", "good")
+        await driver.type("half a thought")
+        driver.app.action_rewind()
+        await driver.until(lambda: "1 call stays done" in driver.text(), "the calls")
+        await driver.pilot.press("down")
+        await driver.until(lambda: "stay done" in driver.text() and "demo · add_note" in driver.text(), "the call")
+        await driver.until(lambda: "audit" in driver.text() and "by you" in driver.text(), "what the audit log knows")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer_text(driver).startswith("note: buy milk"), "the message")
+        assert "half a thought" in composer_text(driver)
+        assert driver.host.conversation.messages == ()
+        await driver.pilot.press("ctrl+a", "delete")
+        driver.app.query_one(Composer).set_text("")
+        await send(driver, "hello instead", "hello instead")
+        assert "add_note says" not in driver.transcript()
+        await open_rewind(driver)
+        await driver.until(lambda: "another branch" in driver.text(), "the branch")
+        await driver.pilot.press("end", "enter")
+        await driver.until(lambda: "add_note says" in driver.transcript(), "the first branch")
+        assert "hello instead" not in driver.transcript()
+
+
+async def test_the_last_message_is_answered_again_and_a_fork_leaves_the_original(files: Files) -> None:
+    async with files.open((100, 30)) as driver:
+        await send(driver, "hello", "hello")
+        original = driver.host.conversation.id
+        count = len(driver.host.conversation.messages)
+        await run_command(driver, "/retry")
+        await driver.until(lambda: driver.app.query_one(Composer).draft.text == "", "the command")
+        await driver.until(lambda: not driver.host.conversation.is_busy, "the answer")
+        assert len(driver.host.conversation.messages) == count
+        assert driver.host.conversation.id == original
+        await run_command(driver, "/fork")
+        await driver.until(lambda: driver.host.conversation.id != original, "the copy")
+        assert any("This is a copy" in one.message for one in driver.app._notifications)
+        assert len(driver.host.conversation.messages) == count
+
+
+async def test_e_edits_the_message_that_is_read(files: Files) -> None:
+    async with files.open((100, 30)) as driver:
+        await send(driver, "first words", "first words")
+        await send(driver, "second words", "second words")
+        driver.app.action_focus_transcript()
+        await driver.pilot.press(*["left_square_bracket"] * 12)
+        await driver.pilot.press("e")
+        await driver.until(lambda: "Go back" in driver.text(), "the screen")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer_text(driver) != "", "the message")
+        assert composer_text(driver) == "first words"
+
+
+async def test_nothing_to_go_back_to_is_said(files: Files) -> None:
+    async with files.open((80, 24)) as driver:
+        await run_command(driver, "/rewind")
+        await driver.until(lambda: "There is no message to go back to" in driver.text(), "the text")
+        await driver.pilot.press("escape")
+        await run_command(driver, "/retry")
+        await driver.until(
+            lambda: any("no message to answer again" in one.message for one in driver.app._notifications), "the notice"
+        )

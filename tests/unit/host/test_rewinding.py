@@ -1,0 +1,130 @@
+"""Going back in a conversation: answers again, branches, forks, and the tool calls that stay done."""
+
+import sqlite3
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.errors import UsageError
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.database import Database
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
+
+pytestmark = pytest.mark.anyio
+
+
+def dialogue(host: Host) -> list[str]:
+    """Return the texts of the open conversation."""
+    return [message.text for message in host.conversation.messages if message.text]
+
+
+async def stored_dialogue(folder: Path, conversation: str) -> list[str]:
+    database = Database(folder / "store.db")
+    messages = await ConversationStore(database).load(conversation) or ()
+    await database.close()
+    return [message.text for message in messages if message.text]
+
+
+async def test_a_retry_answers_again_and_keeps_the_first_answer_as_a_branch(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("one"), text_round("two"), text_round("three"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        await host.conversation.send("hi")
+        result = await host.conversation.retry()
+        assert result.text == "two"
+        assert dialogue(host) == ["hi", "two"]
+        assert [message.text for message in model.requests[1].messages if message.text] == ["hi"]
+        (branch,) = await host.conversation.list_branches()
+        assert (branch.text, branch.messages) == ("hi", 2)
+        await host.conversation.switch_branch(branch.number)
+        assert dialogue(host) == ["hi", "one"]
+        await host.conversation.send("go on")
+        assert dialogue(host) == ["hi", "one", "go on", "three"]
+        assert [one.messages for one in await host.conversation.list_branches()] == [2]
+        conversation = host.conversation.id
+    assert await stored_dialogue(tmp_path, conversation) == ["hi", "one", "go on", "three"]
+
+
+async def test_going_back_survives_the_end_of_the_program(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("one"), text_round("two"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        await host.conversation.send("first")
+        await host.conversation.send("second")
+        await host.conversation.rewind(2)
+        conversation = host.conversation.id
+    assert await stored_dialogue(tmp_path, conversation) == ["first", "one"]
+    model = ScriptedModel(text_round("other"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.send("instead")
+        assert dialogue(host) == ["first", "one", "instead", "other"]
+        (branch,) = await host.conversation.list_branches()
+        assert branch.text == "second"
+        await host.conversation.rewind(0)
+        assert dialogue(host) == []
+        assert len(await host.conversation.list_branches()) == 2
+    assert await stored_dialogue(tmp_path, conversation) == []
+
+
+async def test_a_fork_is_a_conversation_of_its_own(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("one"), text_round("two"), text_round("three"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        await host.conversation.send("first")
+        original = host.conversation.id
+        await host.conversation.send("second")
+        await host.conversation.fork(2)
+        assert host.conversation.id != original
+        assert dialogue(host) == ["first", "one"]
+        await host.conversation.send("third")
+        assert {info.id: info.messages for info in await host.conversation.list_stored()} == {
+            original: 4,
+            host.conversation.id: 4,
+        }
+        forked = host.conversation.id
+    assert await stored_dialogue(tmp_path, original) == ["first", "one", "second", "two"]
+    assert await stored_dialogue(tmp_path, forked) == ["first", "one", "third", "three"]
+
+
+async def test_the_calls_that_stay_done_are_listed_with_what_their_server_says_of_them(tmp_path: Path) -> None:
+    read = {**tool_definition("read"), "annotations": {"readOnlyHint": True}}
+    peer = create_peer(tools__list=tools_result(read, tool_definition("write")), tools__call=text_result("done"))
+    model = ScriptedModel(
+        tool_round(("peer__read", {})),
+        tool_round(("peer__write", {"x": 1}), ("peer__write", {"x": 2})),
+        text_round("ok"),
+    )
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), Deny(""))
+    async with open_host_with(tmp_path, peer, model, frontend) as host:
+        await host.conversation.send("go")
+        calls = host.conversation.list_completed_calls(0, host.servers)
+        assert [(call.server, call.tool, call.arguments, call.outcome, call.is_read_only) for call in calls] == [
+            ("peer", "read", {}, "ok", True),
+            ("peer", "write", {"x": 1}, "ok", False),
+        ]
+        assert host.conversation.list_completed_calls(len(host.conversation.messages), host.servers) == ()
+
+
+async def test_nothing_is_left_behind_while_a_turn_runs_or_messages_are_not_saved(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("one"), text_round("two"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        with pytest.raises(UsageError, match="no message to answer again"):
+            await host.conversation.retry()
+        await host.conversation.send("hi")
+        with pytest.raises(UsageError, match="only 2 messages"):
+            await host.conversation.rewind(3)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.conversation.send, "again")
+            await anyio.wait_all_tasks_blocked()
+            if host.conversation.is_busy:
+                with pytest.raises(UsageError, match="A turn is running"):
+                    await host.conversation.rewind(0)
+        with sqlite3.connect(tmp_path / "store.db") as db:
+            db.execute("ALTER TABLE messages RENAME TO away")
+        await host.conversation.send("lost?")
+        with pytest.raises(UsageError, match="not saved yet"):
+            await host.conversation.rewind(0)
+        assert "lost?" in dialogue(host)
