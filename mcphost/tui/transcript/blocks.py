@@ -61,7 +61,7 @@ class TranscriptBlock:
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the sections that the viewer shows instead of the text from `activate`; by default, there are none."""
+        """Return the sections that the viewer shows instead of the text from `activate`; empty by default."""
         return ()
 
     def copy_text(self) -> str:

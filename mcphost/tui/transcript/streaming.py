@@ -23,7 +23,7 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class StreamingText:
-    """Buffer for streamed text. `tail` is the growing block, and `pending` is text that was not added to it yet."""
+    """Buffer for streamed text. `tail` is the block that is still growing; `pending` holds text not yet added to it."""
 
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
@@ -31,7 +31,7 @@ class StreamingText:
         self._size = 0
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether the tail can take reasoning, if *thinking* is True, or answer text, if it is False."""
+        """Return whether the tail shows reasoning, if *thinking* is True, or answer text, if it is False."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:
@@ -88,7 +88,7 @@ class StreamingText:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """Split a growing plain text into complete parts and the rest, as `split_stream` does for Markdown."""
+    """Split plain text that is still growing into complete parts and the rest, as `split_stream` does for Markdown."""
     from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []

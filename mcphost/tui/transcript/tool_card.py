@@ -57,7 +57,7 @@ def render_progress_bar(share: float, cells: int = 12) -> str:
 class ToolCard(TranscriptBlock):
     """Card that shows one tool call. Call `invalidate` after setting an attribute directly.
 
-    `state` is a key of STATES. `arguments` is None if the model sent invalid arguments, whose text is then in `raw`.
+    `state` is a key of STATES. `arguments` is None if the model sent invalid arguments; `raw` then holds their text.
     """
 
     can_step = True
@@ -79,7 +79,7 @@ class ToolCard(TranscriptBlock):
 
     @property
     def is_running(self) -> bool:
-        """Whether the call is running, so that the card shows a spinner and the elapsed time."""
+        """Whether the call is running; the card then shows a spinner and the elapsed time."""
         return self.state == "running"
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
@@ -214,7 +214,7 @@ class ToolCard(TranscriptBlock):
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the result and each argument as separate sections, so that their text cannot imitate a heading."""
+        """Return the result and each argument as separate sections, because their text could imitate a heading."""
         given = {"": self.raw} if self.arguments is None else self.arguments
         if not given:
             return ()

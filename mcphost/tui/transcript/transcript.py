@@ -157,7 +157,10 @@ class Transcript(ScrollView, can_focus=True):
             self._start_spinner()
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
-        """Append streamed text, which is shown with the next frame. *thinking* means reasoning, not answer text."""
+        """Append streamed text, which is shown with the next frame.
+
+        The text is reasoning if *thinking* is True, otherwise part of the answer.
+        """
         if not self._streaming.accepts(thinking=thinking):
             self.close_tail()
             self._append(self._streaming.start_tail(thinking=thinking))
@@ -202,8 +205,8 @@ class Transcript(ScrollView, can_focus=True):
     def _update_view(self, changed: TranscriptBlock | None = None) -> None:
         """Render the visible blocks, update the scrollable height, and redraw.
 
-        The view stays at the end of the conversation, or where the user has scrolled to. The block *changed* is
-        rendered even if it is not visible.
+        The view stays at the end of the conversation or, if the user has scrolled up, at the same text. The block
+        *changed* is rendered even if it is not visible.
         """
         height = self.size.height
         if not height or not self.is_attached:
@@ -300,7 +303,8 @@ class Transcript(ScrollView, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the rows of the visible region.
 
-        All blank rows below the last block share one strip to save memory, because each strip has seven caches.
+        All blank rows below the last block share one Strip object to save memory, because each Strip creates seven
+        caches.
         """
         filled = self._block_layout.total - self.scroll_offset.y if self.blocks else 0
         return render_with_blank_rows(super().render_lines, crop, filled)
@@ -365,7 +369,10 @@ class Transcript(ScrollView, can_focus=True):
     # -- keys and mouse
 
     def on_click(self, event: events.Click) -> None:
-        """Report a clicked link to the app; for a click on a fold marker, fold or unfold the block or open its text."""
+        """Post LinkClicked if a link was clicked.
+
+        A click on a fold marker folds or unfolds the block, or opens its text in the viewer.
+        """
         meta = event.style.meta
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
