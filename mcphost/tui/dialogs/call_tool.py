@@ -60,7 +60,7 @@ class CallToolDialog(EditArgumentsDialog):
             self.set_focus(self.query_one("#apply"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Move the focus from the form to a button; for a moment, no key can call the tool."""
+        """Move the focus from the form to a button, and prevent all keys from calling the tool for a moment."""
         self._moved_at = input_guard.clock()
         super().on_form_focus_exited(event)
 

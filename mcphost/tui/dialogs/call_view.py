@@ -32,10 +32,10 @@ ORIGINAL_STYLES = ("$faint", "$faint")
 class CallView(NamedTuple):
     """Arguments of a tool call, rendered for display.
 
-    `pairs` has the names and values to show; other fields refer to a pair by its index. `languages` maps pairs with
-    multiline text to the language for syntax highlighting, "" for plain text. `styles` maps pairs that the user edited
-    to the styles of the name and the value. `changes` summarizes the edits, such as "1 changed". `omitted_characters`
-    is the number of characters that were truncated.
+    `pairs` holds the names and values to show; `languages` and `styles` refer to a pair by its index. `languages` maps
+    pairs with multiline text to the language for syntax highlighting, "" for plain text. `styles` maps pairs that the
+    user edited to the styles of the name and the value. `changes` summarizes the edits, such as "1 changed".
+    `omitted_characters` is the number of characters that were truncated.
     """
 
     pairs: list[tuple[str, str]]
@@ -47,15 +47,15 @@ class CallView(NamedTuple):
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON. Unlike in Python, true differs from 1. Member order is ignored."""
+    """Return whether two values are equal as JSON. Unlike in Python, true differs from 1; member order is ignored."""
     return one is other or (one == other and arguments_digest({"": one}) == arguments_digest({"": other}))
 
 
 def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallView:
     """Render the arguments of a tool call as sanitized names and values, truncated to fit the dialog.
 
-    *original* has the arguments as the model sent them, if the user may have edited them since; each edited argument is
-    then followed by its original value. Truncated text is marked in place and counted in `omitted_characters`.
+    *original* holds the arguments that the model sent; None means that the user has not edited them. Each edited
+    argument is followed by its original value. Truncated text is marked in place and counted in `omitted_characters`.
     """
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
@@ -104,14 +104,20 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
 
 
 def has_hidden_characters(text: str) -> bool:
-    """Return whether *text* has hidden or ambiguous characters; a tab counts as one only in single-line text."""
+    """Return whether *text* contains hidden or ambiguous characters.
+
+    A tab is one of them unless the text has several lines.
+    """
     return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
         "\t" in text and "\n" not in text
     )
 
 
 def _detect_file_language(arguments: dict[str, Any]) -> str:
-    """Return the programming language of the files named in the arguments; empty if unknown or not the same for all."""
+    """Return the programming language of the files named in the arguments.
+
+    Returns "" if the language is unknown or the files have different languages.
+    """
     named = {detect_language(value) for name, value in arguments.items()
              if isinstance(value, str) and not _is_multiline(value) and looks_like_path(name, value)}  # fmt: skip
     return named.pop() if len(named) == 1 else ""
@@ -198,7 +204,7 @@ def _looks_like_json(text: str) -> bool:
 def _kind_suffix(value: Any) -> str:
     """Return " (text)" for a multiline string that looks like JSON, else "".
 
-    Such a string is labeled and not quoted, because quoting would put all its lines on one.
+    The string gets this label instead of quotes, because quoting would put all its lines on one line.
     """
     return " (text)" if _is_multiline(value) and _looks_like_json(value) else ""
 

@@ -1,4 +1,7 @@
-"""Base class of dialogs, which show a request and its reason, focus the refusing button and refuse on Escape."""
+"""Base class of dialogs, each of which shows a request and the reason for it.
+
+At first, the button that refuses the request has the focus; Escape also refuses it.
+"""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -188,10 +191,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return clean_line(self.headline(), 400), lines, f"{place} of {total} waiting" if total > 1 else ""
 
     async def process_key(self, key: str) -> bool:
-        """Run the action bound to a key before the next key is delivered; return False if the key has no such action.
+        """Run the action bound to a key before the next key is delivered; return False if the key has no action.
 
-        While a button or the body has the focus, this applies to every key; in a form, only to keys that move the focus
-        to another field. Text typed right after such a key goes to the input that the key opens or focuses.
+        This applies to every key while a button or the body has the focus. In a form, it applies only to keys that move
+        the focus to another field. As a result, text typed right after the key goes to the input that the key opened or
+        focused.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -230,7 +234,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the actions that open an input while an input is open, because their keys then enter text."""
+        """While an input is open, disable the actions that open an input, because their keys then enter text."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)
@@ -299,7 +303,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(piece, markup=False) if isinstance(piece, Content) else piece
 
     async def show_body(self) -> None:
-        """Replace the body and briefly ignore keys. The user must scroll to the end again before approving."""
+        """Create the body again, scroll to its beginning and ignore keys for a moment.
+
+        The user must scroll to the end again before approving.
+        """
         self.is_read = not self.APPROVING
         self._body_version += 1
         self.guard.hide()
@@ -312,7 +319,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus the refusing button. The time during which keys are ignored starts after the first layout."""
+        """Focus the button that refuses. The time during which keys are ignored starts after the first layout."""
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
@@ -322,7 +329,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def focus_first(self) -> None:
-        """Focus the refusing button."""
+        """Focus the button that refuses."""
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
 
     def _mark_shown(self, version: int) -> None:
@@ -403,7 +410,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_locked_buttons()
 
     def update_remaining(self) -> None:
-        """Show how many lines of the body are still to be read, and enable the buttons once there are none."""
+        """Show how many lines of the body remain to be read, and enable the buttons once there are none."""
         if not self.is_open:
             return
         self._update_read_state()
@@ -417,7 +424,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def reminder(self) -> str:
-        """Return a sanitized reminder of what else the user must do before approving; empty if nothing."""
+        """Return a sanitized reminder of what else the user must do before approving; empty if there is nothing."""
         return ""
 
     def update_locked_buttons(self) -> None:
@@ -434,16 +441,16 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.dismiss(answer)
 
     def show_hint(self, why: str) -> None:
-        """Show *why*, which explains why a key or a button did nothing, as a highlighted message."""
+        """Show *why*, the reason that a key or a button did nothing, as a highlighted message."""
         for more in self.query("#more").results(Static):
             more.add_class("insists")
             more.update(Content(clean_line(why, 400)))
 
     def restore_review(self, review: Any) -> Any:
-        """Continue an earlier review of the same question; return the object that stores the progress from now on.
+        """Continue an earlier review of the same question; return the object that stores its progress from now on.
 
-        The first dialog of a question gets None as *review*, a later one what this method returned before. The base
-        class stores no progress.
+        *review* is the object that this method returned for the previous dialog of the question, or None for the first
+        dialog. The base class stores no progress.
         """
         return review
 

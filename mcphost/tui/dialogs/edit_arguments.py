@@ -97,7 +97,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return f"Edit the arguments of {self.server} · {self.tool}"
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the form and the text area for JSON, one of which is hidden."""
+        """Return the form and the text area for JSON; only one of them is visible at a time."""
         area = OrderedTextArea(id="arguments-text", compact=True, show_line_numbers=False)
         area.display = self.is_json
         self.form.display = not self.is_json

@@ -23,8 +23,8 @@ class FillFormDialog(Dialog[FormVerdict]):
     """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
 
     Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that one key press does
-    not discard a half-filled form; Escape on the buttons cancels. No letter key answers, because users may type before
-    a field has the focus.
+    not discard a half-filled form; Escape on the buttons cancels. No letter key closes the dialog, because users often
+    start to type before a field has the focus.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -81,7 +81,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         return out
 
     def update_remaining(self) -> None:
-        """Show how many lines remain to be read; do nothing until the form is laid out."""
+        """Show how many lines remain to be read, but only after the form has been laid out."""
         # Defaults are sent even for fields that were never visible, so nothing counts as read before layout.
         if self.form.size.height or not self.form.rows:
             super().update_remaining()
@@ -92,7 +92,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         yield Static("", id="fault", markup=False)
 
     def on_mount(self) -> None:
-        """Mount the form below the server's message; the refusing button keeps the focus."""
+        """Mount the form below the server's message; the button that refuses keeps the focus."""
         body = self.query_one("#body")
         body.can_focus = False
         body.mount(self.form)
@@ -171,7 +171,10 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.dismiss(Decline())
 
     def action_decline_unless_editing(self) -> None:
-        """Decline the form, except while a field or the JSON editor has the focus, where the key edits text."""
+        """Decline the form.
+
+        While a field or the JSON editor has the focus, do nothing, because the key then edits text.
+        """
         if not self._is_editing and self.form.current_row is None:
             self.dismiss(Decline())
 
@@ -225,7 +228,7 @@ class FillFormDialog(Dialog[FormVerdict]):
     def action_edit(self) -> None:
         """Open the values as JSON.
 
-        There, null empties a field, and a missing member resets the field to its default.
+        A null in the JSON makes a field empty, and a missing member resets the field to its default.
         """
         if self._is_editing or self.form.current_row is not None:
             return

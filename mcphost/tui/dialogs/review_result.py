@@ -103,7 +103,7 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
     """Shorten each text to its first *first* and last *last* characters, with a note between them.
 
-    JSON is not shortened, because it would become invalid, and neither is the text of an image.
+    JSON is not shortened, because it would become invalid. The text of an image part is not shortened either.
     """
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):
@@ -117,7 +117,7 @@ def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: 
 
 
 class ResultPartsEditor(Vertical):
-    """Editor for the parts of a result, which shows one part at a time; `texts` has the edited texts."""
+    """Editor for the parts of a result, which shows one part at a time; `texts` holds the edited texts."""
 
     DEFAULT_CSS = """
     ResultPartsEditor { height: auto; }
@@ -203,9 +203,9 @@ class ResultPartsEditor(Vertical):
         self._show_part()
 
     def redact(self) -> None:
-        """Replace the selected text with REDACTED; replace a long selection everywhere in all parts.
+        """Replace the selected text with REDACTED; if it is long, replace it wherever it occurs in any part.
 
-        A selection is long if it has at least MIN_REPLACE_ALL_LENGTH characters.
+        Text is long if it has at least MIN_REPLACE_ALL_LENGTH characters.
         """
         area = self.query_one(TextArea)
         chosen = area.selected_text
@@ -376,7 +376,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the keys that open inputs while the editor is open, because they then enter text."""
+        """While the editor is open, disable the keys that open inputs, because those keys then enter text."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )

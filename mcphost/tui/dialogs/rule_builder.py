@@ -36,7 +36,7 @@ _MAX_NAMED_ARGUMENTS = 3
 
 
 class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
-    """Question about which tool calls to allow without asking.
+    """Question that asks for a rule, which allows all matching tool calls without asking the user.
 
     Only the TUI asks it, so other frontends need not support it.
     """
@@ -105,7 +105,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Update the rule; if the user selected another test for an argument, first suggest a value for it."""
+        """Update the rule. If the user has chosen a new test for an argument, first suggest a value for the test."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False
@@ -144,8 +144,8 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     def _request_comparison(self) -> None:
         """Request a comparison of the rule with this call and earlier calls.
 
-        The result is ignored if the rule has changed in the meantime. If the initial rule does not certainly match this
-        call, its folder conditions are changed to exact values.
+        The result is ignored if the rule has changed in the meantime. If it is uncertain whether the initial rule
+        matches this call, or the rule does not match, its folder conditions are changed to exact values.
         """
         rule = self.rule
         if rule is None:
@@ -162,7 +162,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.post_message(RulePreviewRequested(rule, self.details.tool, self.details.arguments, compared))
 
     async def _bind_exactly(self) -> None:
-        """Change every "in this folder" condition to "exactly this", which certainly matches the current call."""
+        """Change every "in this folder" condition to "exactly this", which always matches the current call."""
         for number in range(len(self.arguments)):
             if self._value(f"condition {number}") == rule_form.IN_FOLDER:
                 self._tests[f"condition {number}"] = rule_form.EXACT_VALUE
@@ -228,7 +228,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Move the focus to the next or previous of the Back button, the fields and the Save button."""
+        """Move the focus forward or backward through the Back button, the fields and the Save button."""
         if self.form.current_row is not None:
             if not self.form.move_focus(by):
                 self._focus_button(by)

@@ -99,7 +99,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return the fields of the rule form; the dialog hides each value field whose test needs no value."""
+    """Return the fields of the rule form. The dialog hides a test's value field if the test needs no value."""
     out = [
         _choice_field("covers", "covers", (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title="  names", required=True, description="* stands for any text"),
@@ -137,7 +137,10 @@ def takes_value(test: str) -> bool:
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest a value to enter for *test* that *value* passes; a relative path is resolved against *folder*."""
+    """Suggest what to enter for *test*, based on *value*, which is the argument's value in the current call.
+
+    A relative path is resolved against *folder*.
+    """
     match test:
         case "in this folder":
             parent = os.path.dirname(str(value))

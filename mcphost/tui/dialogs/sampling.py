@@ -161,7 +161,7 @@ class SamplingDialog(Dialog[Any]):
             self.approve("send", self.answer())
 
     def action_deny_unless_editing(self) -> None:
-        """Deny, except while the form is open, where the key enters text."""
+        """Deny. While the form is open, do nothing, because the key then enters text."""
         if self.form is None:
             self.dismiss(Deny())
 
@@ -277,9 +277,9 @@ def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field
 
 
 def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
-    """Return *content* with the edited texts and without emptied text blocks; None if no block remains.
+    """Return *content* with the edited texts; None if no block remains.
 
-    *prefix* and the keys of *values* are those of `build_text_fields`.
+    Text blocks that the user emptied are removed. *prefix* and the keys of *values* are those of `build_text_fields`.
     """
     known = {at for at, _ in _text_blocks(content) if f"{prefix}{at}" in values}
     made: list[Any] = []

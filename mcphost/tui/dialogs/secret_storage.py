@@ -98,7 +98,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
-        """Store secrets in a plain file. Ignored while an input is open, because the key was meant as text."""
+        """Store secrets in a plain file. While an input is open, do nothing, because the key was meant as text."""
         if not self.query("#extra.shown"):
             self.dismiss(KeepInPlainFile())
 

@@ -41,7 +41,7 @@ DEVICE_CODE_HELP = "\nUse any browser on any device. mcphost never sees your pas
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
-    """Describe what OAuth scopes permit, one per line and each with the name of the scope."""
+    """Describe what OAuth scopes permit, with one scope on each line, followed by its name."""
     if not scopes:
         return "use what the server permits every user"
     told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
@@ -203,7 +203,7 @@ class SignInDialog(Dialog[SignInVerdict]):
             self.dismiss(SwitchSignInMethod())
 
     def action_qr_code(self) -> None:
-        """Show the URL as a QR code; it includes the device code if the server provides such a URL."""
+        """Show a QR code of the sign-in URL; the URL includes the device code if the server supports this."""
         self.post_message(
             QrCodeRequested(
                 f"Sign in at {self.details.host}", self.details.verification_uri_complete or self.details.url
@@ -288,7 +288,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         self.open_extra("client", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Close the dialog with the client ID and secret, once Enter was pressed in the second input."""
+        """Close the dialog with the client ID and secret if Enter was pressed in the second input."""
         event.stop()
         client, secret = (value.strip() for value in event.values)
         if not client:

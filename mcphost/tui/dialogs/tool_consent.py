@@ -162,7 +162,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
-        """Yield the known diffs of what the call would change, which are shown in addition to the arguments."""
+        """Yield the diffs of texts that the call would replace and of the file that it would overwrite.
+
+        The diffs are shown in addition to the arguments.
+        """
         for diff in (*diff_replacements(self.review.arguments), *filter(None, (self._file_diff,))):
             yield Content.styled(diff.title, "$muted")
             if diff.rows:
@@ -260,7 +263,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return f"{self.call_view.omitted_characters:,} characters are not shown here: read them with v, to the end"
 
     def _excluded_reason(self, button_id: str) -> str:
-        """Return why a button is never available for this call, such as hidden characters; empty if it can be."""
+        """Return why a button is not offered for this call, such as hidden characters; empty if it is offered."""
         if button_id != "once" and self._has_hidden_characters:
             return "calls with hidden characters can be allowed once only"
         if button_id == "session" and self.review.is_edited:
@@ -268,7 +271,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Hide the buttons that are never available for this call, mark disabled ones and update the key hints."""
+        """Hide the buttons that are not offered for this call, mark disabled ones and update the key hints."""
         self.review.is_end_shown = self.review.is_end_shown or self.is_read
         for button_id in ("session", "always"):
             self.query_one(f"#{button_id}").display = not self._excluded_reason(button_id)

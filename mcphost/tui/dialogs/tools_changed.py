@@ -31,7 +31,10 @@ def _is_truncated(change: ToolChange) -> bool:
 
 
 class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
-    """Dialog that asks which changed tools to accept; the others are quarantined."""
+    """Dialog that asks which changed tools to accept; the others stay in quarantine.
+
+    A quarantined tool is hidden from the model and cannot be called.
+    """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Quarantine all"),
@@ -89,7 +92,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         ]
 
     def on_mount(self) -> None:
-        """If only one tool has changed, hide the buttons for several and rename the others."""
+        """If only one tool has changed, hide the buttons that act on several tools and rename the other buttons."""
         super().on_mount()
         if len(self.details.changes) == 1:
             for button_id in ("#done", "#accept_all"):
@@ -153,7 +156,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self.approve("accept_all", AcceptToolChanges(tuple(one.tool for one in self.details.changes)))
 
     async def action_accept_one(self) -> None:
-        """Accept the shown change, or undo its acceptance, and show the next.
+        """Accept the shown change, or undo its acceptance, and show the next change.
 
         The dialog closes once all changes are accepted.
         """

@@ -1,4 +1,8 @@
-"""Dialogs for URL elicitation, to open a URL for a server and to repeat the call that required it."""
+"""Dialogs for URL elicitation.
+
+One asks whether to open a URL for a server; the other asks whether to repeat a tool call after the user has visited the
+URLs that it requires.
+"""
 
 from time import monotonic
 from typing import ClassVar
@@ -108,7 +112,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 
 
 class RetryCallDialog(Dialog[bool]):
-    """Dialog that asks whether to repeat a call, shown while the user completes what it requires in the browser."""
+    """Dialog that asks whether to repeat a call for which the user must first complete a step in the browser."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Give up"), ("retry", "Repeat the call"))
     KEYS: ClassVar[str] = "esc/d give up · r repeat the call"

@@ -1,4 +1,4 @@
-"""Dialog that lists the tool calls waiting for approval, to open or deny one of them or to answer all."""
+"""Dialog that lists the tool calls waiting for approval. The user can open or deny one call, or answer all of them."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -38,7 +38,7 @@ class RefuseAll(Struct, frozen=True):
 
 
 class AllowAll(Struct, frozen=True):
-    """Verdict to allow each call in `keys` once; the user has read all of them to the end."""
+    """Verdict to allow each call in `keys` once; the user has read all these calls to the end."""
 
     keys: tuple[str, ...]
 
@@ -140,7 +140,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next unread call, on which the list puts the cursor when it reopens; empty if none."""
+        """The `key` of the next unread call, on which the cursor is placed when the list reopens; empty if none."""
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")
