@@ -147,6 +147,13 @@ class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
     again: bool = False
 
 
+class UserMessageAdded(HostEvent, frozen=True, tag="user_message_added"):
+    """A message of the user joined a running turn, after the results of its tool calls; `message` is already saved."""
+
+    turn: int
+    message: Message
+
+
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):
     """A request to the model is about to be sent; `number` counts the requests of the turn from 1."""
 
@@ -325,6 +332,7 @@ AnyEvent = (
     | ServerLog
     | ResourceChanged
     | TurnStarted
+    | UserMessageAdded
     | RoundStarted
     | TextDeltaEvent
     | ThinkingDeltaEvent

@@ -58,7 +58,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
                 chat.explain_missing_model()
                 return
             await conversation.rewind(choice.keep)
-            await conversation.retry()
+            chat.finish_turn((await conversation.retry()).outcome)
 
 
 def _edit(chat: "ChatScreen", message: "Message") -> None:

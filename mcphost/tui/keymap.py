@@ -229,6 +229,8 @@ ACTIONS: tuple[Action, ...] = (
 LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Message", "enter", "send"),
     ("Message", "shift+enter or ctrl+j", "new line"),
+    ("Message", "enter during an answer", "send it after the answer; up takes it back"),
+    ("Message", "ctrl+s during an answer", "send it after the next tool result"),
     ("Message", "up and down at the edges", "earlier messages"),
     ("Message", "page up and page down", "scroll the conversation"),
     ("Message", "/", "commands and the servers' prompts"),

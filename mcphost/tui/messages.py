@@ -178,6 +178,14 @@ class EditRequested(Message):
         self.index = index
 
 
+class QueueRecallRequested(Message):
+    """Posted when the user wants the last waiting message back in the empty composer."""
+
+
+class SteerRequested(Message):
+    """Posted when the user wants a waiting message to join the running answer after the next results of tools."""
+
+
 class CopyRequested(Message):
     """Posted when the user copies text to the clipboard."""
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 from textual.screen import Screen
 
 from mcphost.tui.input_guard import InputGuardApp
-from mcphost.tui.messages import EditRequested, ImageDecodeRequested, QrCodeRequested, ServerSelected, TextViewRequested
+from mcphost.tui.messages import (
+    CopyRequested,
+    EditRequested,
+    ImageDecodeRequested,
+    LinkClicked,
+    QrCodeRequested,
+    ServerSelected,
+    TextViewRequested,
+)
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
@@ -114,6 +123,12 @@ class NavigationApp(InputGuardApp):
 
     async def _decode_image(self, cache: "ImageCache", message: ImageDecodeRequested) -> None:
         message.on_decoded(await cache.decode(message.data, message.width, message.height))
+
+    def on_link_clicked(self, message: LinkClicked) -> None:
+        """Copy the URL of the clicked link and show it in a notification. Links are never opened."""
+        message.stop()
+        self.post_message(CopyRequested(message.url))
+        self.notify(clean_line(message.url, 600), title="Link, not opened", markup=False, timeout=8)
 
     async def on_unmount(self) -> None:
         """End the image decoder process, if it was started."""

@@ -13,6 +13,7 @@ from mcphost.cli.bootstrap import open_host
 from mcphost.cli.parser import Options
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
+from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver
 from tests.screens.rendering import frames_on_demand
 
@@ -62,3 +63,8 @@ async def _open_app(options: Options, size: tuple[int, int]) -> AsyncIterator[Ap
                 await driver.until(lambda: hasattr(app.chat, "presenter"), "the start")
                 yield driver
                 app.request_quit()
+
+
+def composer_text(driver: AppDriver) -> str:
+    """Return the text in the composer."""
+    return driver.app.query_one(Composer).composer_input.text

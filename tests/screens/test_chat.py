@@ -97,7 +97,7 @@ async def test_escape_stops_the_turn(run: Run) -> None:
         await driver.until(lambda: not driver.host.conversation.is_busy)
 
 
-async def test_typing_continues_while_an_answer_streams_and_the_text_stays(run: Run) -> None:
+async def test_typing_continues_while_an_answer_streams_and_the_next_message_waits(run: Run) -> None:
     release = asyncio.Event()
 
     async def slow(host: FakeHost, turn: int, text: str) -> str:
@@ -111,11 +111,11 @@ async def test_typing_continues_while_an_answer_streams_and_the_text_stays(run: 
         await driver.until(lambda: "part one" in driver.transcript())
         await driver.type("next")
         await driver.pilot.press("enter")
-        await driver.pilot.pause()
-        assert driver.app.query_one(Composer).composer_input.text == "next"
+        await driver.until(lambda: "» next" in driver.text())
+        assert driver.app.query_one(Composer).composer_input.text == ""
         assert len(driver.host.sent) == 1
         release.set()
-        await driver.until(lambda: not driver.host.conversation.is_busy)
+        await driver.until(lambda: len(driver.host.sent) == 2 and not driver.host.conversation.is_busy)
 
 
 async def test_without_a_model_the_screen_shows_how_to_choose_one_and_keeps_the_text(run: Run) -> None:

@@ -12,7 +12,6 @@ from mcphost.host.questions.questions import AllowOnce, Deny, WithholdResult
 from mcphost.host.questions.sign_in import EnteredClient, PastedRedirect, SignInQuestion
 from mcphost.host.server_requests.roots import Roots
 from mcphost.serialization import replace
-from mcphost.tui.widgets.composer import Composer
 from tests.screens.ask_question import PendingQuestion, open_argument_editor, tool_question
 from tests.screens.conftest import Run
 from tests.screens.example_fields import (
@@ -197,15 +196,15 @@ def field_text(widget: Any) -> str:
     return str(getattr(widget, "text", getattr(widget, "value", "")))
 
 
-async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Run) -> None:
+async def test_enter_that_is_held_down_stacks_up_no_notices_and_queues_once(run: Run) -> None:
     async with run() as driver:
         driver.app.chat.is_sending = True  # an answer is on its way
         await driver.type("and again")
         for _ in range(20):
             await driver.pilot.press("enter")
         said = [notification.message for notification in driver.app._notifications]
-        assert said == ["Still answering. Press Esc to stop; your text stays here."]
-        assert driver.app.chat.query_one(Composer).composer_input.text == "and again"
+        assert said == []
+        assert [text for text, _ in driver.app.chat.queue.describe()] == ["and again"]
 
 
 @pytest.mark.parametrize(

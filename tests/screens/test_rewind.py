@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver
-from tests.screens.real_program import DEMO_SERVER, Files
+from tests.screens.real_program import DEMO_SERVER, Files, composer_text
 
 pytestmark = pytest.mark.anyio
 
@@ -35,10 +35,6 @@ async def call_a_tool(driver: AppDriver) -> None:
     await driver.until(
         lambda: "add_note says" in driver.transcript() and not driver.host.conversation.is_busy, "the answer"
     )
-
-
-def composer_text(driver: AppDriver) -> str:
-    return driver.app.query_one(Composer).composer_input.text
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])

@@ -55,6 +55,7 @@ class ConversationController:
         self._lifetime = lifetime
         self._numbers = itertools.count(1)
         self._scope: anyio.CancelScope | None = None
+        self._steering: list[str] = []
 
     # -- the open conversation
     @property
@@ -157,6 +158,15 @@ class ConversationController:
         self._scope.cancel()
         return True
 
+    def steer(self, text: str) -> bool:
+        """Add a message to the running turn after the next results of its tools; return False if no turn is running.
+
+        A UserMessageAdded event follows when it is added. If the turn ends before that, the message is dropped.
+        """
+        if self._scope is not None:
+            self._steering.append(replace_surrogates(text))
+        return self._scope is not None
+
     async def continue_turn(self) -> TurnResult:
         """Ask the model to continue an answer that was cut off, or to answer the last message if it has no answer.
 
@@ -191,6 +201,7 @@ class ConversationController:
                 results.append(await self._run(parts, self._scope or anyio.CancelScope(), text, reviewed))
             finally:
                 self._scope, self._active.is_busy = None, False
+                self._steering.clear()
                 done.set()
 
         # The turn is a task of the host, so that it ends properly even if the frontend ends first.
@@ -231,7 +242,7 @@ class ConversationController:
         if model is None:
             hint = "Start with --model PROVIDER/MODEL, or try: mcphost demo"
             return self._fail(number, ModelError("No model is chosen.", hint), 3)
-        turn = Turn(number, model=model, conversation=conversation, parts=parts)
+        turn = Turn(number, model=model, conversation=conversation, parts=parts, steering=self._steering)
         outcome = TurnOutcome("stopped")
         try:
             with scope:

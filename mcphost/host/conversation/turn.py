@@ -20,6 +20,7 @@ from mcphost.host.events import (
     RoundStarted,
     TextDeltaEvent,
     ThinkingDeltaEvent,
+    UserMessageAdded,
 )
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.frontend import Frontend
@@ -225,7 +226,9 @@ class Turn:
         model: llm.ChatModel,
         conversation: Conversation,
         parts: TurnParts,
+        steering: list[str] | None = None,
     ) -> None:
+        """Create a turn. Texts that are added to *steering* while it runs join it after the next results of tools."""
         self._number = number
         self._model = model
         self._conversation = conversation
@@ -235,6 +238,7 @@ class Turn:
         self._events, self._frontend = parts.events, parts.frontend
         self._max_rounds = parts.max_rounds
         self._auto_approval = parts.auto_approval
+        self._steering = steering if steering is not None else []
         self.usage = llm.Usage()
         self.declined = 0
         self.text = ""
@@ -266,6 +270,12 @@ class Turn:
                     f"The model made {MAX_INVALID_ROUNDS} rounds of tool calls that could not be run.",
                     "Rephrase it, or choose another model.",
                 )
+            while self._steering:
+                await self._add_message(self._steering.pop(0))
+
+    async def _add_message(self, text: str) -> None:
+        message = await self._conversation.append(Message(role="user", parts=(TextPart(text),)), self._model.name)
+        self._events.publish(UserMessageAdded(self._number, message))
 
     def _make_outcome(self, outcome: str) -> TurnOutcome:
         return TurnOutcome(outcome, self.text, self.declined, self.usage)

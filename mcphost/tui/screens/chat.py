@@ -1,7 +1,7 @@
 """Main screen: the top bar, the transcript beside the server list, the composer and the key bar."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
@@ -13,16 +13,14 @@ from textual.screen import Screen
 from mcphost.errors import McpHostError
 from mcphost.tui.commands import ManualCall, build_completions, make_result_attachment
 from mcphost.tui.keymap import find_slash_command
+from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.messages import (
     ActionRequested,
     AttachRequested,
-    CopyRequested,
     DetachRequested,
-    LinkClicked,
     PromptRequested,
     ScrollRequested,
 )
-from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import (
@@ -35,13 +33,13 @@ from mcphost.tui.widgets.composer import (
     join_drafts,
 )
 from mcphost.tui.widgets.server_list import ServerList
-from mcphost.tui.widgets.status_bars import FOOTER_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
+from mcphost.tui.widgets.status_bars import FOOTER_KEYS, TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 
 if TYPE_CHECKING:
-    from mcphost.host.events import AutoApprovalChanged, EventDispatcher, ModelChanged, ServerState
+    from mcphost.host.events import AutoApprovalChanged, EventDispatcher, ModelChanged, ServerState, UserMessageAdded
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
-    from mcphost.llm.messages import Part, ResourcePart
+    from mcphost.llm.messages import ResourcePart
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.status_model import StatusModel
@@ -58,15 +56,6 @@ NO_MODEL_HINT = (
 )
 SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
 PARTLY_TYPED = "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."
-TRANSCRIPT_KEYS = (
-    ("[ ]", "step", ""),
-    ("enter", "open", ""),
-    ("c", "copy", ""),
-    ("e", "edit", ""),
-    ("↑↓", "scroll", ""),
-    ("end", "newest", ""),
-    ("esc", "back to the message", "stop"),
-)
 
 
 class ChatBody(Horizontal):
@@ -101,6 +90,7 @@ class ChatScreen(Screen[None]):
         self.greeting = greeting
         self.demo = demo
         self.attachments: list[ResourcePart] = []
+        self.queue = MessageQueue()
         self.sidebar_preference: bool | None = None
         self.pending_question_count = 0
         self._is_status_stale = self._has_timed_state = self.is_sending = False
@@ -209,6 +199,7 @@ class ChatScreen(Screen[None]):
         dispatcher.add(self._handle_turn_started, events.TurnStarted)
         dispatcher.add_all(self.presenter.event_handlers)
         dispatcher.add_all(self.status_model.event_handlers)
+        dispatcher.add(self._handle_user_message, events.UserMessageAdded)
         dispatcher.add(self._handle_model_changed, events.ModelChanged)
         dispatcher.add(self._handle_conversation_opened, events.ConversationOpened)
         dispatcher.add(self._report_server_state, events.ServerState)
@@ -311,33 +302,81 @@ class ChatScreen(Screen[None]):
             self._start_manual_call(written)
         elif self.host.model_selection.model is None:
             self.explain_missing_model()
-        elif self.host.conversation.is_busy or self.is_sending:
-            self.notify("Still answering. Press Esc to stop; your text stays here.", markup=False, timeout=4)
+        elif self.is_answering and self.queue.is_full:
+            self.notify("Too many messages are waiting. Press Esc to stop the answer.", markup=False, timeout=4)
         else:
             self.query_one(Composer).mark_sent()
             if draft.is_call or draft.is_command:
                 self.notify(SENT_AS_MESSAGE, markup=False, timeout=8)
             attachments, self.attachments = tuple(self.attachments), []
             self._show_attachments()
-            self.is_sending = True
-            self.run_worker(_preload_markdown, thread=True, group="warm-up")
-            self.run_worker(partial(self._send, written, attachments), group="turn")
+            self.queue.add(QueuedMessage(draft, attachments))
+            if not self.is_answering:
+                self.is_sending = True
+                self.run_worker(_preload_markdown, thread=True, group="warm-up")
+                self.run_worker(self._send_waiting, group="turn")
+            self._show_queue()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a turn is running or about to start."""
+        return self.host.conversation.is_busy or self.is_sending
+
+    def finish_turn(self, outcome: str) -> None:
+        """Send the next waiting message after an answer; if it was stopped or failed, put them all back."""
+        if outcome != "done":
+            self._restore(*self.queue.take_all())
+        elif self.queue:
+            self.run_worker(self._send_waiting, group="turn")
+
+    def _restore(self, draft: Draft, attachments: "Iterable[ResourcePart]") -> None:
+        if not self.is_attached:
+            return  # the program is about to end
+        composer = self.query_one(Composer)
+        if draft.text:
+            composer.set_draft(join_drafts(draft, composer.draft))
+        self.attachments.extend(attachments)
+        self._show_attachments()
+        self._show_queue()
+
+    def _show_queue(self) -> None:
+        self.query_one(Composer).show_queue(self.queue.describe())
+
+    def on_queue_recall_requested(self) -> None:
+        """Put the last waiting message back into the composer."""
+        if (last := self.queue.take_last()) is not None:
+            self._restore(last.draft, last.attachments)
+
+    def on_steer_requested(self) -> None:
+        """Let a waiting message, or the text in the composer, join the running answer after the next tool results."""
+        self.query_one(Composer).submit()
+        self.queue.steer(self.host.conversation.steer)
+        self._show_queue()
+
+    def _handle_user_message(self, event: "UserMessageAdded") -> None:
+        self.queue.mark_delivered(event.message.text)
+        self._show_queue()
 
     def _explain_unknown_command(self, text: str) -> str:
         from mcphost.tui.commands import explain_unknown_command
 
         return explain_unknown_command(text, (offer.title for offer in self.list_completions("/")))
 
-    async def _send(self, text: str, attachments: "Sequence[Part]") -> None:
-        try:
-            await self.host.conversation.send(text, attachments)
-        except McpHostError as error:
-            self._remove_pending_messages()
-            composer = self.query_one(Composer)
-            composer.set_draft(join_drafts(Draft(text), composer.draft))
-            self.presenter.add_notice("error", error.message, error.hint)
-        finally:
-            self.is_sending = False
+    async def _send_waiting(self) -> None:
+        outcome = "done"
+        while outcome == "done" and (message := self.queue.take_next()) is not None:
+            self.is_sending = True
+            self._show_queue()
+            outcome = "failed"
+            try:
+                outcome = (await self.host.conversation.send(message.draft.text, message.attachments)).outcome
+            except McpHostError as error:
+                self._remove_pending_messages()
+                self._restore(message.draft, message.attachments)
+                self.presenter.add_notice("error", error.message, error.hint)
+            finally:
+                self.is_sending = False
+        self.finish_turn(outcome)
         self.refresh_status()
 
     def explain_missing_model(self) -> None:
@@ -388,7 +427,7 @@ class ChatScreen(Screen[None]):
 
     async def _continue_turn(self) -> None:
         try:
-            await self.host.conversation.continue_turn()
+            self.finish_turn((await self.host.conversation.continue_turn()).outcome)
         except McpHostError as error:
             self.notify(f"{error.message} {error.hint}", markup=False, timeout=4)
         self.refresh_status()
@@ -515,12 +554,6 @@ class ChatScreen(Screen[None]):
         if text:
             composer.insert_prompt_text(server, text)
         composer.composer_input.focus()
-
-    def on_link_clicked(self, message: LinkClicked) -> None:
-        """Copy the URL of the clicked link and show it in a notification. Links are never opened."""
-        message.stop()
-        self.post_message(CopyRequested(message.url))
-        self.notify(clean_line(message.url, 600), title="Link, not opened", markup=False, timeout=8)
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
         """Return the completions for *kind*, the character that the user typed: "/", "@" or "!".

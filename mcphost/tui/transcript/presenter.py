@@ -140,6 +140,7 @@ class TranscriptPresenter:
         self._retry_notice: NoticeBlock | None = None
         self.event_handlers: dict[type[events.AnyEvent], Callable[[Any], None]] = {
             events.TurnStarted: self._handle_turn_started,
+            events.UserMessageAdded: self._handle_user_message,
             events.RoundStarted: self._handle_round_started,
             events.TextDeltaEvent: self._handle_text,
             events.ThinkingDeltaEvent: self._handle_thinking,
@@ -230,6 +231,12 @@ class TranscriptPresenter:
             self._user_message = build_user_message(event.message)
             self.transcript.add(self._user_message)
         self.phase = "asking the model"
+
+    def _handle_user_message(self, event: events.UserMessageAdded) -> None:
+        self.transcript.close_tail()
+        self._has_speaker = False
+        self._user_message = build_user_message(event.message)
+        self.transcript.add(self._user_message)
 
     def _handle_round_started(self, event: events.RoundStarted) -> None:
         self._model_label = event.label or event.model

@@ -1,6 +1,6 @@
 """Multi-line message input with a history, and completion of commands, prompts, resources and tools."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -13,7 +13,15 @@ from textual.widgets import Static
 
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.keymap import find_slash_command
-from mcphost.tui.messages import ActionRequested, AttachRequested, DetachRequested, PromptRequested, ScrollRequested
+from mcphost.tui.messages import (
+    ActionRequested,
+    AttachRequested,
+    DetachRequested,
+    PromptRequested,
+    QueueRecallRequested,
+    ScrollRequested,
+    SteerRequested,
+)
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.inputs import OrderedTextArea
 
@@ -85,6 +93,7 @@ HORIZONTAL_MARGIN = 2
 _WIDE_WIDTH = 92
 _MAX_HISTORY = 200
 _MAX_SHOWN = 50
+_MAX_QUEUE_ROWS = 4
 
 
 class CompletionItem(NamedTuple):
@@ -188,6 +197,10 @@ class ComposerInput(OrderedTextArea):
             self.composer.submit()
         elif key in {"shift+enter", "ctrl+j", "alt+enter"}:
             self.insert("\n")
+        elif key == "up" and not self.text and self.composer.has_queue:
+            self.post_message(QueueRecallRequested())
+        elif key == "ctrl+s":
+            self.post_message(SteerRequested())
         elif key == "up" and self.cursor_location[0] == 0 and self.is_on_first_row:
             return self.composer.recall_history(-1)
         elif key == "down" and self.cursor_location[0] == self.document.line_count - 1:
@@ -221,6 +234,11 @@ class Composer(Vertical):
     Composer ComposerInput .text-area--placeholder { color: $faint; }
     Composer #attached { height: auto; color: $muted; padding: 0 1; display: none; }
     Composer #attached.shown { display: block; }
+    Composer #queue {
+        height: auto; max-height: 6; color: $muted; padding: 0 1; display: none;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
+    Composer #queue.shown { display: block; }
     Composer #origin {
         height: 1; color: $warning; padding: 0 1; display: none; text-wrap: nowrap; text-overflow: ellipsis;
     }
@@ -242,6 +260,7 @@ class Composer(Vertical):
         self.completion_source: CompletionSource = no_completions
         self.submit_handler: SubmitHandler = no_submit
         self.attachment_names: tuple[str, ...] = ()
+        self.has_queue = False
         self._history: list[Draft] = []
         self._history_index = 0
         self._saved_draft = Draft("", "typed")
@@ -401,6 +420,22 @@ class Composer(Vertical):
         rows = [Content.assemble(("@ ", "$accent"), clean_line(name, 200)) for name in names]
         rows.append(Content.styled("backspace in an empty message removes the last one", "$faint"))
         line.update(Content("\n").join(rows))
+
+    def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
+        """List the waiting messages above the text area; True marks one that joins the running answer."""
+        self.has_queue = bool(rows)
+        line = next(iter(self.query("#queue").results(Static)), None)
+        if line is None and rows:
+            line = Static("", id="queue", markup=False)
+            self.mount(line, before="#attached")
+        if line is not None:
+            line.set_class(bool(rows), "shown")
+            texts = [f"{'after the next tool: ' if joins else ''}{clean_line(text, 200)}" for text, joins in rows]
+            shown = [Content.assemble(("» ", "$accent"), text) for text in texts[:_MAX_QUEUE_ROWS]]
+            if len(texts) > _MAX_QUEUE_ROWS:
+                shown.append(Content(f"  and {len(texts) - _MAX_QUEUE_ROWS} more"))
+            shown.append(Content.styled("sent after this answer · up takes back · ^S after the next tool", "$faint"))
+            line.update(Content("\n").join(shown))
 
     def on_resize(self, event: events.Resize) -> None:
         """Adapt the padding and the placeholder to the new size."""

@@ -125,6 +125,16 @@ def _format_count(number: int) -> str:
 
 # Keys shown below the chat: (key, label, action).
 FOOTER_KEYS = tuple((action.key_display, action.label, action.name) for action in ACTIONS if action.is_in_footer)
+# Keys shown below the chat while the transcript has the focus.
+TRANSCRIPT_KEYS = (
+    ("[ ]", "step", ""),
+    ("enter", "open", ""),
+    ("c", "copy", ""),
+    ("e", "edit", ""),
+    ("↑↓", "scroll", ""),
+    ("end", "newest", ""),
+    ("esc", "back to the message", "stop"),
+)
 # Actions whose keys stay visible when not all keys fit.
 _ESSENTIAL_ACTIONS = {"palette", "help", "stop", "quit", "screen.leave"}
 

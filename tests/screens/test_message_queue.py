@@ -1,0 +1,104 @@
+"""Messages written while the model answers: they wait, come back on request, and join the answer after a tool."""
+
+import pytest
+
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import AppDriver
+from tests.screens.real_program import DEMO_SERVER, Files, composer_text
+
+pytestmark = pytest.mark.anyio
+
+
+def sent(driver: AppDriver) -> list[str]:
+    """Return the texts of the user's messages in the conversation."""
+    return [message.text for message in driver.host.conversation.messages if message.role == "user"]
+
+
+async def start_slow_answer(driver: AppDriver) -> None:
+    """Begin a turn in which a tool call waits for its question."""
+    await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+    await driver.type("note: buy milk")
+    await driver.pilot.press("enter")
+    await driver.until(lambda: driver.app.chat.pending_question_count, "the question")
+
+
+async def allow(driver: AppDriver) -> None:
+    await driver.enter_question()
+    await driver.pilot.press("a")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_messages_wait_for_the_answer_and_are_sent_in_order(files: Files, size: tuple[int, int]) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open(size) as driver:
+        await start_slow_answer(driver)
+        driver.app.chat.submit(driver.app.query_one(Composer).draft._replace(text="first", origin="typed"))
+        driver.app.chat.submit(driver.app.query_one(Composer).draft._replace(text="second", origin="typed"))
+        await driver.until(lambda: "» first" in driver.text() and "» second" in driver.text(), "the queue")
+        assert sent(driver) == ["note: buy milk"]
+        await allow(driver)
+        await driver.until(lambda: len(sent(driver)) == 3 and not driver.app.chat.is_answering, "the messages")
+        assert sent(driver) == ["note: buy milk", "first", "second"]
+        await driver.until(lambda: "»" not in driver.text(), "an empty queue")
+
+
+async def test_a_waiting_message_is_taken_back_with_up(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await start_slow_answer(driver)
+        chat = driver.app.chat
+        chat.submit(driver.app.query_one(Composer).draft._replace(text="a typo", origin="typed"))
+        await driver.until(lambda: "» a typo" in driver.text(), "the queue")
+        chat.on_queue_recall_requested()
+        await driver.until(lambda: composer_text(driver) == "a typo", "the text")
+        assert "»" not in driver.text()
+        await allow(driver)
+        await driver.until(lambda: not chat.is_answering, "the end")
+        assert sent(driver) == ["note: buy milk"]
+
+
+async def test_stopping_the_answer_puts_waiting_messages_back(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await start_slow_answer(driver)
+        chat = driver.app.chat
+        for text in ("one", "two"):
+            chat.submit(driver.app.query_one(Composer).draft._replace(text=text, origin="typed"))
+        driver.host.conversation.stop()
+        await driver.until(lambda: composer_text(driver) == "one\ntwo", "the texts")
+        assert sent(driver) == ["note: buy milk"]
+
+
+async def test_a_message_joins_the_answer_after_the_next_tool_result(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await start_slow_answer(driver)
+        chat = driver.app.chat
+        chat.submit(driver.app.query_one(Composer).draft._replace(text="thank you", origin="typed"))
+        chat.on_steer_requested()
+        await driver.until(lambda: "after the next tool: thank you" in driver.text(), "the mark")
+        await allow(driver)
+        await driver.until(lambda: not chat.is_answering and len(sent(driver)) == 2, "the answer")
+        roles = [message.role for message in driver.host.conversation.messages]
+        assert roles[:4] == ["user", "assistant", "tool", "user"]
+        await driver.until(lambda: "»" not in driver.text(), "an empty queue")
+
+
+async def test_enter_queues_up_takes_back_and_ctrl_s_steers_while_a_tool_runs(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await driver.type("count slowly to 10")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.chat.pending_question_count, "the question")
+        await allow(driver)
+        await driver.until(lambda: "▁" in driver.text() or "of 10" in driver.transcript(), "the running tool")
+        await driver.type("hello")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "» hello" in driver.text(), "the queue")
+        await driver.pilot.press("up")
+        await driver.until(lambda: composer_text(driver) == "hello" and "»" not in driver.text(), "the text")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "after the next tool: hello" in driver.text(), "the mark")
+        await driver.until(lambda: not driver.app.chat.is_answering, "the end")
+        assert sent(driver) == ["count slowly to 10", "hello"]
