@@ -45,7 +45,7 @@ def database_file() -> Path:
 
 
 def state_dir() -> Path:
-    """Return the folder of logs and run-time records: MCPHOST_STATE_DIR, or the platform's default."""
+    """Return the folder for logs and runtime records: MCPHOST_STATE_DIR, or the platform's default."""
     return _resolve_directory("STATE")
 
 

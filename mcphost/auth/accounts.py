@@ -57,10 +57,10 @@ class TokenAges:
         return self._clock() - self.issue_time(token, issued)
 
     def issue_time(self, token: str, issued: float) -> float:
-        """Return when *token* was issued, in seconds of the monotonic clock, or minus infinity if that is unknown.
+        """Convert *issued*, a Unix timestamp of when *token* was issued, to the monotonic clock, in seconds.
 
-        *issued* is in seconds since 1970. Repeated calls return the same value while the token is among the 256 most
-        recently used.
+        Returns minus infinity if *issued* is over five minutes in the future when first seen. The result for a token
+        stays the same while the token is among the 256 most recently used.
         """
         key = hashlib.sha256(f"{issued} {token}".encode()).digest()
         now = self._clock()

@@ -6,7 +6,9 @@ run, and the user is warned.
 """
 
 import sqlite3
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -67,7 +69,10 @@ class Database:
         self._db: sqlite3.Connection | None = None
         self._file_id: tuple[int, int] | None = None
         self._lock = anyio.Lock()
-        self._jobs: list[_Job[Any]] = []
+        self._jobs: deque[_Job[Any]] = deque()
+        # Cancelling an asyncio task, as Textual does with its workers, leaves anyio's shield and `_lock`, while the
+        # thread goes on with the connection.
+        self._thread_lock = threading.Lock()
         self._pending_warning: tuple[str, str] | None = None
 
     async def run(
@@ -75,38 +80,44 @@ class Database:
     ) -> T:
         """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
-        A cancelled caller still waits for the work to finish. After the commit, *on_commit* is called with the result
-        on the same thread; it must not raise.
+        A caller whose cancel scope is cancelled still waits for the work to finish. If its asyncio task is cancelled,
+        it does not wait; work that has not begun is then done by the next call. After the commit, *on_commit* is called
+        with the result on the same thread; it must not raise.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 if not job.is_done:
-                    # Run all waiting jobs at once: on a busy machine a thread switch takes longer than the work.
-                    jobs, self._jobs = self._jobs, []
                     try:
-                        await anyio.to_thread.run_sync(self._run_jobs, jobs)
+                        await anyio.to_thread.run_sync(self._run_jobs)
                     finally:
                         warning, self._pending_warning = self._pending_warning, None
                         if warning:
                             self._warn(*warning)
         return job.result()
 
-    def _run_jobs(self, jobs: "list[_Job[Any]]") -> None:
-        for job in jobs:
-            try:
-                job.results.append(self._run_job(job.work, job.on_commit))
-            except Exception as error:  # noqa: BLE001 - raised again where the job came from
-                job.error = error
+    def _run_jobs(self) -> None:
+        """Run all waiting jobs: on a busy machine, switching threads for each takes longer than the work."""
+        with self._thread_lock:
+            while self._jobs:
+                job = self._jobs.popleft()
+                try:
+                    job.results.append(self._run_job(job.work, job.on_commit))
+                except Exception as error:  # noqa: BLE001 - raised again where the job came from
+                    job.error = error
 
     async def close(self) -> None:
         """Wait for running work and close the file."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
-                db, self._db = self._db, None
-                if db is not None:
-                    await anyio.to_thread.run_sync(db.close)
+                await anyio.to_thread.run_sync(self._close_connection)
+
+    def _close_connection(self) -> None:
+        with self._thread_lock:
+            db, self._db = self._db, None
+            if db is not None:
+                db.close()
 
     def _run_job(self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None]) -> T:
         if (

@@ -104,3 +104,19 @@ async def test_nothing_to_go_back_to_is_said(files: Files) -> None:
         await driver.until(
             lambda: any("no message to answer again" in one.message for one in driver.app._notifications), "the notice"
         )
+
+
+async def test_a_choice_made_before_the_screen_has_loaded_everything_works(files: Files) -> None:
+    async with files.open((100, 30)) as driver:
+        await send(driver, "first words", "first words")
+        for _ in range(5):
+            driver.app.action_rewind()
+            await driver.pilot.press("enter")
+            await driver.until(lambda: composer_text(driver) == "first words", "the message")
+            assert driver.host.conversation.messages == ()
+            await driver.pilot.press("enter")
+            await driver.until(
+                lambda: driver.host.conversation.messages and not driver.app.chat.is_answering, "the answer"
+            )
+            await driver.until(lambda: composer_text(driver) == "", "the sent message")
+        assert not [block for block in driver.transcript().splitlines() if "store" in block]

@@ -105,7 +105,7 @@ class RegistryInstaller:
             return await registry.list_versions(name)
 
     async def list_installed(self) -> dict[str, InstalledServer]:
-        """Return the origins of the servers installed from a registry, keyed by their names in the registry."""
+        """Return the servers installed from a registry and where each came from, keyed by registry name."""
         return {record.server: record for _, record in await anyio.to_thread.run_sync(self._read_installed)}
 
     async def fetch_guide(self, entry: RegistryEntry) -> InstallGuide:

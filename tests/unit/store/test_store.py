@@ -1,7 +1,9 @@
 """Stored conversations, grants and trust: real files, several connections, damage, newer versions."""
 
+import asyncio
 import multiprocessing
 import sqlite3
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -223,4 +225,42 @@ async def test_work_that_waits_together_changes_threads_once(monkeypatch: pytest
         tasks.start_soon(ask, 10)
     assert sorted(map(str, answers)) == ["1", "10", "2", "5"]
     assert len(changes) <= 2
+    await database.close()
+
+
+async def test_a_task_that_is_cancelled_during_its_work_disturbs_no_other(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await database.run(lambda db: db.execute("CREATE TABLE done (name TEXT)"))
+    began, go_on = threading.Event(), threading.Event()
+
+    def slow(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO done VALUES ('slow')")
+        began.set()
+        assert go_on.wait(10)
+
+    async def insert(name: str) -> None:
+        await database.run(lambda db: db.execute("INSERT INTO done VALUES (?)", (name,)))
+
+    workers: list[asyncio.Task[Any] | None] = []
+
+    async def be_cancelled() -> None:
+        workers.append(asyncio.current_task())
+        with pytest.raises(asyncio.CancelledError):
+            await database.run(slow)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(be_cancelled)
+        await anyio.to_thread.run_sync(began.wait)
+        tasks.start_soon(insert, "one")
+        tasks.start_soon(insert, "two")
+        await anyio.wait_all_tasks_blocked()
+        (worker,) = workers
+        assert worker is not None
+        worker.cancel()  # as Textual cancels a worker, past anyio's cancel scopes
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(insert, "three")
+        await anyio.wait_all_tasks_blocked()
+        go_on.set()
+    names = await database.run(lambda db: [name for (name,) in db.execute("SELECT name FROM done ORDER BY name")])
+    assert names == ["one", "slow", "three", "two"]
     await database.close()
