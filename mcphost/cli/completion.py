@@ -87,7 +87,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the completion script of a shell; for `words`, print the completions of the command line on stdin."""
+    """Print a shell's completion script or, if *command* is `words`, the completions for the command line on stdin."""
     from mcphost.cli.output import print_text
 
     if args.shell != "words":

@@ -63,9 +63,9 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Return a context manager to hold while a question is open; cancelling the question costs a token.
+        """Return a context manager to hold while a question is open; cancelling the question uses up allowance.
 
-        Raises TooManyQuestions if the server has withdrawn too many questions.
+        Raises TooManyQuestions if the server has cancelled too many questions.
         """
         now = monotonic()
         self._tokens = min(BURST, self._tokens + (now - self._refilled_at) / SECONDS_PER_TOKEN)

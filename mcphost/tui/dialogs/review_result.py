@@ -376,7 +376,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While the editor is open, disable the keys that open inputs, because those keys then enter text."""
+        """Disable the shortcut keys while the text editor is open, so that pressing them enters text instead."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )

@@ -123,7 +123,7 @@ class InstallForm(FormScreen[str]):
         self._timer = self.set_timer(_REVIEW_DELAY, self._request_review)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Update the plan now. Enter never installs anything."""
+        """Refresh the shown installation plan when Enter is pressed in a field; Enter never installs anything."""
         event.stop()
         self._request_review()
 
