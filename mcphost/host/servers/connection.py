@@ -15,6 +15,7 @@ from typing import NamedTuple, cast
 import anyio
 
 from mcphost.client.session import Account, ServerFacts, Session, SessionOpener
+from mcphost.config import restrictions
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.loader import add_file_name
 from mcphost.config.references import resolve_target
@@ -143,11 +144,15 @@ class ServerConnection:
         return self.is_started and self._status.is_starting
 
     async def is_first_start(self) -> bool:
-        """Return whether this is the first attempt of this run, and the server was never used before.
+        """Return whether this is the first attempt of this run, and its program may first have to be installed.
 
-        Raises StoreError.
+        That is so if the server was added in this run, or if its command installs programs, such as `uvx`, and never
+        succeeded before. Raises StoreError.
         """
-        return self._attempts <= 1 and (self.was_added or not await self._approvals.has_connected(self.config))
+        if self._attempts > 1:
+            return False
+        is_installer = restrictions.is_installer(self.config.argv) and self.config.is_stdio
+        return self.was_added or (is_installer and not await self._approvals.has_connected(self.config))
 
     async def wait_for_start(self, seconds: float) -> None:
         """Wait until the server is ready or needs the user; stop waiting *seconds* after the server's start."""

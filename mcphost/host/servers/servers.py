@@ -203,7 +203,7 @@ class ServerStartup:
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
         """*seconds* is the longest time to wait for a server, counted from the start of the server.
 
-        For a server that was never used before, this time is multiplied by NEW_SERVER_FACTOR.
+        If its program may first have to be installed, this time is multiplied by NEW_SERVER_FACTOR.
         """
         self._servers = servers
         self._seconds = seconds

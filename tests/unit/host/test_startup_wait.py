@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from mcphost.client.connect import server_digest
+from mcphost.config import restrictions
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, ServersAwaited, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
@@ -195,9 +196,11 @@ async def test_the_lists_of_a_server_are_asked_for_side_by_side(tmp_path: Path) 
             assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["it"]
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added_or_never_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_known: bool
+@pytest.mark.parametrize(
+    ("is_known", "is_installer", "seconds"), [(True, True, 3), (False, True, 30), (False, False, 3)]
+)
+async def test_a_message_waits_ten_times_longer_for_a_server_just_added_or_installed_at_its_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_known: bool, is_installer: bool, seconds: float
 ) -> None:
     waits: dict[str, float] = {}
 
@@ -205,6 +208,7 @@ async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added
         waits[connection.config.name] = seconds
 
     monkeypatch.setattr(ServerConnection, "wait_for_start", wait_for_start)
+    monkeypatch.setattr(restrictions, "is_installer", lambda _: is_installer)  # type: ignore[reportUnknownLambdaType]
     model = ScriptedModel(text_round("ok"))
     peers = {"old": HeldPeer("it"), "new": HeldPeer("it")}
     if is_known:
@@ -219,5 +223,5 @@ async def test_a_message_waits_ten_times_longer_for_a_server_that_was_just_added
         feed = host.events.subscribe()
         await host.conversation.send("go")
         (awaited,) = [event for event in feed.drain() if isinstance(event, ServersAwaited)]
-    assert waits == {"old": 3 if is_known else 30, "new": 30}
+    assert waits == {"old": seconds, "new": 30}
     assert awaited.servers == ("old", "new")
