@@ -156,8 +156,9 @@ class ActiveConversation:
         Raises UsageError while a turn is running, and the errors of `Conversation.rewind`.
         """
         self.require_idle()
-        await self.current.rewind(count)
-        self._publish_rewound()
+        if count != len(self.messages):
+            await self.current.rewind(count)
+            self._publish_rewound()
 
     async def switch_branch(self, number: int) -> None:
         """Open the branch of the open conversation that ends with this message; see `ConversationStore.list_branches`.

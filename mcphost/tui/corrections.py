@@ -28,18 +28,6 @@ async def correct(chat: "ChatScreen", choice: "RewindChoice") -> None:
     chat.refresh_status()
 
 
-async def retry(chat: "ChatScreen") -> None:
-    """Answer the last message again with the selected model; the first answer stays stored as a branch."""
-    messages = chat.host.conversation.messages
-    count = next((number for number in range(len(messages), 0, -1) if messages[number - 1].role == "user"), 0)
-    if not count:
-        chat.notify("There is no message to answer again.", markup=False, timeout=4)
-        return
-    from mcphost.tui.screens.rewind import RewindChoice
-
-    await correct(chat, RewindChoice("retry", count))
-
-
 async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> None:
     conversation = host.conversation
     messages = conversation.messages

@@ -40,7 +40,12 @@ class MessageQueue:
         self._messages.append(message)
 
     def take_next(self) -> QueuedMessage | None:
-        """Remove and return the oldest message, or None if there is none."""
+        """Remove and return the oldest message, or None if there is none.
+
+        The answer that others were to join has ended, so they wait for the end of the next one.
+        """
+        for one in self._messages:
+            one.is_steering = False
         return self._messages.pop(0) if self._messages else None
 
     def take_last(self) -> QueuedMessage | None:
@@ -60,9 +65,9 @@ class MessageQueue:
         if found is not None and send(found.draft.text):
             found.is_steering = True
 
-    def mark_delivered(self, text: str) -> None:
-        """Remove the oldest message with this text that was sent into the answer, because it arrived."""
-        found = next((one for one in self._messages if one.is_steering and one.draft.text == text), None)
+    def mark_delivered(self) -> None:
+        """Remove the oldest message that was sent into the answer, because it arrived there."""
+        found = next((one for one in self._messages if one.is_steering), None)
         if found is not None:
             self._messages.remove(found)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.screen import Screen
 
@@ -252,16 +252,18 @@ class NavigationApp(InputGuardApp):
 
     def action_retry(self) -> None:
         """Answer the last message again."""
-        from mcphost.tui.corrections import retry
-
-        self.run_worker(partial(retry, self.chat), group="turn")
+        self._correct("retry")
 
     def action_fork(self) -> None:
         """Copy the conversation to a new one, and open that."""
+        self._correct("fork")
+
+    def _correct(self, action: Literal["retry", "fork"]) -> None:
+        """Retry or fork with all messages of the conversation."""
         from mcphost.tui.corrections import correct
         from mcphost.tui.screens.rewind import RewindChoice
 
-        choice = RewindChoice("fork", len(self.host.conversation.messages))
+        choice = RewindChoice(action, len(self.host.conversation.messages))
         self.run_worker(partial(correct, self.chat, choice), group="turn")
 
     def action_grants(self) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.message_queue import MessageQueue, QueuedMessage
+from mcphost.tui.widgets.composer import Draft
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text
 
@@ -22,6 +23,11 @@ async def start_slow_answer(driver: AppDriver) -> None:
     await driver.until(lambda: driver.app.chat.pending_question_count, "the question")
 
 
+def submit(driver: AppDriver, text: str) -> None:
+    """Send a text as if it had been typed, past the question that takes the keys."""
+    driver.app.chat.submit(Draft(text, "typed"))
+
+
 async def allow(driver: AppDriver) -> None:
     await driver.enter_question()
     await driver.pilot.press("a")
@@ -32,8 +38,8 @@ async def test_messages_wait_for_the_answer_and_are_sent_in_order(files: Files, 
     files.write_servers(demo=DEMO_SERVER)
     async with files.open(size) as driver:
         await start_slow_answer(driver)
-        driver.app.chat.submit(driver.app.query_one(Composer).draft._replace(text="first", origin="typed"))
-        driver.app.chat.submit(driver.app.query_one(Composer).draft._replace(text="second", origin="typed"))
+        submit(driver, "first")
+        submit(driver, "second")
         await driver.until(lambda: "» first" in driver.text() and "» second" in driver.text(), "the queue")
         assert sent(driver) == ["note: buy milk"]
         await allow(driver)
@@ -47,7 +53,7 @@ async def test_a_waiting_message_is_taken_back_with_up(files: Files) -> None:
     async with files.open((100, 30)) as driver:
         await start_slow_answer(driver)
         chat = driver.app.chat
-        chat.submit(driver.app.query_one(Composer).draft._replace(text="a typo", origin="typed"))
+        submit(driver, "a typo")
         await driver.until(lambda: "» a typo" in driver.text(), "the queue")
         chat.on_queue_recall_requested()
         await driver.until(lambda: composer_text(driver) == "a typo", "the text")
@@ -61,9 +67,8 @@ async def test_stopping_the_answer_puts_waiting_messages_back(files: Files) -> N
     files.write_servers(demo=DEMO_SERVER)
     async with files.open((100, 30)) as driver:
         await start_slow_answer(driver)
-        chat = driver.app.chat
         for text in ("one", "two"):
-            chat.submit(driver.app.query_one(Composer).draft._replace(text=text, origin="typed"))
+            submit(driver, text)
         driver.host.conversation.stop()
         await driver.until(lambda: composer_text(driver) == "one\ntwo", "the texts")
         assert sent(driver) == ["note: buy milk"]
@@ -74,7 +79,7 @@ async def test_a_message_joins_the_answer_after_the_next_tool_result(files: File
     async with files.open((100, 30)) as driver:
         await start_slow_answer(driver)
         chat = driver.app.chat
-        chat.submit(driver.app.query_one(Composer).draft._replace(text="thank you", origin="typed"))
+        submit(driver, "thank you")
         chat.on_steer_requested()
         await driver.until(lambda: "after the next tool: thank you" in driver.text(), "the mark")
         await allow(driver)
@@ -102,3 +107,18 @@ async def test_enter_queues_up_takes_back_and_ctrl_s_steers_while_a_tool_runs(fi
         await driver.until(lambda: "after the next tool: hello" in driver.text(), "the mark")
         await driver.until(lambda: not driver.app.chat.is_answering, "the end")
         assert sent(driver) == ["count slowly to 10", "hello"]
+
+
+def test_messages_that_no_tool_result_came_for_wait_for_the_next_answer() -> None:
+    queue = MessageQueue()
+    for text in ("one", "two"):
+        queue.add(QueuedMessage(Draft(text)))
+        queue.steer(lambda _: True)
+    assert queue.describe() == [("one", True), ("two", True)]
+    assert queue.take_last() is None, "both are on their way"
+    first = queue.take_next()
+    assert first is not None
+    assert first.draft.text == "one"
+    assert queue.describe() == [("two", False)]
+    queue.mark_delivered()
+    assert queue.describe() == [("two", False)], "nothing was on its way"

@@ -14,7 +14,8 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
     """A tool call of the model that ran, or may have run; `at` is when it was requested, in seconds since 1970.
 
     `outcome` is "ok", "error", "failed" or "stopped". `is_read_only` is what the server declares of the tool, which
-    nobody verifies; it is False if the server does not list the tool now.
+    nobody verifies; it is False if the server does not list the tool now. `position` is the index of the message that
+    requested the call.
     """
 
     id: str
@@ -23,6 +24,7 @@ class CompletedCall(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] | None
     outcome: str
     at: float
+    position: int
     is_read_only: bool
 
 
@@ -36,7 +38,7 @@ def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple
     calls: list[CompletedCall] = []
     every = tuple(messages)
     returned = {part.use_id: part for message in every for part in message.parts if isinstance(part, ToolReturnPart)}
-    for message in every:
+    for position, message in enumerate(every):
         for use in message.tool_uses:
             result = returned.get(use.id)
             server, tool = (result.server, result.tool) if result else ("", use.name)
@@ -51,6 +53,7 @@ def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple
                     arguments=use.arguments,
                     outcome=outcome,
                     at=message.at,
+                    position=position,
                     is_read_only=(server, tool) in listed and has_read_only_hint(listed[server, tool]),
                 )
             )

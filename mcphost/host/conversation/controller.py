@@ -105,14 +105,14 @@ class ConversationController:
         """
         await self._active.rewind(count)
 
-    def list_completed_calls(self, count: int, servers: Servers) -> "tuple[CompletedCall, ...]":
-        """Return the tool calls after the first *count* messages, which going back there would not undo.
+    def list_completed_calls(self, servers: Servers) -> "tuple[CompletedCall, ...]":
+        """Return the tool calls of the open conversation, oldest first, which going back would not undo.
 
         Which of them only read is taken from the tools that *servers* list now.
         """
         from mcphost.host.conversation.completed_calls import list_completed_calls
 
-        return list_completed_calls(self._active.messages[count:], servers)
+        return list_completed_calls(self._active.messages, servers)
 
     async def retry(self) -> TurnResult:
         """Answer the last user message again, with the selected model; the earlier answer stays stored as a branch.

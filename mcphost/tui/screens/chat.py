@@ -36,7 +36,7 @@ from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import FOOTER_KEYS, TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 
 if TYPE_CHECKING:
-    from mcphost.host.events import AutoApprovalChanged, EventDispatcher, ModelChanged, ServerState, UserMessageAdded
+    from mcphost.host.events import AutoApprovalChanged, EventDispatcher, ModelChanged, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import ResourcePart
@@ -353,8 +353,8 @@ class ChatScreen(Screen[None]):
         self.queue.steer(self.host.conversation.steer)
         self._show_queue()
 
-    def _handle_user_message(self, event: "UserMessageAdded") -> None:
-        self.queue.mark_delivered(event.message.text)
+    def _handle_user_message(self, _event: object) -> None:
+        self.queue.mark_delivered()
         self._show_queue()
 
     def _explain_unknown_command(self, text: str) -> str:

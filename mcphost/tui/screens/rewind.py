@@ -1,6 +1,7 @@
 """Rewind screen: go back to an earlier message to edit it, answer it again or fork there; open another branch."""
 
 import time
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -66,25 +67,26 @@ class RewindScreen(ListScreen):
         self.host = host
         self._selected = selected
         self._branches: tuple[BranchInfo, ...] = ()
-        self._audit_rows: tuple[AuditRow, ...] = ()
+        self._audit_rows: tuple[AuditRow, ...] | None = None  # None until they are loaded
+        self._calls: tuple[CompletedCall, ...] = ()
+        self._changing: list[int] = []  # positions of the calls that may have changed something
 
     def on_mount(self) -> None:
         """Show the messages, then load the branches and the audit log's rows about the conversation's calls."""
         super().on_mount()
+        if self._selected is not None:
+            self._select(self._selected)
         self.run_worker(self._load_facts)
 
     async def _load_facts(self) -> None:
-        calls = self._completed_calls(0)
         try:
             self._branches = await self.host.conversation.list_branches()
-            if calls:
-                since = AuditFilter(since=int(calls[0].at * 1e6))
+            if self._calls:
+                since = AuditFilter(since=int(self._calls[0].at * 1e6))
                 self._audit_rows = await self.host.audit.read_page(since, _MAX_AUDIT_ROWS)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
         self.reload()
-        if self._selected is not None:
-            self._select(self._selected)
 
     def _select(self, position: int) -> None:
         found = (at for at, row in enumerate(self.visible_rows) if getattr(row.value, "position", -1) == position)
@@ -96,6 +98,8 @@ class RewindScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each user message, newest first, and one for each other branch."""
         messages = self.host.conversation.messages
+        self._calls = self.host.conversation.list_completed_calls(self.host.servers)
+        self._changing = [call.position for call in self._calls if not call.is_read_only]
         points = [_Point(at, message) for at, message in enumerate(messages) if message.role == "user"]
         rows = [ListRow(point, _title(point.message.text), self._describe(point)) for point in reversed(points)]
         for branch in self._branches:
@@ -104,12 +108,9 @@ class RewindScreen(ListScreen):
         return rows
 
     def _describe(self, point: _Point) -> str:
-        calls = [call for call in self._completed_calls(point.position) if not call.is_read_only]
-        done = f" · {pluralize(len(calls), 'call')} {'stays' if len(calls) == 1 else 'stay'} done" if calls else ""
+        count = len(self._changing) - bisect_left(self._changing, point.position)
+        done = f" · {pluralize(count, 'call')} {'stays' if count == 1 else 'stay'} done" if count else ""
         return f"{format_time(point.message.at)}{done}"
-
-    def _completed_calls(self, count: int) -> tuple[CompletedCall, ...]:
-        return self.host.conversation.list_completed_calls(count, self.host.servers)
 
     def show_details(self, row: ListRow) -> None:
         """Show the message, and the tool calls since then that stay done."""
@@ -131,7 +132,8 @@ class RewindScreen(ListScreen):
                 ]
             )
         )
-        self.query_one(LongText).show("\n".join(self._describe_calls(self._completed_calls(point.position))))
+        calls = [call for call in self._calls if call.position >= point.position]
+        self.query_one(LongText).show("\n".join(self._describe_calls(calls)))
 
     def _describe_calls(self, calls: Sequence[CompletedCall]) -> list[str]:
         changing = [call for call in calls if not call.is_read_only]
@@ -143,11 +145,16 @@ class RewindScreen(ListScreen):
     def _describe_call(self, call: CompletedCall) -> str:
         where = " · ".join(part for part in (call.server, call.tool) if part)
         arguments = "" if call.arguments is None else dumps(call.arguments)
-        row = find_audit_row(call, self.host.conversation.id, self._audit_rows)
-        who = "you" if row and row.who == "person" else row.who if row else ""
-        known = f"audit {row.seq}: {row.decision or row.event} by {who}" if row else "not in the audit log"
+        known = "" if self._audit_rows is None else self._describe_audit(call, self._audit_rows)
         at = time.strftime("%H:%M", time.localtime(call.at))
         return clean_line(f"{at}  {where}  {call.outcome}  {known}  {arguments}", 400)
+
+    def _describe_audit(self, call: CompletedCall, rows: tuple[AuditRow, ...]) -> str:
+        row = find_audit_row(call, self.host.conversation.id, rows)
+        if row is not None:
+            who = "you" if row.who == "person" else row.who
+            return f"audit {row.seq}: {row.decision or row.event} by {who}"
+        return "older than the audit rows read here" if len(rows) == _MAX_AUDIT_ROWS else "not in the audit log"
 
     # -- choices
 

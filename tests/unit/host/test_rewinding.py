@@ -100,12 +100,12 @@ async def test_the_calls_that_stay_done_are_listed_with_what_their_server_says_o
     frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), Deny(""))
     async with open_host_with(tmp_path, peer, model, frontend) as host:
         await host.conversation.send("go")
-        calls = host.conversation.list_completed_calls(0, host.servers)
+        calls = host.conversation.list_completed_calls(host.servers)
         assert [(call.server, call.tool, call.arguments, call.outcome, call.is_read_only) for call in calls] == [
             ("peer", "read", {}, "ok", True),
             ("peer", "write", {"x": 1}, "ok", False),
         ]
-        assert host.conversation.list_completed_calls(len(host.conversation.messages), host.servers) == ()
+        assert [call.position for call in calls] == [1, 3]
 
 
 async def test_nothing_is_left_behind_while_a_turn_runs_or_messages_are_not_saved(tmp_path: Path) -> None:
