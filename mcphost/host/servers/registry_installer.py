@@ -28,7 +28,7 @@ from mcphost.registry.client import RegistryAnswer, open_registry
 from mcphost.registry.entries import RegistryEntry, is_newer
 from mcphost.registry.install_guide import InstallGuide, fetch_guide, guide_urls
 from mcphost.registry.lookalikes import find_warnings
-from mcphost.registry.plan import InstallOption, PlannedEntry, choose_option, suggest_name
+from mcphost.registry.plan import InstallOption, PlannedEntry, choose_option, list_options, suggest_name
 from mcphost.registry.plan_inputs import PlanInput
 from mcphost.registry.updates import InstalledServer, read_record
 from mcphost.serialization import Struct
@@ -63,6 +63,18 @@ class InstallDraft:
         self.installed = installed
         self.source = None if option.kind == "mcpb" else PlanSource(option)
         """The plan's source; None until the bundle has been downloaded."""
+
+    @property
+    def next_kind(self) -> str:
+        """Another kind in which this server can be installed, such as "pypi"; "" if there is only one.
+
+        Asking again with each new draft's `next_kind` leads through all kinds. An update keeps its kind.
+        """
+        usable = (option.kind for option in list_options(self.entry) if not option.problem)
+        kinds = list(dict.fromkeys(usable))
+        if self.installed is not None or len(kinds) < 2:  # noqa: PLR2004
+            return ""
+        return kinds[(kinds.index(self.option.kind) + 1) % len(kinds)]
 
     @property
     def inputs(self) -> tuple[PlanInput, ...]:
@@ -112,8 +124,11 @@ class RegistryInstaller:
         """Download the installation guide for models from the server's source repository. May be cancelled."""
         return await fetch_guide(guide_urls(entry.repository))
 
-    async def prepare(self, name: str) -> InstallDraft:
-        """Fetch a server's current entry from the registry and choose how to run it. May be cancelled."""
+    async def prepare(self, name: str, kind: str = "") -> InstallDraft:
+        """Fetch a server's current entry from the registry and choose how to run it. May be cancelled.
+
+        *kind* limits the choice, for example to "npm"; an installed server keeps its kind.
+        """
         async with open_registry(self.place, self._cache, refresh=True) as registry:
             entry = (await registry.find(name)).entries[0]
         if entry.status == "deleted":
@@ -122,7 +137,7 @@ class RegistryInstaller:
         installed = next((one for one in found if one[1].server == entry.name), None)
         if installed is not None and not is_newer(entry, installed[1].version):
             raise UsageError(f"{installed[1].name}: {entry.version} is installed, and is the latest version.")
-        option = choose_option(entry, installed[1].kind if installed else "", installed_programs())
+        option = choose_option(entry, installed[1].kind if installed else kind, installed_programs())
         own = installed[1].name if installed else suggest_name(entry)
         others = [connection.config.name for connection in self._servers if connection.config.name != own]
         if installed is None and any(connection.config.name == own for connection in self._servers):

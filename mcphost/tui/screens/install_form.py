@@ -41,6 +41,7 @@ class InstallForm(FormScreen[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "install", show=False, priority=True),
+        Binding("ctrl+o", "next_kind", show=False, priority=True),
         Binding("pagedown", "scroll(1)", show=False, priority=True),
         Binding("pageup", "scroll(-1)", show=False, priority=True),
     ]
@@ -86,7 +87,8 @@ class InstallForm(FormScreen[str]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "^S goes on · tab next field · page down scrolls · esc back"
+        other = f"^O {clean_line(self.draft.next_kind, _MAX_LABEL)} instead · " if self.draft.next_kind else ""
+        return f"{other}^S goes on · tab next field · page down scrolls · esc back"
 
     def on_mount(self) -> None:
         """Request the plan and focus the first input."""
@@ -196,13 +198,38 @@ class InstallForm(FormScreen[str]):
             return
         self.dismiss(done)
 
+    def action_next_kind(self) -> None:
+        """Plan the installation in another way that the server offers, such as from PyPI instead of npm."""
+        if not self._is_busy and self.draft.next_kind:
+            self._is_busy = True
+            self.run_worker(self._switch_kind, group="install")
+
+    async def _switch_kind(self) -> None:
+        try:
+            draft = await self._registry.prepare(self.draft.entry.name, self.draft.next_kind)
+        except McpHostError as error:
+            self.show_fault(f"{error.message} {error.hint}".strip())
+        else:
+            self.draft.discard()
+            self.draft = draft
+            await self._show_draft()
+        finally:
+            self._is_busy = False
+            self._changed_at = input_guard.clock()
+
     async def _download(self) -> None:
         self.show_fault("Downloading…")
         await self._registry.download(self.draft)
+        await self._show_draft()
+
+    async def _show_draft(self) -> None:
+        """Show the inputs, the plan and the button of the current draft."""
+        self._review = None
         group = self.query_one(LabeledInputGroup)
+        await group.remove_children()
         await group.mount(*self._lines())
-        verb = "Update" if self.draft.installed else "Install"
-        self.query_one("#install", Button).label = Content(verb)
+        self.query_one("#install", Button).label = Content(self.buttons()[0][1])
+        self.query_one("#keys", Static).update(self.key_hints())
         self.show_fault("")
         self._focus_first()
         await self._show_review()

@@ -145,13 +145,15 @@ class RegistryScreen(ListScreen):
             self.notify(describe_error(error), severity="warning", markup=False, timeout=8)
             return
 
+        form = InstallForm(self._registry, draft)
+
         def leave(done: str | None) -> None:
             if done:
                 self.dismiss(done)
             else:
-                draft.discard()
+                form.draft.discard()
 
-        self.app.push_screen(InstallForm(self._registry, draft), leave)  # pyright: ignore[reportUnknownMemberType]
+        self.app.push_screen(form, leave)  # pyright: ignore[reportUnknownMemberType]
 
     def action_versions(self) -> None:
         """List the versions of the selected server in its details."""

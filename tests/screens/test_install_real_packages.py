@@ -1,0 +1,55 @@
+"""On screen: a real npm and a real PyPI server are found, installed, called, and removed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.tui import input_guard
+from tests.fakes.real_packages import serve_real_package
+from tests.screens.real_program import Files
+
+pytestmark = pytest.mark.anyio
+
+
+def configured(files: Files) -> dict[str, Any]:
+    """Return the servers of the user's mcp.json."""
+    return json.loads((files.folder / "mcp.json").read_text())["mcpServers"]
+
+
+@pytest.mark.parametrize(("kind", "runner", "answer"), [("npm", "npx", "node"), ("pypi", "uvx", "python")])
+@pytest.mark.req("market.one-click", "market.update-remove")
+async def test_a_real_package_is_installed_called_and_removed(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, runner: str, answer: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    with serve_real_package(kind, home) as (registry, path):
+        monkeypatch.setenv("HOME", str(home))
+        monkeypatch.setenv("PATH", path)
+        files.write_servers()
+        files.write_settings(f'[registry]\nurl = "{registry.url}"\n')
+        async with files.open((120, 40), approved=False) as driver:
+            await driver.pilot.press("f3", "b")
+            await driver.until(lambda: "server      io.github.ada/real" in driver.text(), "the server")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: "real-mcp@1.0.0" in driver.text(), "the plan")
+            if f"runs: {runner} " not in driver.text():
+                await driver.pilot.press("ctrl+o")
+                await driver.until(lambda: f"runs: {runner} " in driver.text(), "the plan of the other kind")
+            await driver.pilot.press("pagedown", "pagedown")
+            await driver.pilot.pause(input_guard.GUARD_SECONDS)
+            await driver.pilot.press("ctrl+s")
+            await driver.until(lambda: "1 tool" in driver.text(), "the server that works")
+            assert configured(files)["real"]["command"] == runner
+
+            await driver.pilot.press("escape")
+            await driver.type("!real/say")
+            await driver.pilot.press("enter")
+            await driver.until(lambda: f"said by {answer}" in driver.text(), "the tool's answer")
+
+            await driver.pilot.press("f3")
+            await driver.until(lambda: "1 tool" in driver.text(), "the servers")
+            await driver.pilot.press("x", "x")
+            await driver.until(lambda: configured(files) == {}, "the removal")
