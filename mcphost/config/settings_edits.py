@@ -26,10 +26,11 @@ _MODEL_KEYS_OF_NAME = (
 """Settings of `[model]` that belong to one model and are removed when another model is saved."""
 
 
-def save_model(path: Path, model: ModelConfig) -> None:
+def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
     """Set `[model]` of a config.toml to the non-default values of *model*; the file is created if it is missing.
 
-    Raises ConfigError if this fails; its hint tells the user which lines to write, and the file is unchanged.
+    With *profile*, set the model of that `[profiles.NAME]` table instead, which must exist. Raises ConfigError if this
+    fails; its hint tells the user which lines to write, and the file is unchanged.
     """
     default = ModelConfig()
     values = {
@@ -43,10 +44,12 @@ def save_model(path: Path, model: ModelConfig) -> None:
             before = None
             make_private_directory(path.parent)
         text = decode_text(before.content, str(path)) if before else ""
-        replace_if_unchanged(path, before, set_model(text, values).encode())
+        edited = set_profile_model(text, profile, values) if profile else set_model(text, values)
+        replace_if_unchanged(path, before, edited.encode())
     except (ConfigError, ValueError, OSError) as error:
         reason = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
-        raise ConfigError(reason, f"Write it yourself, under [model]: {lines}") from error
+        place = f"as `model` of the profile {profile!r}" if profile else "under [model]"
+        raise ConfigError(reason, f"Write it yourself, {place}: {lines}") from error
 
 
 def set_model(text: str, values: Mapping[str, Any]) -> str:
@@ -83,6 +86,26 @@ def set_model(text: str, values: Mapping[str, Any]) -> str:
     return edited
 
 
+def set_profile_model(text: str, profile: str, values: Mapping[str, Any]) -> str:
+    """Return the text of a config.toml with *values* as the whole model of `[profiles.NAME]`.
+
+    Raises ValueError if the text is not valid or has no such profile, or if anything else would change.
+    """
+    import tomlkit
+
+    expected = tomllib.loads(text)
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    try:
+        document["profiles"][profile]["model"] = _make_item(dict(values))
+        expected["profiles"][profile]["model"] = dict(values)
+    except (KeyError, TypeError) as error:
+        raise ValueError("there is no such profile") from error
+    edited = tomlkit.dumps(cast("Any", document))
+    if tomllib.loads(edited) != expected:
+        raise ValueError("another value would change")
+    return edited
+
+
 def _make_item(value: Any) -> Any:
     """Return a value for tomlkit, with a dictionary as an inline table instead of a separate table."""
     import tomlkit
@@ -90,6 +113,6 @@ def _make_item(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     table = tomlkit.inline_table()
-    for key, text in cast("dict[str, Any]", value).items():
-        table.append(key, text)
+    for key, member in cast("dict[str, Any]", value).items():
+        table.append(key, _make_item(member))
     return table

@@ -274,7 +274,9 @@ class _LateParts:
         core = self._core
         places, secrets, _ = self._setup
         editor = ServerEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
-        return Setup(places, self._servers, core.model_selection, editor, secrets, core.config.registry)
+        return Setup(
+            places, self._servers, core.model_selection, editor, secrets, core.config.registry, self.live_config
+        )
 
     @cached_property
     def live_config(self) -> "LiveConfig | None":

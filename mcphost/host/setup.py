@@ -30,6 +30,7 @@ from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
 
 if TYPE_CHECKING:
+    from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.registry_installer import RegistryInstaller
 
 _MARK_FILE = "start-card-shown"
@@ -61,6 +62,7 @@ class Setup:
         editor: ServerEditor,
         secrets: SecretEntries,
         registry: RegistryConfig,
+        live_config: "LiveConfig | None" = None,
     ) -> None:
         self._places = places
         self._servers = servers
@@ -69,6 +71,7 @@ class Setup:
         self._secrets = secrets
         self.server_editor = LiveServerEditor(editor, servers)
         self._registry_config = registry
+        self._live_config = live_config
         self._finder = ModelFinder(places.environ, secrets.get)
         self._remembered = RememberedModels(places.state_dir)
 
@@ -186,12 +189,25 @@ class Setup:
             holder = replace_in_config(holder, plaintext, entry)
         return replace(model, headers=holder.headers)
 
-    async def use_model(self, model: ModelConfig, *, is_default: bool) -> None:
-        """Select a model for this run; with *is_default*, also save it for later runs. Raises McpHostError."""
+    async def use_model(self, model: ModelConfig, *, is_default: bool) -> str:
+        """Select a model for this run; with *is_default*, also save it for later runs. Raises McpHostError.
+
+        It is saved in the profile in use if that sets a model, because the profile's model would take precedence over
+        the default one. Returns where it was saved, in words, or "".
+        """
         self._model_selection.select(model)
         await anyio.to_thread.run_sync(self._remember, model)
-        if is_default:
-            await anyio.to_thread.run_sync(save_model, self._places.config_dir / SETTINGS_FILE, model)
+        if not is_default:
+            return ""
+        profile = self._profile_with_model()
+        await anyio.to_thread.run_sync(save_model, self._places.config_dir / SETTINGS_FILE, model, profile)
+        return f"the model of the profile {profile}" if profile else "your default"
+
+    def _profile_with_model(self) -> str:
+        config = self._live_config.config if self._live_config is not None else None
+        profiles = config.profiles if config is not None else ()
+        chosen = config.profile if config is not None else ""
+        return next((one.name for one in profiles if one.name == chosen and one.model is not None), "")
 
     def _remember(self, model: ModelConfig) -> None:
         with suppress(OSError, McpHostError):  # a convenience; the model works without it

@@ -8,7 +8,7 @@ import os
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -104,7 +104,7 @@ ENTRY = published(server("io.github.ada/real", packages=[
 
 
 @contextmanager
-def serve_real_package(kind: str, home: Path) -> Iterator[tuple[RegistryServer, str]]:
+def serve_real_package(kind: str, home: Path) -> Generator[tuple[RegistryServer, str]]:
     """Serve a registry with the package of this kind ("npm" or "pypi"); yield it with the PATH of the real runner.
 
     A runner reads its settings from *home*, which must be the HOME of the program.

@@ -72,7 +72,7 @@ class InstallDraft:
         """
         usable = (option.kind for option in list_options(self.entry) if not option.problem)
         kinds = list(dict.fromkeys(usable))
-        if self.installed is not None or len(kinds) < 2:  # noqa: PLR2004
+        if self.installed is not None or len(kinds) < 2:
             return ""
         return kinds[(kinds.index(self.option.kind) + 1) % len(kinds)]
 

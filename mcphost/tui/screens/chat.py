@@ -410,11 +410,11 @@ class ChatScreen(Screen[None]):
             self.notify("Still answering. Press Esc to stop, then choose the model again.", markup=False, timeout=6)
             return
         try:
-            await setup.use_model(choice.config, is_default=choice.is_default)
+            place = await setup.use_model(choice.config, is_default=choice.is_default)
         except McpHostError as error:
             self.presenter.add_notice("error", error.message, error.hint)
         else:
-            saved = " It is saved as your default." if choice.is_default else ""
+            saved = f" It is saved as {place}." if place else ""
             self.presenter.add_notice("info", f"Using {choice.config.name} from now on.{saved}")
         self.refresh_status()
 

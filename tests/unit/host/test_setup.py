@@ -10,6 +10,7 @@ import pytest
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.config.loader import load_config
 from mcphost.config.schema import ModelConfig
+from mcphost.config.settings import Overrides
 from mcphost.errors import McpHostError, ModelError, UsageError
 from tests.fakes.json_server import json_server
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
@@ -157,6 +158,27 @@ async def test_a_used_model_is_listed_first_with_its_parameters(tmp_path: Path) 
     assert models[0].context_window > 0
     assert models[1].origin == "at 127.0.0.1:9/v1"
     assert sum(model.config.name == "openai/gpt-4o" for model in models) == 1
+
+
+async def test_a_saved_model_is_the_one_in_use_at_the_next_start_also_with_a_profile(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "config.toml"
+    file.parent.mkdir()
+    before = 'profile = "review"\n\n[model]\nname = "a/default"\n\n[profiles.review]  # careful\nmodel = "a/strict"\n'
+    file.write_text(before)
+    chosen = ModelConfig(name="openai/new", temperature=0.5, headers={"X-Team": "research"})
+    async with open_setup(tmp_path) as (_, setup):
+        assert await setup.use_model(chosen, is_default=False) == ""
+        assert file.read_text() == before
+        assert await setup.use_model(chosen, is_default=True) == "the model of the profile review"
+    config = load_config(file.parent)
+    assert (config.profile, config.model) == ("review", chosen)
+    assert load_config(file.parent, overrides=Overrides(profile="")).model.name == "a/default"
+    assert "# careful" in file.read_text()
+
+    file.write_text('profile = "review"\n\n[profiles.review]\nservers = []\n')
+    async with open_setup(tmp_path) as (_, setup):
+        assert await setup.use_model(chosen, is_default=True) == "your default"
+    assert load_config(file.parent, overrides=Overrides(profile="")).model == chosen
 
 
 async def test_a_secret_in_a_models_header_goes_to_the_keyring(tmp_path: Path) -> None:
