@@ -40,6 +40,10 @@ class Files:
     def write_servers(self, **entries: dict[str, Any]) -> None:
         (self.folder / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
 
+    def read_servers(self) -> dict[str, Any]:
+        """Return the servers of the user's mcp.json."""
+        return json.loads((self.folder / "mcp.json").read_text())["mcpServers"]
+
     def write_settings(self, text: str) -> None:
         (self.folder / "config.toml").write_text(text)
 

@@ -1,8 +1,6 @@
 """On screen: a real npm and a real PyPI server are found, installed, called, and removed."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,11 +9,6 @@ from tests.fakes.real_packages import serve_real_package
 from tests.screens.real_program import Files
 
 pytestmark = pytest.mark.anyio
-
-
-def configured(files: Files) -> dict[str, Any]:
-    """Return the servers of the user's mcp.json."""
-    return json.loads((files.folder / "mcp.json").read_text())["mcpServers"]
 
 
 @pytest.mark.parametrize(("kind", "runner", "answer"), [("npm", "npx", "node"), ("pypi", "uvx", "python")])
@@ -42,7 +35,7 @@ async def test_a_real_package_is_installed_called_and_removed(
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")
             await driver.until(lambda: "1 tool" in driver.text(), "the server that works")
-            assert configured(files)["real"]["command"] == runner
+            assert files.read_servers()["real"]["command"] == runner
 
             await driver.pilot.press("escape")
             await driver.type("!real/say")
@@ -52,4 +45,4 @@ async def test_a_real_package_is_installed_called_and_removed(
             await driver.pilot.press("f3")
             await driver.until(lambda: "1 tool" in driver.text(), "the servers")
             await driver.pilot.press("x", "x")
-            await driver.until(lambda: configured(files) == {}, "the removal")
+            await driver.until(lambda: files.read_servers() == {}, "the removal")

@@ -1,11 +1,9 @@
 """The registry page: search, details, installation with its plan, update, removal and undo, and guides for models."""
 
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -61,11 +59,6 @@ async def open_registry(driver: AppDriver, word: str = "") -> None:
         await driver.until(lambda: f"server      io.github.ada/{word}" in driver.text(), "the server")
 
 
-def configured(files: Files) -> dict[str, Any]:
-    """Return the servers of the user's mcp.json."""
-    return json.loads((files.folder / "mcp.json").read_text())["mcpServers"]
-
-
 async def press_install(driver: AppDriver) -> None:
     """Press Ctrl+S once the plan has been visible for long enough."""
     await driver.pilot.press("pagedown", "pagedown")
@@ -88,11 +81,11 @@ async def test_a_server_is_found_installed_used_updated_and_taken_back(
             await driver.pilot.press("enter")
             await driver.until(lambda: "clock-mcp@1.0.0" in driver.text(), "the plan")
             assert "CLOCK_API_KEY" in driver.text()
-            assert configured(files) == {}
+            assert files.read_servers() == {}
             await press_install(driver)
             await driver.until(lambda: "10 tools" in driver.text(), "the server that works")
             assert "Installed clock" in " ".join(one.message for one in driver.app._notifications)
-            assert configured(files)["clock"]["args"] == ["clock-mcp@1.0.0"]
+            assert files.read_servers()["clock"]["args"] == ["clock-mcp@1.0.0"]
 
             registry.entries.append(published(NEWER))
             await driver.pilot.press("b")
@@ -101,17 +94,17 @@ async def test_a_server_is_found_installed_used_updated_and_taken_back(
             await driver.until(lambda: "Update io.github.ada/clock 1.1.0" in driver.text(), "the update")
             await driver.until(lambda: "1.0.0 -> 1.1.0" in driver.text(), "what changes")
             await press_install(driver)
-            await driver.until(lambda: configured(files)["clock"]["args"] == ["clock-mcp@1.1.0"], "the update")
+            await driver.until(lambda: files.read_servers()["clock"]["args"] == ["clock-mcp@1.1.0"], "the update")
             await driver.until(lambda: "10 tools" in driver.text(), "the server that works again")
 
             await driver.pilot.press("u")
-            await driver.until(lambda: configured(files)["clock"]["args"] == ["clock-mcp@1.0.0"], "the undo")
+            await driver.until(lambda: files.read_servers()["clock"]["args"] == ["clock-mcp@1.0.0"], "the undo")
             await driver.until(lambda: "Changed since you approved it" in driver.text(), "the question")
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("escape")
             await driver.until(lambda: "Use the server" not in driver.text(), "the list")
             await driver.pilot.press("x", "x")
-            await driver.until(lambda: configured(files) == {}, "the removal")
+            await driver.until(lambda: files.read_servers() == {}, "the removal")
 
 
 @pytest.mark.req("market.api-keys")
@@ -126,7 +119,7 @@ async def test_secrets_and_inputs_are_asked_in_the_form_and_the_plan_follows(fil
             await driver.until(lambda: "needed: " in driver.text(), "what is missing")
             await press_install(driver)
             await driver.until(lambda: "needs a value" in driver.text(), "the refusal")
-            assert configured(files) == {}
+            assert files.read_servers() == {}
             form = driver.app.screen
             assert isinstance(form, InstallForm)
             names = [one.name for one in form.draft.inputs]
@@ -139,7 +132,7 @@ async def test_secrets_and_inputs_are_asked_in_the_form_and_the_plan_follows(fil
             await driver.until(lambda: "/tmp/cache" in driver.text() and "needed: " not in driver.text(), "the plan")
             assert "sk-0123456789" not in driver.text()
             await driver.pilot.press("escape")
-        assert configured(files) == {}
+        assert files.read_servers() == {}
 
 
 async def test_a_plan_is_read_to_its_end_before_anything_is_installed(files: Files, runners: Path) -> None:
@@ -159,9 +152,9 @@ async def test_a_plan_is_read_to_its_end_before_anything_is_installed(files: Fil
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")
             await driver.until(lambda: "Read the plan to its end" in driver.text(), "the demand")
-            assert configured(files) == {}
+            assert files.read_servers() == {}
             await press_install(driver)
-            await driver.until(lambda: "weather" in configured(files), "the entry")
+            await driver.until(lambda: "weather" in files.read_servers(), "the entry")
 
 
 async def test_a_key_that_is_held_down_installs_nothing(files: Files, runners: Path, clock: ManualClock) -> None:
@@ -175,7 +168,7 @@ async def test_a_key_that_is_held_down_installs_nothing(files: Files, runners: P
                 await driver.pilot.press(key)
                 clock.now += 0.05
             await driver.until(lambda: "clock-mcp@1.0.0" in driver.text(), "the plan")
-            assert configured(files) == {}
+            assert files.read_servers() == {}
 
 
 async def test_a_look_alike_is_warned_of_and_not_approved_by_its_installation(files: Files, runners: Path) -> None:
@@ -189,7 +182,7 @@ async def test_a_look_alike_is_warned_of_and_not_approved_by_its_installation(fi
             await driver.pilot.press("enter")
             await driver.until(lambda: "looks like that of your c1ock" in driver.text(), "the warning")
             await press_install(driver)
-            await driver.until(lambda: "clock" in configured(files), "the entry")
+            await driver.until(lambda: "clock" in files.read_servers(), "the entry")
             await driver.until(lambda: "Use the server clock?" in driver.text(), "the question")
 
 
@@ -218,7 +211,7 @@ async def test_a_bundle_is_downloaded_only_after_its_address_was_shown(
             await press_install(driver)
             await driver.until(lambda: "needed: folders" in driver.text(), "the plan")
             assert asked == [url]
-            assert configured(files) == {}
+            assert files.read_servers() == {}
             await driver.pilot.press("escape")
             bundles = files.folder.parent / "data" / "bundles"
             await driver.until(lambda: not any(bundles.iterdir()), "nothing left behind")
