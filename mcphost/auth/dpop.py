@@ -19,6 +19,8 @@ DPOP_ALGORITHM = "ES256"
 USE_DPOP_NONCE = "use_dpop_nonce"
 _ASSERTION_LIFETIME = 120
 _ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA", "Ed25519")
+_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "Ed25519": "Ed25519"}
+"""The curve that an algorithm needs (RFC 7518, section 3.4; RFC 9864)."""
 
 
 class JwtSigner:
@@ -56,7 +58,11 @@ class JwtSigner:
         from joserfc.jwk import JWKRegistry
 
         try:
-            return cls(JWKRegistry.import_key(pem, kind), algorithm)
+            key = JWKRegistry.import_key(pem, kind)
+            curve = _CURVES.get(algorithm)
+            if curve is not None and key.as_dict(private=False).get("crv") != curve:
+                raise ValueError(f"the key is not on the curve {curve}")
+            return cls(key, algorithm)
         except Exception as error:  # the boundary to a library that raises anything for a broken key
             raise ConfigError(
                 f'"mcphost.oauth.key" is not a private key for {algorithm}.',

@@ -84,7 +84,7 @@ async def _check_everything_else(options: "Options") -> list[Check]:
     return [
         *_check_directories(options),
         *_check_config(config, options),
-        _check_model(config),
+        await _check_model(config),
         await _check_keyring(config),
         *await _check_sign_ins(config, options),
         _check_terminal(),
@@ -171,13 +171,20 @@ def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
     return checks
 
 
-def _check_model(config: "HostConfig") -> Check:
+async def _check_model(config: "HostConfig") -> Check:
+    from mcphost.cli.bootstrap import LazySecrets
+    from mcphost.errors import ModelError
+    from mcphost.llm.providers import find_key
+
     model = config.model
     if not model.name:
         fix = f"Set [model] name in {config.settings_file}, or use --model."
         return Check("model", "warning", "No model is chosen.", fix)
-    if model.api_key_env and not os.environ.get(model.api_key_env):
-        return Check("model", "warning", f"{model.name}: {model.api_key_env} is not set.", f"Set {model.api_key_env}.")
+    if model.name != "demo":
+        try:
+            await find_key(model, os.environ, LazySecrets(config.secret_store).get)
+        except ModelError as error:
+            return Check("model", "warning", error.message, error.hint)
     return Check("model", "ok", f"{model.name}{f' at {model.api_base}' if model.api_base else ''}")
 
 

@@ -39,7 +39,7 @@ class PersistentEraStore:
 
     The eras are handshake (protocol revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are
     loaded before the first connection to a server and saved after a change. A server is identified by the digest of
-    `client.connect.server_digest`.
+    `client.connect.endpoint_digest`.
     """
 
     def __init__(self, grants: GrantStore) -> None:
@@ -115,7 +115,7 @@ class LazySessionOpener:
             if not is_loaded(server):
                 await anyio.to_thread.run_sync(load_modules, server)
         ready = await anyio.to_thread.run_sync(expand_references, server) if needs_expansion(server) else server
-        from mcphost.client.connect import ClientSessionOpener, server_digest
+        from mcphost.client.connect import ClientSessionOpener, endpoint_digest
         from mcphost.transport.watchdog import Watchdog
 
         # A configured era says nothing about which eras the server supports.
@@ -132,7 +132,7 @@ class LazySessionOpener:
 
         async def prepare_connection() -> None:
             await prepare()
-            await self._eras.load(server_digest(ready))
+            await self._eras.load(endpoint_digest(ready))
 
         async with opener.open(ready, responder, observer, prepare_connection) as session:
             await self._eras.save()

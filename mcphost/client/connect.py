@@ -55,7 +55,7 @@ class NullEraStore:
         """Do nothing."""
 
 
-def server_digest(server: ServerConfig) -> str:
+def endpoint_digest(server: ServerConfig) -> str:
     """Return a digest of the server's command, arguments, working directory and URL, without the values of secrets."""
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
@@ -92,7 +92,7 @@ class ClientSessionOpener:
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:  # fmt: skip
         """Connect to a server and yield its session; see `SessionOpener.open`."""
-        digest = server_digest(server)
+        digest = endpoint_digest(server)
         if self._oauth_registry is not None and not server.is_stdio:
             await self._oauth_registry.apply_account_choice(server)
         oauth = self.oauth_provider(server, observer)

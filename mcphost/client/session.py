@@ -228,7 +228,7 @@ class EraStore(Protocol):
 
     One era consists of the revisions before 2026-07-28, the other of those from then on. The stored value lets the next
     connection try the right era first. *digest* identifies the server's command, arguments, working directory and URL;
-    see `connect.server_digest`.
+    see `connect.endpoint_digest`.
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:

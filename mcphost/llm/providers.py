@@ -120,16 +120,20 @@ def is_loopback(url: str) -> bool:
     return host in ("localhost", "::1") or host.endswith(".localhost") or host.startswith("127.")
 
 
+def _needs_named_key(url: str) -> bool:
+    return is_loopback(url) or (bool(url) and not url.lower().startswith("https://"))
+
+
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
     """Return the API key from the environment or, if there is none, from the keyring.
 
-    Raises ModelError (auth) if a required key is missing. A model server on this machine is sent a key only if the
-    model's configuration names the key's variable.
+    Raises ModelError (auth) if a required key is missing. A model server on this machine, and one that is reached
+    without TLS, is sent a key only if the model's configuration names the key's variable.
     """
     provider = parse_provider(config.name)
     names = key_variables(config)
     first = names[0] if names else ""
-    if not config.api_key_env and (provider in LOCAL_PROVIDERS or is_loopback(config.api_base)):
+    if not config.api_key_env and (provider in LOCAL_PROVIDERS or _needs_named_key(config.api_base)):
         return ProviderKey("" if provider in LOCAL_PROVIDERS and provider != "hosted_vllm" else PLACEHOLDER_KEY, first)
     for name in names:
         if value := environ.get(name, "").strip():

@@ -210,7 +210,7 @@ class AuditStore:
         log starts with.
         """
         self.files = (path, checkpoint)
-        self._database = Database(path, warn, migrations=MIGRATIONS, durable=True)
+        self._database = Database(path, warn, migrations=MIGRATIONS, durable=True, name="audit log")
         self._checkpoint = AuditCheckpoint(checkpoint)
         self._has_checkpoint = checkpoint is not None
         self._warn = warn

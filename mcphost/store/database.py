@@ -55,8 +55,9 @@ class Database:
         *,
         migrations: Migrations = MIGRATIONS,
         durable: bool = False,
+        name: str = "conversation store",
     ) -> None:
-        """Use the file at *path*, or memory if it is None.
+        """Use the file at *path*, or memory if it is None; errors call it *name*.
 
         *warn* is called on the event loop with a warning and a hint. With *durable*, everything that a finished `run`
         wrote survives a power failure; a path that cannot be written then raises StoreError at each attempt instead of
@@ -66,6 +67,7 @@ class Database:
         self._migrations = migrations
         self._durable = durable
         self._warn = warn
+        self._name = name
         self._db: sqlite3.Connection | None = None
         self._file_id: tuple[int, int] | None = None
         self._lock = anyio.Lock()
@@ -144,7 +146,7 @@ class Database:
                 raise
         except sqlite3.Error as error:
             raise StoreError(
-                f"The conversation store {self._path or 'in memory'} failed: {error}.",
+                f"The {self._name} {self._path or 'in memory'} failed: {error}.",
                 "Check the disk; what is on the screen is kept until mcphost ends.",
             ) from error
         on_commit(result)
@@ -159,7 +161,7 @@ class Database:
             return self._connect_with_retries(str(self._path))
         except LookupError as error:
             raise StoreError(
-                f"The store {self._path} was written by a newer mcphost ({error}).",
+                f"The {self._name} {self._path} was written by a newer mcphost ({error}).",
                 "Update mcphost; it was not touched.",
             ) from error
         except sqlite3.DatabaseError as error:
@@ -176,16 +178,16 @@ class Database:
             if part.exists():
                 part.rename(aside.with_name(aside.name + suffix))
         self._pending_warning = (
-            f"The store {path.name} was damaged ({error}) and a new one was begun.",
+            f"The {self._name} {path.name} was damaged ({error}) and a new one was begun.",
             f"The old file is {aside}.",
         )
         return self._connect(str(path))
 
     def _fall_back_to_memory(self, error: Exception) -> sqlite3.Connection:
         if self._durable:
-            raise StoreError(f"The store {self._path} cannot be written ({error}).", _REPAIR_HINT) from error
+            raise StoreError(f"The {self._name} {self._path} cannot be written ({error}).", _REPAIR_HINT) from error
         self._pending_warning = (
-            f"Nothing will be saved: the store {self._path} cannot be written ({error}).",
+            f"Nothing will be saved: the {self._name} {self._path} cannot be written ({error}).",
             _REPAIR_HINT,
         )
         return self._connect(":memory:")

@@ -138,9 +138,9 @@ class ServerApprovals:
 
     async def has_connected(self, server: ServerConfig) -> bool:
         """Return whether a connection to the server, with this configuration, succeeded before. Raises StoreError."""
-        from mcphost.client.connect import server_digest as connection_digest
+        from mcphost.client.connect import endpoint_digest
 
-        return await self._grants.load_eras(connection_digest(await self.approved_config(server))) is not None
+        return await self._grants.load_eras(endpoint_digest(await self.approved_config(server))) is not None
 
     async def is_approved(self, server: ServerConfig) -> bool:
         """Return whether the server is approved with exactly this configuration; never ask the user.

@@ -223,6 +223,12 @@ def test_an_assertion_names_one_audience_and_is_short_lived() -> None:
     assert 0 < claims["exp"] - claims["iat"] <= 300
 
 
+@pytest.mark.parametrize("algorithm", ["ES384", "ES512", "RS256", "Ed25519"])
+def test_a_key_of_another_curve_or_type_is_refused(algorithm: str) -> None:
+    with pytest.raises(ConfigError, match=algorithm):
+        JwtSigner.from_pem(create_private_key_pem(), algorithm)
+
+
 @pytest.mark.parametrize(("key", "algorithm"), [("not a key", "ES256"), ("", "none"), ("", "HS256")])
 def test_an_invalid_key_is_reported_as_a_configuration_error(key: str, algorithm: str) -> None:
     with pytest.raises(ConfigError, match=r"mcphost\.oauth"):

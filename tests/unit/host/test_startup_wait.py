@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.connect import server_digest
+from mcphost.client.connect import endpoint_digest
 from mcphost.config import restrictions
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, ServersAwaited, TurnStarted
@@ -213,7 +213,7 @@ async def test_a_message_waits_ten_times_longer_for_a_server_just_added_or_insta
     peers = {"old": HeldPeer("it"), "new": HeldPeer("it")}
     if is_known:
         database = Database(tmp_path / "store.db")
-        await GrantStore(database).save_eras(server_digest(ServerConfig(name="old", command="in-process")), "dual")
+        await GrantStore(database).save_eras(endpoint_digest(ServerConfig(name="old", command="in-process")), "dual")
         await database.close()
     async with open_host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=3)) as host:
         host.start()

@@ -51,7 +51,8 @@ async def test_a_locked_keyring_is_reported_as_such() -> None:
 async def test_local_servers_need_no_key_and_get_none_by_accident() -> None:
     environ = {"OPENAI_API_KEY": "precious"}
     assert (await find_key(ModelConfig(name="ollama_chat/llama3"), environ, read_keyring)).value == ""
-    for base in ("http://127.0.0.1:1234/v1", "http://localhost:1234/v1", "http://[::1]:1/v1"):
+    unencrypted = ("http://192.168.0.7:8080/v1", "HTTP://models.example/v1")
+    for base in ("http://127.0.0.1:1234/v1", "http://localhost:1234/v1", "https://[::1]:1/v1", *unencrypted):
         assert (
             await find_key(ModelConfig(name="openai/x", api_base=base), environ, read_keyring)
         ).value == PLACEHOLDER_KEY
