@@ -2,12 +2,13 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.events import ConversationOpened, EventBus
 from mcphost.llm.messages import Message
 from mcphost.serialization import replace
+from mcphost.store.compactions import Compaction, find_active_compaction
 from mcphost.store.conversations import ConversationStore
 
 TITLE_CHARS = 80
@@ -20,6 +21,10 @@ class Conversation:
         self.id = ""
         self.title = ""
         self.messages: list[Message] = []
+        self.compaction: Compaction | None = None
+        """The summary that stands for the beginning of this branch in requests to the model; None if there is none."""
+
+        self._compactions: list[Compaction] = []  # of all branches
         self._numbers: list[int] = []  # of each message in the store; 0 while it is not saved
         self._store = store
         self._on_store_error = on_store_error
@@ -40,7 +45,33 @@ class Conversation:
         conversation._numbers = [number for number, _ in stored]
         first = next((message for message in messages if message.role == "user"), None)
         conversation.title = _title(first) if first else ""
+        conversation._compactions = list(await store.compactions.load(conversation_id))
+        conversation._choose_compaction()
         return conversation
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The number of each message in the store; 0 while it is not saved."""
+        return self._numbers
+
+    async def add_compaction(self, compaction: Compaction) -> Compaction:
+        """Store a summary and use it from now on; no message is changed. Raises StoreError."""
+        stored = await self._store.compactions.add(self.id, compaction)
+        self._compactions.append(stored)
+        self._choose_compaction()
+        return stored
+
+    async def undo_compaction(self) -> Compaction | None:
+        """Stop using the current summary, and use the one before it, if any; return it. Raises StoreError."""
+        undone = self.compaction
+        if undone is not None:
+            await self._store.compactions.undo(undone.number)
+            self._compactions.remove(undone)
+            self._choose_compaction()
+        return undone
+
+    def _choose_compaction(self) -> None:
+        self.compaction = find_active_compaction(self._compactions, frozenset(self._numbers)) if self._numbers else None
 
     async def append(self, message: Message, model: str = "") -> Message:
         """Add a message, save it, and return it with its time set.
@@ -81,6 +112,7 @@ class Conversation:
             return
         await self._store.rewind(self.id, self._last_number(count))
         del self.messages[count:], self._numbers[count:]
+        self._choose_compaction()
 
     async def fork(self, count: int) -> str:
         """Copy the first *count* messages to a new stored conversation; return its id.

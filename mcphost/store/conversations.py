@@ -14,6 +14,7 @@ from mcphost.errors import MalformedMessage, StoreError
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct, decode, encode
 from mcphost.store.branches import MessageLink, find_branch_ends, trace_branch
+from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import Database
 
 
@@ -106,6 +107,7 @@ class ConversationStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.compactions = CompactionStore(database)
 
     async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.

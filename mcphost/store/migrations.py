@@ -155,6 +155,21 @@ def m010_branches(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE conversations ADD COLUMN leaf INTEGER")
 
 
+def m011_compactions(db: sqlite3.Connection) -> None:
+    """Create the table of summaries that stand for the beginning of a conversation in requests."""
+    _execute_script(
+        db,
+        """
+        CREATE TABLE compactions (
+            number INTEGER PRIMARY KEY,
+            conversation TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            body BLOB NOT NULL, undone REAL
+        ) STRICT;
+        CREATE INDEX compactions_conversation ON compactions (conversation);
+        """,
+    )
+
+
 def _execute_script(db: sqlite3.Connection, script: str) -> None:
     # Connection.executescript would commit the transaction of the migration.
     for statement in script.split(";"):
@@ -172,6 +187,7 @@ MIGRATIONS: Migrations = (
     ("008_switches", m008_switches),
     ("009_folder_answers", m009_folder_answers),
     ("010_branches", m010_branches),
+    ("011_compactions", m011_compactions),
 )
 
 

@@ -1,0 +1,93 @@
+"""Storage of compactions: summaries that stand for the beginning of a conversation in requests to the model.
+
+A compaction is stored beside the messages, which it never changes. It belongs to the messages up to a stored number, so
+it applies on every branch that contains that message.
+"""
+
+import sqlite3
+from collections.abc import Collection, Sequence
+
+from mcphost.errors import MalformedMessage
+from mcphost.llm.messages import Usage
+from mcphost.serialization import Struct, decode, encode, replace
+from mcphost.store.database import Database
+
+MAX_COMPACTIONS = 100
+"""Only the newest compactions of a conversation are loaded."""
+
+
+class SummarySentence(Struct, frozen=True):
+    """A sentence of a summary; `sources` are the numbers of the messages it stands for, or () if they are unknown."""
+
+    text: str
+    sources: tuple[int, ...] = ()
+    by_user: bool = False
+    """Whether the user wrote or edited the sentence; a model never rewrites it."""
+
+
+class Compaction(Struct, frozen=True, kw_only=True):
+    """A summary of the `messages` first messages of a branch; the last of them has the number `last`.
+
+    `usage` belongs to all requests that made the summary, `model` is the one that answered them, and `at` is in seconds
+    since 1970. `number` is set by the store.
+    """
+
+    last: int
+    messages: int
+    sentences: tuple[SummarySentence, ...]
+    model: str = ""
+    at: float = 0.0
+    usage: Usage = Usage()
+    number: int = 0
+
+
+def find_active_compaction(compactions: Sequence[Compaction], numbers: Collection[int]) -> Compaction | None:
+    """Return the newest compaction whose last message is among *numbers*, those of the current branch."""
+    return next((one for one in reversed(compactions) if one.last in numbers), None)
+
+
+class CompactionStore:
+    """Store of compactions in the database; the methods raise StoreError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, conversation_id: str, compaction: Compaction) -> Compaction:
+        """Store a compaction of a stored conversation; return it with its number."""
+        body = encode(replace(compaction, number=0))
+
+        def work(db: sqlite3.Connection) -> int:
+            query = "INSERT INTO compactions (conversation, body) VALUES (?, ?) RETURNING number"
+            (number,) = db.execute(query, (conversation_id, body)).fetchone()
+            return number
+
+        return replace(compaction, number=await self._database.run(work))
+
+    async def load(self, conversation_id: str) -> tuple[Compaction, ...]:
+        """Return the conversation's newest compactions that were not undone, oldest first.
+
+        Those that cannot be decoded are omitted.
+        """
+
+        def work(db: sqlite3.Connection) -> list[tuple[int, bytes]]:
+            query = (
+                "SELECT number, body FROM compactions WHERE conversation = ? AND undone IS NULL"
+                " ORDER BY number DESC LIMIT ?"
+            )
+            return db.execute(query, (conversation_id, MAX_COMPACTIONS)).fetchall()
+
+        decoded = ((number, _decode(body)) for number, body in reversed(await self._database.run(work)))
+        return tuple(replace(found, number=number) for number, found in decoded if found is not None)
+
+    async def undo(self, number: int) -> None:
+        """Mark a compaction as undone; it stays stored, with what it cost."""
+        await self._database.run(
+            lambda db: db.execute("UPDATE compactions SET undone = unixepoch() WHERE number = ?", (number,))
+        )
+
+
+def _decode(body: bytes) -> Compaction | None:
+    try:
+        return decode(body, Compaction, "stored compaction")
+    except MalformedMessage:
+        return None
