@@ -431,7 +431,7 @@ class McpHostApp(QuestionApp):
 
     def action_stop(self) -> None:
         """Stop the model's answer, or else the user's manual tool calls; if nothing is running, focus the composer."""
-        if self.host.conversation.stop() or self.chat.stop_manual_calls():
+        if self.host.conversation.stop() or self.chat.manual_calls.stop():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()

@@ -1,16 +1,15 @@
-"""Slash commands, manual tool calls (`!server/tool`), completions for the composer, and the command palette."""
+"""Slash commands, completions for the composer, and the command palette."""
 
 import difflib
 import re
-import shlex
 from collections.abc import Iterable
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
-from mcphost.errors import MalformedMessage, McpHostError, UsageError
+from mcphost.errors import McpHostError
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import ArgumentCheckRequested
 from mcphost.tui.screen_text import clean_line
@@ -19,7 +18,6 @@ from mcphost.tui.widgets.composer import CompletionItem
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.views import ServerView
-    from mcphost.llm.messages import ResourcePart
 
 
 _COMMAND_PATTERN = re.compile(r"/([^\W\d_][\w:-]{0,60})(?!\S)")
@@ -112,67 +110,6 @@ class CommandPaletteProvider(Provider):
 
     async def _run(self, name: str) -> None:
         await self.app.run_action(name)
-
-
-class ManualCall(NamedTuple):
-    """A tool call that the user typed as `!server/tool …`, parsed into its fields."""
-
-    server: str
-    tool: str
-    arguments: dict[str, Any]
-
-
-def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
-    """Return an attachment with the result *text* of a manual tool call, preceded by a description of the call."""
-    from mcphost.llm.messages import ResourcePart
-    from mcphost.serialization import dumps
-
-    told = f"The user called the tool {call.tool} of {call.server} with the arguments {dumps(call.arguments)}."
-    return ResourcePart(call.server, f"tool:{call.tool}", f"{told} Its result:\n\n{text}")
-
-
-def parse_value(text: str) -> Any:
-    """Parse *text* as JSON; return it unchanged as a string if it is not valid JSON."""
-    from mcphost.serialization import loads
-
-    try:
-        return loads(text, "value")
-    except MalformedMessage:
-        return text
-
-
-def parse_manual_call(line: str) -> ManualCall:
-    """Parse a line such as `!server/tool key=value key="two words" key={"json": 1}`.
-
-    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong
-    or the text has more than one line: the composer shows only ten rows, and the user must see all of the call that
-    runs.
-    """
-    if len(line.splitlines()) > 1:
-        said = "Write a line break as \\n in JSON, or put a space before the text to send it as a message."
-        raise UsageError("A manual call is one line.", said)
-    body = line.strip().removeprefix("!").strip()
-    head, _, rest = body.partition(" ")
-    server, slash, tool = head.partition("/")
-    if not slash or not server or not tool:
-        raise UsageError("A manual call needs a server and a tool.", "Write !server/tool key=value.")
-    rest = rest.strip()
-    if rest.startswith("{"):
-        value = parse_value(rest)
-        if isinstance(value, dict):
-            return ManualCall(server, tool, value)  # pyright: ignore[reportUnknownArgumentType]
-        raise UsageError("The arguments are not valid JSON.", "Write them as key=value, or as one JSON object.")
-    try:
-        words = shlex.split(rest)
-    except ValueError as error:
-        raise UsageError(f"The arguments cannot be read: {error}.", "Close every quotation mark.") from error
-    arguments: dict[str, Any] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not key:
-            raise UsageError(f'"{word}" is not key=value.', "Put a value with spaces in quotation marks.")
-        arguments[key] = parse_value(value)
-    return ManualCall(server, tool, arguments)
 
 
 async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:

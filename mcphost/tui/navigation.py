@@ -23,9 +23,9 @@ from mcphost.tui.screens.chat import ChatScreen
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.llm.messages import ResourcePart
-    from mcphost.tui.commands import ManualCall
     from mcphost.tui.config_follower import ConfigFollower
     from mcphost.tui.image_cache import ImageCache
+    from mcphost.tui.screens.manual_calls import ManualCall
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
 
@@ -72,12 +72,12 @@ class NavigationApp(InputGuardApp):
         self._open_servers("")
 
     def _open_servers(self, name: str) -> None:
-        from mcphost.tui.commands import ManualCall
+        from mcphost.tui.screens.manual_calls import ManualCall
         from mcphost.tui.screens.servers import ServersScreen
 
         def finish(result: "ManualCall | ResourcePart | None") -> None:
             if isinstance(result, ManualCall):
-                self.chat.call_tool(result)
+                self.chat.manual_calls.start(result)
             elif result is not None:
                 self.chat.attach(result)
 

@@ -1,6 +1,5 @@
 """Main screen: the top bar, the transcript beside the server list, the composer and the key bar."""
 
-import asyncio
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
@@ -11,7 +10,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.tui.commands import ManualCall, build_completions, make_result_attachment
+from mcphost.tui.commands import build_completions
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.messages import (
@@ -21,6 +20,8 @@ from mcphost.tui.messages import (
     PromptRequested,
     ScrollRequested,
 )
+from mcphost.tui.screens.manual_calls import ManualCallRunner
+from mcphost.tui.screens.prompt_insertion import fill_prompt
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import (
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import ResourcePart
+    from mcphost.protocol.prompts import Prompt
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.status_model import StatusModel
     from mcphost.tui.transcript.presenter import TranscriptPresenter
-    from mcphost.tui.transcript.tool_card import ToolCard
 
 SIDEBAR_MIN_WIDTH = 100
 SENT_WHEN_READY = "sent when mcphost is ready"
@@ -81,6 +82,7 @@ class ChatScreen(Screen[None]):
     presenter: "TranscriptPresenter"
     """Shows the conversation in the transcript; set when the host is attached."""
     status_model: "StatusModel"
+    manual_calls: ManualCallRunner
 
     def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
         super().__init__()
@@ -94,8 +96,6 @@ class ChatScreen(Screen[None]):
         self.sidebar_preference: bool | None = None
         self.pending_question_count = 0
         self._is_status_stale = self._has_timed_state = self.is_sending = False
-        self._manual_call_count = 0
-        self._manual_result: ResourcePart | None = None
         self._reported_failures: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
@@ -140,6 +140,7 @@ class ChatScreen(Screen[None]):
         self._host = host
         self.presenter = TranscriptPresenter(self.query_one(Transcript))
         self.status_model = StatusModel()
+        self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.set_interval(1.0, self._tick)
         self._show_greeting()
         self.refresh_status()
@@ -299,7 +300,8 @@ class ChatScreen(Screen[None]):
         elif may_run and written.startswith("/") and (said := self._explain_unknown_command(written.strip())):
             self.notify(said, markup=False, timeout=8)
         elif is_typed and draft.is_call:
-            self._start_manual_call(written)
+            if self.manual_calls.run_line(written):
+                self.query_one(Composer).mark_sent()
         elif self.host.model_selection.model is None:
             self.explain_missing_model()
         elif self.is_answering and self.queue.is_full:
@@ -432,48 +434,6 @@ class ChatScreen(Screen[None]):
             self.notify(f"{error.message} {error.hint}", markup=False, timeout=4)
         self.refresh_status()
 
-    def _start_manual_call(self, text: str) -> None:
-        from mcphost.tui.commands import parse_manual_call
-
-        try:
-            call = parse_manual_call(text)
-        except McpHostError as error:
-            self.presenter.add_notice("warning", error.message, error.hint)
-            return
-        self.query_one(Composer).mark_sent()
-        self.call_tool(call)
-
-    def call_tool(self, call: ManualCall) -> None:
-        """Call a tool on behalf of the user and show it in the transcript; /attach can then attach its result."""
-        from mcphost.tui.transcript.tool_card import ToolCard
-
-        card = ToolCard("", call.server, call.tool, call.arguments)
-        card.start(call.arguments, "user")
-        self.presenter.add_manual_call(card)
-        self.run_worker(partial(self._run_manual_call, card), group="hand")
-
-    def stop_manual_calls(self) -> bool:
-        """Cancel all running tool calls that the user made; return False if there are none."""
-        running = self._manual_call_count > 0
-        self.workers.cancel_group(self, "hand")  # pyright: ignore[reportUnknownMemberType]
-        return running
-
-    async def _run_manual_call(self, card: "ToolCard") -> None:
-        self._manual_call_count += 1
-        try:
-            result = await self.host.tools.call(card.server, card.tool, card.arguments or {})
-            self._manual_result = make_result_attachment(
-                ManualCall(card.server, card.tool, card.arguments or {}), result.text
-            )
-            self.notify("/attach adds the result to your next message.", markup=False, timeout=6)
-        except McpHostError as error:
-            self.presenter.fail_manual_call(card, "failed", str(error))
-        except asyncio.CancelledError:
-            self.presenter.fail_manual_call(card, "stopped", "")
-            raise
-        finally:
-            self._manual_call_count -= 1
-
     def on_scroll_requested(self, message: ScrollRequested) -> None:
         """Scroll the transcript by the requested number of screenfuls, with the focus still in the composer."""
         message.stop()
@@ -504,7 +464,7 @@ class ChatScreen(Screen[None]):
 
     def attach_result(self) -> None:
         """Attach the result of the user's latest manual tool call to the next message."""
-        part, self._manual_result = self._manual_result, None
+        part = self.manual_calls.take_result()
         if part is None:
             self.notify("There is no result to attach. Call a tool first: F3, then t.", markup=False, timeout=6)
             return
@@ -536,24 +496,9 @@ class ChatScreen(Screen[None]):
                     self.fill_prompt(view.name, prompt)
                     return
 
-    def fill_prompt(self, server: str, prompt: Any) -> None:
+    def fill_prompt(self, server: str, prompt: "Prompt") -> None:
         """Open a form for the arguments of an MCP prompt, and insert the resulting text into the composer."""
-        from mcphost.tui.screens.prompts import PromptArgumentsForm
-
-        form = PromptArgumentsForm(self.host, server, prompt)
-
-        def filled(text: str | None) -> None:
-            """Insert the prompt's text; do nothing if the user left the form, in which case *text* is None."""
-            self.insert_prompt_text(server, text)
-
-        self.app.push_screen(form, filled)  # pyright: ignore[reportUnknownMemberType]
-
-    def insert_prompt_text(self, server: str, text: str | None) -> None:
-        """Insert the text of a server's prompt into the composer, if there is any, and focus the composer."""
-        composer = self.query_one(Composer)
-        if text:
-            composer.insert_prompt_text(server, text)
-        composer.composer_input.focus()
+        fill_prompt(self, self.host, self.query_one(Composer), server, prompt)
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
         """Return the completions for *kind*, the character that the user typed: "/", "@" or "!".

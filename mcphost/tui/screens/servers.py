@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.servers.live_editor import LiveServerEditor
     from mcphost.llm.messages import ResourcePart
-    from mcphost.tui.commands import ManualCall
+    from mcphost.tui.screens.manual_calls import ManualCall
 
 
 # The format that other MCP hosts also use. The command in it must exist.

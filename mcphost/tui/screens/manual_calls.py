@@ -1,0 +1,130 @@
+"""Manual tool calls, which the user makes without the model: `!server/tool key=value`, or a form on the tools page."""
+
+import asyncio
+import shlex
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mcphost.errors import MalformedMessage, McpHostError, UsageError
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from mcphost.host.host import Host
+    from mcphost.llm.messages import ResourcePart
+    from mcphost.tui.transcript.presenter import TranscriptPresenter
+    from mcphost.tui.transcript.tool_card import ToolCard
+
+
+class ManualCall(NamedTuple):
+    """A tool call that the user typed as `!server/tool …`, parsed into its fields."""
+
+    server: str
+    tool: str
+    arguments: dict[str, Any]
+
+
+def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
+    """Return an attachment with the result *text* of a manual tool call, preceded by a description of the call."""
+    from mcphost.llm.messages import ResourcePart
+    from mcphost.serialization import dumps
+
+    told = f"The user called the tool {call.tool} of {call.server} with the arguments {dumps(call.arguments)}."
+    return ResourcePart(call.server, f"tool:{call.tool}", f"{told} Its result:\n\n{text}")
+
+
+def parse_value(text: str) -> Any:
+    """Parse *text* as JSON; return it unchanged as a string if it is not valid JSON."""
+    from mcphost.serialization import loads
+
+    try:
+        return loads(text, "value")
+    except MalformedMessage:
+        return text
+
+
+def parse_manual_call(line: str) -> ManualCall:
+    """Parse a line such as `!server/tool key=value key="two words" key={"json": 1}`.
+
+    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong
+    or the text has more than one line: the composer shows only ten rows, and the user must see all of the call that
+    runs.
+    """
+    if len(line.splitlines()) > 1:
+        said = "Write a line break as \\n in JSON, or put a space before the text to send it as a message."
+        raise UsageError("A manual call is one line.", said)
+    body = line.strip().removeprefix("!").strip()
+    head, _, rest = body.partition(" ")
+    server, slash, tool = head.partition("/")
+    if not slash or not server or not tool:
+        raise UsageError("A manual call needs a server and a tool.", "Write !server/tool key=value.")
+    rest = rest.strip()
+    if rest.startswith("{"):
+        value = parse_value(rest)
+        if isinstance(value, dict):
+            return ManualCall(server, tool, value)  # pyright: ignore[reportUnknownArgumentType]
+        raise UsageError("The arguments are not valid JSON.", "Write them as key=value, or as one JSON object.")
+    try:
+        words = shlex.split(rest)
+    except ValueError as error:
+        raise UsageError(f"The arguments cannot be read: {error}.", "Close every quotation mark.") from error
+    arguments: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise UsageError(f'"{word}" is not key=value.', "Put a value with spaces in quotation marks.")
+        arguments[key] = parse_value(value)
+    return ManualCall(server, tool, arguments)
+
+
+class ManualCallRunner:
+    """Runner of the user's tool calls; each one is a card in the transcript, and a worker of the chat screen."""
+
+    def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
+        self._screen, self._host, self._presenter = screen, host, presenter
+        self._count = 0
+        self._result: ResourcePart | None = None
+
+    def run_line(self, text: str) -> bool:
+        """Parse a line such as `!server/tool key=value` and run it; return False and say why if it cannot be parsed."""
+        try:
+            call = parse_manual_call(text)
+        except McpHostError as error:
+            self._presenter.add_notice("warning", error.message, error.hint)
+            return False
+        self.start(call)
+        return True
+
+    def start(self, call: ManualCall) -> None:
+        """Call a tool in the background and show it in the transcript; /attach can then attach its result."""
+        from mcphost.tui.transcript.tool_card import ToolCard
+
+        card = ToolCard("", call.server, call.tool, call.arguments)
+        card.start(call.arguments, "user")
+        self._presenter.add_manual_call(card)
+        self._screen.run_worker(partial(self._run, card), group="hand")
+
+    def stop(self) -> bool:
+        """Cancel all running calls; return False if there are none."""
+        running = self._count > 0
+        self._screen.workers.cancel_group(self._screen, "hand")  # pyright: ignore[reportUnknownMemberType]
+        return running
+
+    def take_result(self) -> "ResourcePart | None":
+        """Return the latest result as an attachment, once; None if there is none."""
+        part, self._result = self._result, None
+        return part
+
+    async def _run(self, card: "ToolCard") -> None:
+        self._count += 1
+        try:
+            result = await self._host.tools.call(card.server, card.tool, card.arguments or {})
+            self._result = make_result_attachment(ManualCall(card.server, card.tool, card.arguments or {}), result.text)
+            self._screen.notify("/attach adds the result to your next message.", markup=False, timeout=6)
+        except McpHostError as error:
+            self._presenter.fail_manual_call(card, "failed", str(error))
+        except asyncio.CancelledError:
+            self._presenter.fail_manual_call(card, "stopped", "")
+            raise
+        finally:
+            self._count -= 1
