@@ -17,6 +17,7 @@ from mcphost.cli.output import print_note
 from mcphost.cli.parser import Options
 from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.loader import LOCAL_FILE, PROJECT_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
+from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError
@@ -90,6 +91,7 @@ async def open_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
             audit=audit, results=results, events=events,
             setup=None if options.demo else _setup_parts(options, config, grants, adjust_config),
+            project=None if options.demo else _project_places(options),
         )  # fmt: skip
         async with anyio.create_task_group() as tasks:
 
@@ -111,6 +113,12 @@ async def open_host(
                 await opener.close()
             await models.close()
             await database.close()
+
+
+def _project_places(options: Options) -> ProjectPlaces:
+    """Return where instructions, commands and hooks are; a run without a screen uses only what is approved."""
+    approval = "flag" if options.trust_project else "stored" if options.one_shot else "ask"
+    return ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
 
 
 def _setup_parts(

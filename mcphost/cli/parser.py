@@ -112,6 +112,12 @@ def add_model_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="PROVIDER/MODEL", default=argparse.SUPPRESS, help="which model answers")
 
 
+def add_trust_flag(parser: argparse.ArgumentParser) -> None:
+    """Add `--trust-project`."""
+    told = "use the AGENTS.md and the hooks of this folder's project, although they are not approved"
+    parser.add_argument("--trust-project", action="store_true", help=told)
+
+
 def add_resume_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--resume`."""
     told = "continue that conversation, or the latest one"
@@ -210,6 +216,9 @@ class Options:
     """`--pass-results` rules as typed."""
 
     yes: bool = False
+    trust_project: bool = False
+    """Whether AGENTS.md, commands and hooks of the folder count without a stored approval."""
+
     max_rounds: int | None = None
     demo: bool = False
     """Whether this is `mcphost demo`, with temporary folders and a built-in configuration."""
@@ -229,6 +238,7 @@ _COMMON_FLAGS = (
     "quiet",
     "resume",
     "yes",
+    "trust_project",
     "max_rounds",
 )
 

@@ -18,6 +18,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `run` or `pipe`."""
     if command == "pipe":
         parsing.add_model_flag(parser)
+        parsing.add_trust_flag(parser)
         parser.add_argument(
             "--open",
             action="store_true",
@@ -26,6 +27,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         return
     parser.add_argument("prompt", metavar="PROMPT", help="the message to the model; - reads it from standard input")
     parsing.add_model_flag(parser)
+    parsing.add_trust_flag(parser)
     parser.add_argument("--output", choices=("text", "json", "events"), default="text", help="the output format")
     parser.add_argument(
         "--allow",

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcphost.client.session import SessionOpener
+from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
@@ -45,7 +46,9 @@ if TYPE_CHECKING:
     from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
     from mcphost.host.consent.policy import ConsentPolicy
     from mcphost.host.consent.rule_matching import RuleMatcher
+    from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.turn import TurnParts
+    from mcphost.host.project_approvals import ProjectApprovals
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.servers.server_editor import SecretEntries
@@ -70,6 +73,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     results: ResultStore | None = None,
     events: EventBus | None = None,
     setup: "SetupParts | None" = None,
+    project: ProjectPlaces | None = None,
 ) -> Host:
     """Build a host, which the caller must enter with `async with`.
 
@@ -88,7 +92,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     late_grants = _LateGrants(core)
     servers = _create_servers(core, late_grants, opener, open_url)
     startup = ServerStartup(servers, config.limits.server_wait, core.events)
-    late = _LateParts(core, late_grants, servers, startup, opener, setup)
+    late = _LateParts(core, late_grants, servers, startup, opener, setup, project)
     conversation = ConversationController(
         core.conversation,
         ConversationStore(store),
@@ -246,10 +250,11 @@ class _LateParts:
         startup: ServerStartup,
         opener: SessionOpener,
         setup: SetupParts | None,
+        project: ProjectPlaces | None,
     ) -> None:
         self._core, self._late_grants, self._servers = core, late_grants, servers
         self._startup, self._opener = startup, opener
-        self._setup = setup
+        self._setup, self._project = setup, project
         self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
 
     def as_lazy_parts(self) -> LateParts:
@@ -258,6 +263,7 @@ class _LateParts:
             accounts=Lazy(lambda: self.accounts),
             auto_approval=Lazy(lambda: self.auto_approval),
             features=Lazy(lambda: self.features),
+            instructions=Lazy(lambda: self.instructions),
             grants=Lazy(lambda: self.grants),
             setup=Lazy(lambda: self.setup),
             live_config=Lazy(lambda: self.live_config),
@@ -285,6 +291,20 @@ class _LateParts:
             return None
         core = self._core
         return LiveConfig(core.config, self._setup.sources, self._servers, core.model_selection, core.config_rules)
+
+    @cached_property
+    def project_approvals(self) -> "ProjectApprovals":
+        from mcphost.host.project_approvals import ProjectApprovals
+
+        core = self._core
+        approval = "stored" if self._project is None else self._project.approval
+        return ProjectApprovals(GrantStore(core.store), core.frontend, core.audit, approval)
+
+    @cached_property
+    def instructions(self) -> "Instructions":
+        from mcphost.host.conversation.instructions import Instructions
+
+        return Instructions(self._project, self.project_approvals, self._core.events)
 
     @cached_property
     def accounts(self) -> "Accounts":
@@ -408,9 +428,11 @@ class _LateParts:
             builtin_tools=self.builtin_tools,
             model_selection=core.model_selection,
             events=core.events,
+            instructions=self.instructions,
         )
         return TurnParts(
             requests=requests,
+            instructions=self.instructions,
             tool_pipeline=self.tool_pipeline,
             auto_approval=self.auto_approval,
             reviewer=self.reviewer,

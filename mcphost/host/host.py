@@ -20,6 +20,7 @@ from mcphost.store.results import ResultStore
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
+    from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
@@ -33,6 +34,7 @@ class LateParts(NamedTuple):
     accounts: "Lazy[Accounts]"
     auto_approval: "Lazy[AutoApproval]"
     features: "Lazy[ServerFeatures]"
+    instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
     setup: "Lazy[Setup | None]"
     live_config: "Lazy[LiveConfig | None]"
@@ -110,6 +112,11 @@ class Host:
     def features(self) -> "ServerFeatures":
         """What servers offer besides tools: resources, prompts, skills and completion."""
         return self.late_parts.features.get()
+
+    @property
+    def instructions(self) -> "Instructions":
+        """The user's instructions for the model: their own AGENTS.md and those of the project."""
+        return self.late_parts.instructions.get()
 
     @property
     def grants(self) -> "GrantRegistry":

@@ -203,6 +203,10 @@ class GrantStore:
         values = (trust.server, trust.digest, trust.description, time.time())
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
+    async def remove_trusted(self, server: str) -> None:
+        """Delete the stored approval of a server or file; do nothing if there is none."""
+        await self._database.run(lambda db: db.execute("DELETE FROM trust WHERE server = ?", (server,)))
+
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
         """Transfer everything stored for a server with the digest *before* to the digest of *after*.
 

@@ -184,6 +184,7 @@ class McpHostApp(QuestionApp):
         for call in deferred:
             call()
         self.offer_setup()
+        self.run_worker(self.host.instructions.refresh, group="events")
         self.run_worker(self.config_follower.watch, name="configuration files", group="events")
 
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:

@@ -19,6 +19,7 @@ from mcphost.host.questions.questions import (
     ReviewSampling,
     ReviewToolChanges,
     ShareRoots,
+    TrustProject,
     TrustServer,
     VisitUrl,
 )
@@ -36,6 +37,7 @@ DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     ApproveTool: ("tool_consent", "ToolConsentDialog"),
     ReviewToolChanges: ("tools_changed", "ReviewToolChangesDialog"),
     TrustServer: ("trust_server", "TrustServerDialog"),
+    TrustProject: ("trust_project", "TrustProjectDialog"),
     ContinueTurn: ("tool_consent", "ContinueTurnDialog"),
     SignInQuestion: ("sign_in", "SignInDialog"),
     ChooseSecretStorage: ("secret_storage", "ChooseSecretStorageDialog"),

@@ -201,6 +201,15 @@ ACTIONS: tuple[Action, ...] = (
         "profile",
     ),
     Action(
+        "instructions",
+        "",
+        "/instructions",
+        "instructions",
+        "Instructions",
+        "Show which AGENTS.md files the model follows",
+        "instructions",
+    ),
+    Action(
         "reload",
         "",
         "/reload",

@@ -196,6 +196,12 @@ class NavigationApp(InputGuardApp):
         """Open the screen on which the user can choose a profile."""
         self.config_follower.open_profiles()
 
+    def action_instructions(self) -> None:
+        """Open the screen that lists the AGENTS.md files of the user and of the project."""
+        from mcphost.tui.screens.instructions import InstructionsScreen
+
+        self.open_page(InstructionsScreen(self.host))
+
     def action_reload(self) -> None:
         """Show what changed in the configuration files, and offer to apply it."""
         self.run_worker(self.config_follower.review, group="setup")

@@ -8,7 +8,9 @@ from mcphost.host.questions.questions import (
     ContinueTurn,
     RetryCall,
     ReviewToolChanges,
+    ShownText,
     ToolChange,
+    TrustProject,
     TrustServer,
 )
 from tests.screens.screenshots import (
@@ -35,6 +37,12 @@ EXAMPLE_QUESTIONS: tuple[Question[Any], ...] = (
     CALL,
     CHANGED,
     TrustServer(server="files", why="It was never used before.", command=("npx", "-y", "a-server")),
+    TrustProject(
+        server="",
+        why="the model would follow it",
+        purpose="instructions",
+        texts=(ShownText("/a/AGENTS.md", "Be brief."),),
+    ),
     ContinueTurn(server="", why="", rounds=25),
     SIGN_IN,
     ENTER_CLIENT,

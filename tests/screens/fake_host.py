@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import jsonschema_rs
 
@@ -18,6 +18,7 @@ from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
+from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import features
@@ -461,6 +462,7 @@ class FakeHost:
         self.events = FakeEvents(self)
         self.setup = setup
         self.live_config: Any = None
+        self.instructions = Instructions(None, cast("Any", None), cast("Any", None))
         self.views = (
             ()
             if no_servers

@@ -20,6 +20,7 @@ from mcphost.host.questions.questions import (
     PassEditedResult,
     ReviewResult,
     ReviewToolChanges,
+    TrustProject,
     TrustServer,
     WithholdResult,
     passed_parts,
@@ -35,7 +36,7 @@ _TOOL_LISTS = ("kept", "held_back")
 _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
-    "tools_changed": "drift", "review_result": "result",
+    "tools_changed": "drift", "trust_project": "file", "review_result": "result",
 }  # fmt: skip
 """Maps kinds of questions to kinds of audit rows; a kind that is missing here is used unchanged."""
 _COMMANDS = frozenset({"process", "connection", "trust", "browser"})
@@ -160,6 +161,8 @@ def question_subject(question: Question[Any]) -> str:
     """Return the name of the tool, command, host or model that a question is about; "" for other questions."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
+    if isinstance(question, TrustProject):
+        return ", ".join(one.path for one in question.texts)
     if isinstance(question, ApproveTool) and question.skill:
         return f"{question.tool}:{question.skill}"
     for name in ("tool", "host", "model"):

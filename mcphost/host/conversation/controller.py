@@ -247,6 +247,7 @@ class ConversationController:
         try:
             with scope:
                 await anyio.lowlevel.checkpoint()  # a stop before the start skips the model
+                await parts.instructions.refresh()
                 await self._startup.wait()
                 outcome = await turn.run()
         except McpHostError as error:

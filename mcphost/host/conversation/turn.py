@@ -13,6 +13,7 @@ from mcphost.config.schema import HostConfig
 from mcphost.errors import ModelError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.consent.auto_approve import AutoApproval
+from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.events import (
     EventBus,
     MessageFinished,
@@ -60,6 +61,7 @@ class ModelRequestBuilder:
         builtin_tools: BuiltinTools,
         model_selection: ModelSelection,
         events: EventBus,
+        instructions: Instructions,
     ) -> None:
         self._max_tools = config.limits.tools_to_model
         self._is_parallel = config.limits.parallel_calls > 1
@@ -69,6 +71,7 @@ class ModelRequestBuilder:
         self._builtin_tools = builtin_tools
         self._model_selection = model_selection
         self._events = events
+        self._instructions = instructions
         self._reported_left_out = 0
         self._ordered_conversation = ""
         self._tool_order: dict[str, int] = {}
@@ -81,7 +84,7 @@ class ModelRequestBuilder:
         self._startup.announce_joined()
         return ModelRequest(
             messages=tuple(conversation.messages),
-            system=system_prompt(self._model_selection.system_prompt, self._servers),
+            system=system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts),
             tools=self._keep_order(conversation.id, self._tool_specs()),
             max_output_tokens=self._model_selection.config.max_output_tokens,
             is_parallel=self._is_parallel,
@@ -112,12 +115,12 @@ class ModelRequestBuilder:
         return (*self._tool_registry.specs(limit - len(builtin_specs)), *builtin_specs)
 
 
-def system_prompt(own: str, connections: Iterable[ServerConnection]) -> str:
-    """Return the system prompt: *own* or the default, then the instructions and skills of each ready server.
+def system_prompt(own: str, connections: Iterable[ServerConnection], user_instructions: Iterable[str] = ()) -> str:
+    """Return the system prompt: *own* or the default, the user's instructions, then what each ready server says.
 
     A server's instructions are truncated to 4,000 characters.
     """
-    parts = [own or DEFAULT_PROMPT]
+    parts = [own or DEFAULT_PROMPT, *user_instructions]
     ready = [connection for connection in connections if connection.is_ready]
     for connection in ready:
         view = connection.view()
@@ -208,6 +211,7 @@ class TurnParts(NamedTuple):
     """The parts of the host that turns use; after every `max_rounds` rounds, the user is asked whether to continue."""
 
     requests: ModelRequestBuilder
+    instructions: Instructions
     tool_pipeline: ToolPipeline
     auto_approval: AutoApproval
     reviewer: ResultReviewer

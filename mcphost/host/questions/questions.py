@@ -275,6 +275,33 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
         return DoNotTrust()
 
 
+class ShownText(Struct, frozen=True):
+    """A file whose text is shown for approval; the frontend sanitizes it.
+
+    `changed` contains a diff from the earlier approval, as in `TrustServer`; it is empty if there was none.
+    """
+
+    path: str
+    text: str
+    changed: tuple[str, ...] = ()
+
+
+class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
+    """Asks whether files of a project may be used; all of their text is shown.
+
+    `purpose` is "instructions" (part of the system prompt), "command" (a message to the model) or "hooks" (programs
+    that run beside tool calls).
+    """
+
+    KIND: ClassVar[str] = "trust_project"
+    purpose: str
+    texts: tuple[ShownText, ...]
+
+    def refusal(self) -> TrustVerdict:
+        """Return an answer that does not use the files."""
+        return DoNotTrust()
+
+
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
     """Asks whether to continue a turn that reached its limit of tool rounds.
 
@@ -508,6 +535,7 @@ AnyQuestion = (
     ApproveTool
     | ReviewToolChanges
     | TrustServer
+    | TrustProject
     | ContinueTurn
     | ReviewSampling
     | ReviewReply

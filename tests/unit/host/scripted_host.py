@@ -11,6 +11,7 @@ import anyio
 
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import SessionObserver
+from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
@@ -139,6 +140,7 @@ async def open_host_with(
     never: tuple[Rule, ...] = (),
     audit_log: AuditLog | None = None,
     limits: Limits | None = None,
+    project: ProjectPlaces | None = None,
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is called `peer`.
 
@@ -165,6 +167,7 @@ async def open_host_with(
         frontend=frontend or ScriptedFrontend(),
         results=results or ResultStore(folder / "results"),
         audit=audit_log,
+        project=project,
     )
     async with host:
         for name in known:

@@ -1,0 +1,117 @@
+"""Texts of a project that may reach the model or run a program, such as AGENTS.md, and the user's own ones.
+
+A repository's files are untrusted: each is bounded in size, lies inside the project, and is used only after the user
+approved exactly its content (`host/project_approvals.py`).
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from mcphost.config.json_files import decode_text, read_bytes
+from mcphost.errors import ConfigError
+from mcphost.sanitize import replace_surrogates, sanitize, strip_hidden_text
+from mcphost.serialization import Struct
+
+INSTRUCTIONS_FILE = "AGENTS.md"
+PROJECT_FOLDER = ".mcphost"
+"""The folder of a project with its commands and hooks."""
+
+MAX_TEXT_BYTES = 32_000
+MAX_TOTAL_BYTES = 64_000
+"""In bytes, of all instructions together: about 16,000 tokens, which every request would contain."""
+
+MAX_FOLDERS = 64
+Purpose = Literal["instructions", "command", "hooks"]
+
+
+class ProjectText(Struct, frozen=True, kw_only=True):
+    """A text file; `digest` is the SHA-256 (hex) of its bytes, and `is_own` means that it is the user's own file.
+
+    `path` is absolute, and unsafe to display without sanitizing.
+    """
+
+    path: str
+    text: str
+    digest: str
+    is_own: bool = False
+
+    @property
+    def model_text(self) -> str:
+        """The text for the model: hidden text is removed, and other deceptive characters are marked as displayed."""
+        return sanitize(strip_hidden_text(self.text))
+
+
+class ProjectPlaces(Struct, frozen=True, kw_only=True):
+    """The configuration folder, the folder mcphost was started in, and who may approve the project's texts.
+
+    "ask" means that the user is asked; "stored", that only stored approvals count; "flag", that a flag of this run
+    approves everything.
+    """
+
+    config_dir: Path
+    folder: Path
+    approval: Literal["ask", "stored", "flag"] = "ask"
+
+
+def find_project_root(folder: Path) -> Path:
+    """Return the nearest folder at or above *folder* with `.git`, or *folder* itself if there is none."""
+    above = [folder, *folder.parents][:MAX_FOLDERS]
+    return next((one for one in above if os.path.lexists(one / ".git")), folder)
+
+
+def read_instructions(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText, ...]:
+    """Read the user's AGENTS.md, then those from the root of the project down to the folder; this blocks.
+
+    A file that is too large, not UTF-8, or a link that leads out of the project is reported and left out.
+    """
+    texts: list[ProjectText] = []
+    remaining = MAX_TOTAL_BYTES
+    for path, root in _instruction_paths(places):
+        text = read_project_text(path, root, on_problem)
+        if text is None:
+            continue
+        size = len(text.text.encode())
+        if size > remaining:
+            on_problem(f"{_name(path)} is not used: all instructions together are over {MAX_TOTAL_BYTES // 1_000} kB.")
+            continue
+        remaining -= size
+        if text.text.strip():
+            texts.append(text)
+    return tuple(texts)
+
+
+def _instruction_paths(places: ProjectPlaces) -> Iterator[tuple[Path, Path | None]]:
+    yield places.config_dir / INSTRUCTIONS_FILE, None
+    folder = Path(os.path.realpath(places.folder))
+    root = find_project_root(folder)
+    below = [one for one in (folder, *folder.parents)[:MAX_FOLDERS] if one.is_relative_to(root)]
+    yield from ((one / INSTRUCTIONS_FILE, root) for one in reversed(below))
+
+
+def read_project_text(path: Path, root: Path | None, on_problem: Callable[[str], None]) -> ProjectText | None:
+    """Read a text file; *root* is the project that must contain it, or None for the user's own file.
+
+    Returns None if there is no such file, or if it cannot be used, which is reported.
+    """
+    try:
+        real = Path(os.path.realpath(path))
+        if root is not None and not real.is_relative_to(root):
+            if os.path.lexists(path):
+                on_problem(f"{_name(path)} is not used: it is a link that leads out of the project.")
+            return None
+        raw = read_bytes(path, MAX_TEXT_BYTES)
+        text = decode_text(raw, _name(path))
+    except FileNotFoundError:
+        return None
+    except (ConfigError, OSError) as error:
+        on_problem(f"Not used: {sanitize(str(error), keep_newlines=False)}")
+        return None
+    shown = replace_surrogates(str(path))
+    return ProjectText(path=shown, text=text, digest=hashlib.sha256(raw).hexdigest(), is_own=root is None)
+
+
+def _name(path: Path) -> str:
+    return sanitize(str(path), keep_newlines=False)

@@ -1,0 +1,73 @@
+"""The user's instructions for the model: their own AGENTS.md, and those of the project once they are approved."""
+
+import anyio
+import anyio.to_thread
+
+from mcphost.config.project_texts import ProjectPlaces, ProjectText, read_instructions
+from mcphost.errors import McpHostError
+from mcphost.host.events import EventBus
+from mcphost.host.project_approvals import USED, ApprovalSource, ProjectApprovals
+from mcphost.serialization import Struct
+
+
+class InstructionsStatus(Struct, frozen=True):
+    """An instructions file, and what allows it or why it is not used."""
+
+    text: ProjectText
+    source: ApprovalSource
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the model gets the text."""
+        return self.source in USED
+
+
+class Instructions:
+    """The instructions files that count now; a new or changed file of the project is asked about."""
+
+    def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
+        """Create them for the given places; without places, there are no instructions."""
+        self._places, self._approvals, self._events = places, approvals, events
+        self._lock = anyio.Lock()
+        self._reported: set[str] = set()
+        self.statuses: tuple[InstructionsStatus, ...] = ()
+        """All files as of the last `refresh`, from the general to the specific."""
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        """The parts of the system prompt, one a file."""
+        return tuple(_prompt(one.text) for one in self.statuses if one.is_used)
+
+    async def refresh(self, *, again: bool = False) -> None:
+        """Read the files, and ask the user about those that are new or changed; cancelling withdraws the question.
+
+        A file that cannot be used, and a failing store, is reported once. With *again*, files that were refused in
+        this session are asked about as well.
+        """
+        if self._places is None:
+            return
+        async with self._lock:
+            problems: list[str] = []
+            texts = await anyio.to_thread.run_sync(read_instructions, self._places, problems.append)
+            sources: list[ApprovalSource]
+            try:
+                await self._approvals.ask("instructions", texts, again=again)
+                sources = [await self._approvals.find_source(text) for text in texts]
+            except McpHostError as error:
+                problems.append(f"The project's instructions are not used: {error.message}")
+                sources = ["own" if text.is_own else "not asked" for text in texts]
+            self.statuses = tuple(map(InstructionsStatus, texts, sources))
+        for problem in problems:
+            if problem not in self._reported:
+                self._reported.add(problem)
+                self._events.notify("warning", problem)
+
+    async def forget(self, text: ProjectText) -> None:
+        """Revoke the approval of a file and stop using it. Raises StoreError."""
+        await self._approvals.forget(text)
+        await self.refresh()
+
+
+def _prompt(text: ProjectText) -> str:
+    origin = "The user's own instructions" if text.is_own else f"The user approved these instructions of {text.path!r}"
+    return f"{origin}:\n{text.model_text.strip()}"

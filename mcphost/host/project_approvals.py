@@ -1,0 +1,85 @@
+"""Approval of a project's texts by the user, bound to the path and the exact content of each file."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from mcphost.config.approval_digest import diff_lines
+from mcphost.config.project_texts import ProjectText, Purpose
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.questions.frontend import Frontend
+from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, TrustProject
+from mcphost.store.grants import GrantStore, TrustedServer
+
+ApprovalSource = Literal["own", "always", "session", "flag", "refused", "not asked"]
+"""What allowed a text, or why it is not used: "own" is the user's own file, "flag" a flag of the command line."""
+
+USED: frozenset[ApprovalSource] = frozenset({"own", "always", "session", "flag"})
+"""The sources with which a text is used."""
+
+_WHY: dict[Purpose, str] = {
+    "instructions": "the model would follow it as your instructions for this project",
+    "command": "it would be sent to the model as your message",
+    "hooks": "they would start programs on your machine, with your rights",
+}
+
+
+class ProjectApprovals:
+    """Approvals of the texts of projects, for this session or stored permanently."""
+
+    def __init__(
+        self, grants: GrantStore, frontend: Frontend, audit: AuditLog, approval: Literal["ask", "stored", "flag"]
+    ) -> None:
+        self._grants, self._frontend, self._audit = grants, frontend, audit
+        self._approval = approval
+        self._answers: dict[tuple[str, str], ApprovalSource] = {}
+
+    async def find_source(self, text: ProjectText) -> ApprovalSource:
+        """Return what allows exactly this text, without asking the user. Raises StoreError."""
+        if text.is_own:
+            return "own"
+        if answer := self._answers.get((text.path, text.digest)):
+            return answer
+        if self._approval == "flag":
+            return "flag"
+        stored = await self._grants.find_trusted(text.path)
+        return "always" if stored is not None and stored.digest == text.digest else "not asked"
+
+    async def ask(self, purpose: Purpose, texts: Sequence[ProjectText], *, again: bool = False) -> None:
+        """Ask the user, in one question, about the texts that are not decided yet in this session.
+
+        A text that was approved in an earlier form is shown with its difference. Does nothing if this run does not ask.
+        With *again*, texts that were refused in this session are asked about as well. Raises StoreError or
+        ConsentDenied.
+        """
+        open_sources = {"not asked", "refused"} if again else {"not asked"}
+        undecided = [text for text in texts if await self.find_source(text) in open_sources]
+        if not undecided or self._approval != "ask" or TrustProject.KIND not in self._frontend.kinds:
+            return
+        shown = tuple([await self._describe(text) for text in undecided])
+        verdict = await self._frontend.ask(TrustProject(server="", why=_WHY[purpose], purpose=purpose, texts=shown))
+        for text in undecided:
+            match verdict:
+                case TrustAlways():
+                    await self._store(purpose, text)
+                    self._answers.pop((text.path, text.digest), None)
+                case TrustOnce():
+                    self._answers[text.path, text.digest] = "session"
+                case _:
+                    self._answers[text.path, text.digest] = "refused"
+
+    async def forget(self, text: ProjectText) -> None:
+        """Revoke the approval of a file; it is asked about again in a later session. Raises StoreError."""
+        await self._grants.remove_trusted(text.path)
+        self._answers[text.path, text.digest] = "refused"
+        subject = AuditSubject(kind="file", name=text.path, definition=text.digest)
+        self._audit.queue_event(subject, "revoked")
+
+    async def _describe(self, text: ProjectText) -> ShownText:
+        earlier = await self._grants.find_trusted(text.path)
+        changed = diff_lines(earlier.description.splitlines(), text.text.splitlines()) if earlier else ()
+        return ShownText(text.path, text.text, changed)
+
+    async def _store(self, purpose: Purpose, text: ProjectText) -> None:
+        subject = AuditSubject(kind="file", name=text.path, definition=text.digest)
+        await self._audit.record_event(subject, "kept", decision="always", who="person", detail={"for": purpose})
+        await self._grants.save_trusted(TrustedServer(text.path, text.digest, text.text))

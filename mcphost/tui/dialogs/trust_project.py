@@ -1,0 +1,116 @@
+"""Dialog that shows the whole text of a project's files, and asks whether to use them."""
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+
+from mcphost.host.questions.questions import DoNotTrust, ShownText, TrustAlways, TrustOnce, TrustProject, TrustVerdict
+from mcphost.sanitize import sanitize
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.messages import Section, TextViewRequested
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widgets.key_values import QuotedPart, QuotedText, render_diff_lines
+
+_HEADLINES = {
+    "instructions": "Follow the instructions of this project?",
+    "command": "Use this command of the project?",
+    "hooks": "Run the hooks of this project?",
+}
+_MAX_LINES = 400
+"""Maximum lines of each text in the dialog; more would make layout slow."""
+_HIDDEN = "▲ It has hidden or deceptive characters, marked like ‹U+200B›; the model does not get them as they are."
+
+
+class TrustProjectDialog(Dialog[TrustVerdict]):
+    """Dialog that asks whether mcphost may use files of a project; v opens them in the viewer."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", "Do not use"),
+        ("once", "This session"),
+        ("always", "Until it changes"),
+    )
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
+    KEYS: ClassVar[str] = "esc/d do not use · o this session · A until it changes · v view"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("o", "once", show=False),
+        Binding("A", "always", show=False),
+        Binding("v", "view", show=False),
+    ]
+
+    def __init__(self, question: TrustProject) -> None:
+        super().__init__(question)
+        self.details = question
+        self._is_viewed = False
+
+    def headline(self) -> str:
+        """Return the title, which says what the files are for."""
+        return _HEADLINES.get(self.details.purpose, "Use these files of the project?")
+
+    def preview(self) -> str:
+        """Return the names of the files for the card shown while the dialog is minimized."""
+        return ", ".join(one.path for one in self.details.texts)
+
+    def body(self) -> list[Content | Widget]:
+        """Return each file's name and text, or what changed in it since it was approved."""
+        out: list[Content | Widget] = []
+        for one in self.details.texts:
+            out += [Content("")] if out else []
+            out += _render_text(one)
+        out.append(
+            Content.styled("\nApproval applies to exactly this text; if it changes, you are asked again.", "$faint")
+        )
+        return out
+
+    def reminder(self) -> str:
+        """Return a reminder to read what is not shown in the dialog; "" if there is nothing left to read."""
+        is_long = any(len(_shown_lines(one)) > _MAX_LINES for one in self.details.texts)
+        return "not everything is shown here: read it with v, to the end" if is_long and not self._is_viewed else ""
+
+    def disabled_reason(self, button_id: str) -> str:
+        """Return a phrase that explains why a button is disabled; "" if it is enabled."""
+        return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
+
+    def action_view(self) -> None:
+        """Open the whole texts in the full-screen viewer; the dialog stays open behind it."""
+
+        def seen() -> None:
+            self._is_viewed = True
+            self.update_remaining()
+
+        sections = tuple(Section(f"── {clean_line(one.path, 200)}", one.text) for one in self.details.texts)
+        self.post_message(TextViewRequested(self.headline(), "", seen, sections=sections))
+
+    def action_refuse(self) -> None:
+        """Use none of the files in this session."""
+        self.dismiss(DoNotTrust())
+
+    def action_once(self) -> None:
+        """Use the files for this session."""
+        self.approve("once", TrustOnce())
+
+    def action_always(self) -> None:
+        """Use the files until they change."""
+        self.approve("always", TrustAlways())
+
+
+def _shown_lines(one: ShownText) -> list[str]:
+    return list(one.changed) if one.changed else one.text.splitlines()
+
+
+def _render_text(one: ShownText) -> list[Content | Widget]:
+    out: list[Content | Widget] = [Content.styled(clean(one.path), "bold $text")]
+    if sanitize(one.text) != one.text.replace("\r\n", "\n"):
+        out.append(Content.styled(_HIDDEN, "bold $warning"))
+    lines = _shown_lines(one)
+    more = len(lines) - _MAX_LINES
+    if one.changed:
+        out.append(Content.styled("▲ Changed since you approved it:", "bold $warning"))
+        out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in lines[:_MAX_LINES]]))
+    else:
+        out.append(QuotedText([QuotedPart(clean("\n".join(lines[:_MAX_LINES])))]))
+    if more > 0:
+        out.append(Content.styled(f"… {more:,} more lines: v shows all", "$warning"))
+    return out

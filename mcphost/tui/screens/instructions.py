@@ -1,0 +1,111 @@
+"""Instructions screen (/instructions): the AGENTS.md files that count now, and those that do not, with the reason."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+
+from mcphost.errors import McpHostError
+from mcphost.host.conversation.instructions import InstructionsStatus
+from mcphost.host.project_approvals import ApprovalSource
+from mcphost.tui.screen_text import clean
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.long_text import LongText
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+
+_SOURCES: dict[ApprovalSource, str] = {
+    "own": "used: your own file",
+    "always": "used: approved until it changes",
+    "session": "used: approved for this session",
+    "flag": "used: approved by a flag",
+    "refused": "not used: refused in this session",
+    "not asked": "not used: not approved yet",
+}
+
+
+class InstructionsScreen(ListScreen):
+    """List of the instructions files of the user and of the project, in the order in which the model gets them."""
+
+    TITLE_TEXT: ClassVar[str] = "Instructions"
+    EMPTY_TEXT: ClassVar[str] = (
+        "No instructions.\n\n"
+        "The model follows AGENTS.md in your configuration folder, and, once you approved them, the AGENTS.md files "
+        "from the root of the project (the folder with .git) down to this folder."
+    )
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("a", "approve", "screen.approve"),
+        ("x x", "stop using", "screen.revoke"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "approve", show=False),
+        Binding("x", "revoke", show=False),
+    ]
+
+    def __init__(self, host: "Host") -> None:
+        super().__init__()
+        self.host = host
+        self._revoke_candidate = ""
+
+    def on_mount(self) -> None:
+        """Read the files again, which asks about new ones."""
+        super().on_mount()
+        self.run_worker(partial(self._refresh, again=False))
+
+    async def _refresh(self, *, again: bool) -> None:
+        await self.host.instructions.refresh(again=again)
+        if self.is_attached:
+            self.reload()
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each file."""
+        return [
+            ListRow(
+                one,
+                one.text.path,
+                _SOURCES[one.source],
+                "●" if one.is_used else "○",
+                "$success" if one.is_used else "$muted",
+            )
+            for one in self.host.instructions.statuses
+        ]
+
+    def show_details(self, row: ListRow) -> None:
+        """Show what allows the file, and its text as the model gets it."""
+        self._revoke_candidate = ""
+        one: InstructionsStatus = row.value
+        size = len(one.text.model_text)
+        pairs = [("file", one.text.path), ("status", _SOURCES[one.source]), ("digest", one.text.digest[:16])]
+        self.show_about(clean_pairs([*pairs, ("size", f"{size:,} characters, about {size // 4:,} tokens a request")]))
+        self.query_one(LongText).show(clean(one.text.model_text))
+
+    def action_approve(self) -> None:
+        """Ask again about the files that are not approved."""
+        if all(one.is_used for one in self.host.instructions.statuses):
+            self.notify("All of them are used.", markup=False, timeout=4)
+        else:
+            self.run_worker(partial(self._refresh, again=True))
+
+    def action_revoke(self) -> None:
+        """Stop using the selected file if the key is pressed twice; the first press asks to confirm."""
+        row = self.current_row()
+        if row is None:
+            return
+        one: InstructionsStatus = row.value
+        if one.text.is_own:
+            self.notify("It is your own file: delete it, or empty it.", markup=False, timeout=6)
+        elif self._revoke_candidate != one.text.path:
+            self._revoke_candidate = one.text.path
+            self.show_about(Content.styled("Press x again to stop using it.", "$warning"))
+        else:
+            self.run_worker(partial(self._revoke, one))
+
+    async def _revoke(self, one: InstructionsStatus) -> None:
+        try:
+            await self.host.instructions.forget(one.text)
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+        self.reload()
