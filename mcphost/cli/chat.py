@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mcphost.tui.app import McpHostApp
 
 SETTINGS_FILE = "config.toml"
+SERVED_DRIVER = "mcphost.tui.web_driver:ServedDriver"
+"""The value of TEXTUAL_DRIVER for a chat that a browser shows."""
+
 GREETING = """Everything here is real but the model: demo (not an AI) follows a few simple rules.
 
 Try, one after the other:
@@ -47,7 +50,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 def run(command: str, args: argparse.Namespace) -> int:
     """Run the terminal UI until the user quits."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) and os.environ.get("TEXTUAL_DRIVER") != SERVED_DRIVER:
         raise UsageError("The chat needs a terminal.", "Without one use: mcphost run PROMPT, or mcphost pipe.")
     if command == "demo":
         with temporary_directories():

@@ -11,6 +11,7 @@ from mcphost.sanitize import sanitize
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("chat", "the terminal UI (the default)"),
     "demo": ("chat", "the terminal UI with the demo model and the demo server: no key, no network"),
+    "serve": ("serve", "the terminal UI in a browser on this machine"),
     "run": ("run", "one turn without a screen"),
     "pipe": ("run", "the whole host for programs, over JSON lines"),
     "models": ("models", "what can be used now: keys and model servers found, abilities, prices"),

@@ -280,6 +280,14 @@ class McpHostApp(QuestionApp):
         if not self._exit:
             call()
 
+    def on_app_focus(self) -> None:
+        """Focus the composer when the terminal gets the focus and nothing in the chat has it.
+
+        Textual restores only a focus that there was before; a page in a browser starts without any.
+        """
+        if self.screen is self.chat and self.chat.focused is None:
+            self.chat.composer_input.focus()
+
     # -- actions of the keymap
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -1,0 +1,50 @@
+"""Command `serve`: the chat in a browser on this machine, with the extra `mcphost[serve]`."""
+
+import argparse
+import sys
+
+from mcphost.cli import parser as parsing
+from mcphost.errors import UsageError
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `serve`: those of the chat, and the port."""
+    parsing.add_model_flag(parser)
+    parsing.add_resume_flag(parser)
+    parser.add_argument("--port", type=port, default=0, metavar="N", help="listen on this port, not on any free one")
+    parser.add_argument("--demo", action="store_true", help="serve the demo instead of the chat")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Serve the chat on 127.0.0.1 until ctrl+c. Raises UsageError if the extra is not installed."""
+    try:
+        from mcphost.cli.web_server import serve_chats
+    except ImportError as error:
+        raise UsageError(
+            "`serve` needs the extra of that name.", "Install it: uv tool install '.[serve]', in the folder of mcphost."
+        ) from error
+    return serve_chats(chat_command(args), args.port)
+
+
+def port(text: str) -> int:
+    """Parse a port number that a program may listen on without privileges; 0 is any free port."""
+    value = int(text)
+    if value and not 1024 <= value <= 65_535:
+        raise argparse.ArgumentTypeError("not 0 and not between 1024 and 65535")
+    return value
+
+
+def chat_command(args: argparse.Namespace) -> list[str]:
+    """Return the command line that starts one chat with the flags in *args*."""
+    command = [sys.executable, "-m", "mcphost"]
+    for name, value in vars(args).items():
+        flag = f"--{name.replace('_', '-')}"
+        if name in ("port", "demo"):
+            continue
+        if isinstance(value, list):
+            command += [f"{flag}={one}" for one in value]  # pyright: ignore[reportUnknownVariableType]
+        elif value is True:
+            command.append(flag)
+        elif value not in (None, False):
+            command.append(f"{flag}={value}")
+    return [*command, "demo" if args.demo else "chat"]

@@ -1,0 +1,183 @@
+"""Web server that shows chats in a browser through textual-serve, for nobody but the user who started it.
+
+A page can do all that a terminal can, such as approve tool calls. textual-serve itself asks for nothing: any page that
+is open in a browser of this machine could use its WebSocket. Here, every address contains a random key, and requests of
+other pages (Origin, Sec-Fetch-Site) and for other host names (DNS rebinding) are refused.
+"""
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process, create_subprocess_exec
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import aiohttp_jinja2
+import jinja2
+from aiohttp import web
+from textual_serve.app_service import AppService
+from textual_serve.server import Server, to_int
+
+from mcphost.cli.chat import SERVED_DRIVER
+from mcphost.errors import UsageError
+
+MAX_CHATS = 4
+STOP_SECONDS = 15.0
+MAX_MESSAGE_BYTES = 1024**2
+_MAX_SIDE = 500
+_POLICY = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self' {socket}; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+"""Content-Security-Policy: the page loads nothing from elsewhere, and no other page may frame it."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ServedChat(AppService):
+    """The process of one chat, which one browser page shows."""
+
+    argv: Sequence[str] = ()
+
+    def _build_environment(self, width: int = 80, height: int = 24) -> dict[str, str]:
+        return {**super()._build_environment(width, height), "TEXTUAL_DRIVER": SERVED_DRIVER}
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        # textual-serve would start a shell.
+        process = await create_subprocess_exec(
+            *self.argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=self._build_environment(width, height)
+        )
+        self._process, self._stdin = process, process.stdin
+        return process
+
+    async def stop(self) -> None:
+        """Let the chat save and end; after STOP_SECONDS, kill it."""
+        process = self._process
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await super().stop()
+                if process is not None:
+                    await process.wait()
+        except TimeoutError:
+            if process is not None and process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+class ChatServer(Server):
+    """Server of the pages and WebSockets of chats on 127.0.0.1."""
+
+    def __init__(self, argv: Sequence[str], port: int) -> None:
+        super().__init__("mcphost", "127.0.0.1", port)  # pyright: ignore[reportUnknownMemberType]
+        self._argv = argv
+        self._place = f"127.0.0.1:{port}"
+        self._path = f"/{secrets.token_urlsafe(24)}"
+        self._open_chats = 0
+
+    @property
+    def address(self) -> str:
+        """The URL with the key, which the user opens."""
+        return f"{self.public_url}{self._path}/"
+
+    def make_app(self) -> web.Application:
+        """Return the application: pages below the path with the key, and nothing anywhere else."""
+        app = web.Application(middlewares=[self._guard], client_max_size=MAX_MESSAGE_BYTES)
+        aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(self.templates_path))
+        app.add_routes([
+            web.get(f"{self._path}/", self.handle_index, name="index"),
+            web.get(f"{self._path}/ws", self.handle_websocket, name="websocket"),
+            web.static(f"{self._path}/static", self.statics_path, name="static"),
+        ])  # fmt: skip
+        return app
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse requests of other pages, and add the headers that restrict our own page."""
+        origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
+        is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
+        is_ours = origin == self.public_url or (origin is None and not is_socket)
+        if request.headers.get("Host") != self._place or not is_ours or site not in ("same-origin", "none"):
+            return web.Response(status=403, text="This address is only for the page that mcphost printed.\n")
+        response = await handler(request)
+        if not response.prepared:
+            response.headers.update({
+                "Cache-Control": "no-store",
+                "Content-Security-Policy": _POLICY.format(socket=f"ws://{self._place}"),
+                "Referrer-Policy": "no-referrer",
+                "X-Content-Type-Options": "nosniff",
+                "X-Frame-Options": "DENY",
+            })  # fmt: skip
+        return response
+
+    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """Start a chat and connect it to the page until either ends; refuse more than MAX_CHATS at a time."""
+        if self._open_chats >= MAX_CHATS:
+            raise web.HTTPServiceUnavailable(text=f"{MAX_CHATS} chats are open; close one.\n")
+        self._open_chats += 1
+        try:
+            return await self._connect_chat(request)
+        finally:
+            self._open_chats -= 1
+
+    async def _connect_chat(self, request: web.Request) -> web.WebSocketResponse:
+        page = web.WebSocketResponse(heartbeat=15, max_msg_size=MAX_MESSAGE_BYTES)
+        width, height = (_bounded_side(request.query.get(name, "")) for name in ("width", "height"))
+        await page.prepare(request)
+
+        async def close_page() -> None:
+            await page.close()
+
+        chat = ServedChat(
+            "mcphost", write_bytes=page.send_bytes, write_str=page.send_str, close=close_page,
+            download_manager=self.download_manager,
+        )  # fmt: skip
+        chat.argv = self._argv
+        try:
+            await chat.start(width, height)
+            # A page that sends something else than textual-serve's messages is not ours; its chat ends.
+            with suppress(ValueError, AssertionError, LookupError, TypeError, AttributeError):
+                await self._process_messages(page, chat)
+        finally:
+            await chat.stop()
+            await page.close()
+        return page
+
+
+def serve_chats(argv: Sequence[str], port: int) -> int:
+    """Serve chats that *argv* starts until SIGINT or SIGTERM; 0 is any free port. Blocks.
+
+    Raises UsageError if the port is not free.
+    """
+    return asyncio.run(_serve(argv, port))
+
+
+async def _serve(argv: Sequence[str], port: int) -> int:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            reason = os.strerror(error.errno or 0)
+            raise UsageError(f"Port {port} cannot be used: {reason}.", "Choose another --port.") from error
+        server = ChatServer(argv, listener.getsockname()[1])
+        runner = web.AppRunner(server.make_app(), access_log=None, shutdown_timeout=STOP_SECONDS + 1)
+        await runner.setup()
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        try:
+            await web.SockSite(runner, listener).start()
+            sys.stderr.write("Open this page; whoever has its address can do what you can. Ctrl+C ends all chats.\n")
+            sys.stdout.write(f"{server.address}\n")
+            sys.stdout.flush()
+            await stopped.wait()
+        finally:
+            await runner.cleanup()
+    return 0
+
+
+def _bounded_side(text: str) -> int:
+    return max(1, min(_MAX_SIDE, to_int(text[:9], 80)))

@@ -1,0 +1,152 @@
+"""`mcphost serve`: a chat for a browser, and nobody else, by HTTP and WebSocket as a browser speaks them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import IO, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+import psutil
+import pytest
+
+from mcphost.cli import web_server
+from mcphost.cli.main import parse_arguments
+from mcphost.cli.serve import chat_command
+from tests.flows.fork_server import MCPHOST
+from tests.flows.program import Program
+
+SECONDS = 60
+# A subprocess of Python that loads aiohttp and Textual; their warnings are not ours.
+QUIET = {"PYTHONWARNINGS": ""}
+
+
+class Serving:
+    """A running `mcphost serve`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self.address = cast("IO[bytes]", process.stdout).readline().decode().strip()
+        self.origin = "{0.scheme}://{0.netloc}".format(urlsplit(self.address))
+
+    def chats(self) -> list[psutil.Process]:
+        """Return the processes of the open chats."""
+        return psutil.Process(self.process.pid).children()
+
+
+@contextmanager
+def serve(program: Program, *arguments: str) -> Iterator[Serving]:
+    """Serve the demo, and stop it as ctrl+c does."""
+    command = [*MCPHOST, "serve", "--demo", *arguments]
+    process = subprocess.Popen(command, env={**program.env, **QUIET}, cwd=program.work, stdout=subprocess.PIPE)
+    with process:
+        try:
+            yield Serving(process)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(SECONDS)
+
+
+class Page:
+    """The page of a chat: what it shows, and what is typed there."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._shown = ""
+
+    async def wait_for(self, text: str) -> None:
+        """Wait until a text was written to the terminal of the page."""
+        while text not in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z$]|\x1b.", "", self._shown):
+            message = await self._socket.receive(SECONDS)
+            assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), (message, self._shown[-500:])
+            if message.type == aiohttp.WSMsgType.BINARY:
+                self._shown += cast("bytes", message.data).decode(errors="replace")
+
+    async def type(self, text: str) -> None:
+        """Type as a browser sends it."""
+        for envelope in (["focus"], *(["stdin", key] for key in text)):
+            await self._socket.send_str(json.dumps(envelope))
+
+
+@asynccontextmanager
+async def open_page(serving: Serving, **headers: str) -> AsyncIterator[Page]:
+    """Open the WebSocket of the page."""
+    async with aiohttp.ClientSession() as client:
+        url = f"{serving.address.replace('http:', 'ws:')}ws?width=100&height=30"
+        async with client.ws_connect(url, headers={"Origin": serving.origin, **headers}, max_msg_size=0) as socket:
+            yield Page(socket)
+
+
+@pytest.mark.anyio
+async def test_a_browser_gets_the_chat_and_what_is_typed_reaches_it(program: Program) -> None:
+    with serve(program) as serving:
+        async with open_page(serving) as page:
+            await page.wait_for("Everything here is real but the model")
+            await page.type("what is 2 + 40?\r")
+            await page.wait_for("demo wants to run add")
+            (chat,) = serving.chats()
+        chat.wait(SECONDS)
+        assert serving.chats() == []
+    assert serving.process.returncode == 0
+
+
+@pytest.mark.anyio
+async def test_other_pages_hosts_and_addresses_are_refused(program: Program) -> None:
+    with serve(program) as serving:
+        assert urlsplit(serving.address).hostname == "127.0.0.1"
+        key = urlsplit(serving.address).path.strip("/")
+        assert len(key) >= 32
+        origins = ({"Origin": origin} for origin in ("http://evil.example", "http://127.0.0.1", "null"))
+        for headers in (*origins, {"Host": "evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
+                async with open_page(serving, **headers):
+                    pass
+        async with aiohttp.ClientSession() as client:
+            without_origin = client.ws_connect(f"{serving.address}ws")
+            with pytest.raises(aiohttp.WSServerHandshakeError, match="403"):
+                await without_origin
+            for path in ("/", "/ws", f"/{key[:-1]}x/", f"/{key}/static/"):
+                async with client.get(f"{serving.origin}{path}") as answer:
+                    assert answer.status in (403, 404), path
+            async with client.get(serving.address, headers={"Sec-Fetch-Site": "none"}) as answer:
+                assert answer.status == 200
+                assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+                assert "http://fonts" not in answer.headers["Content-Security-Policy"]
+                assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert serving.chats() == []
+
+
+@pytest.mark.anyio
+async def test_no_more_chats_than_the_limit_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = web_server.ChatServer(["true"], 1)
+    monkeypatch.setattr(server, "_open_chats", web_server.MAX_CHATS)
+    with pytest.raises(aiohttp.web.HTTPServiceUnavailable):
+        await server.handle_websocket(cast("aiohttp.web.Request", None))
+
+
+@pytest.mark.anyio
+async def test_no_chat_outlives_a_killed_server(program: Program) -> None:
+    with serve(program) as serving:
+        async with open_page(serving) as page:
+            await page.wait_for("Everything here is real but the model")
+            (chat,) = serving.chats()
+            os.kill(serving.process.pid, signal.SIGKILL)
+            chat.wait(SECONDS)
+
+
+def test_a_port_in_use_is_told(program: Program) -> None:
+    with serve(program) as serving:
+        port = str(urlsplit(serving.address).port)
+        assert f"Port {port} cannot be used" in program.error("serve", "--port", port, code=2)
+
+
+def test_the_flags_of_the_chat_are_passed_on() -> None:
+    flags = "--model a/b --mcp-config x.json --mcp-config y.json --resume --quiet --port 8080"
+    _, args = parse_arguments("serve", flags.split())
+    command = chat_command(args)[3:]
+    assert sorted(command[:-1]) == ["--mcp-config=x.json", "--mcp-config=y.json", "--model=a/b", "--quiet", "--resume="]
+    assert command[-1] == "chat"
