@@ -66,7 +66,7 @@ def ask(request: pytest.FixtureRequest, program: Program) -> Ask:
 
 def test_each_shell_offers_commands_options_and_the_names_of_servers(ask: Ask, program: Program) -> None:
     program.configure(time=DEMO, tools=DEMO, notes=DEMO)
-    assert ask("mcphost serv") == {"servers"}
+    assert ask("mcphost serv") == {"serve", "servers"}
     assert ask("mcphost servers remove t") == {"time", "tools"}
     assert {"add", "remove", "install"} <= ask("mcphost servers ")
     assert "--scope" in ask("mcphost servers add --s")

@@ -20,7 +20,7 @@ from mcphost.cli.serve import chat_command
 from tests.flows.fork_server import MCPHOST
 from tests.flows.program import Program
 
-SECONDS = 60
+END_SECONDS = 60
 # A subprocess of Python that loads aiohttp and Textual; their warnings are not ours.
 QUIET = {"PYTHONWARNINGS": ""}
 
@@ -48,7 +48,7 @@ def serve(program: Program, *arguments: str) -> Iterator[Serving]:
             yield Serving(process)
         finally:
             process.send_signal(signal.SIGINT)
-            process.wait(SECONDS)
+            process.wait(END_SECONDS)
 
 
 class Page:
@@ -61,7 +61,7 @@ class Page:
     async def wait_for(self, text: str) -> None:
         """Wait until a text was written to the terminal of the page."""
         while text not in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z$]|\x1b.", "", self._shown):
-            message = await self._socket.receive(SECONDS)
+            message = await self._socket.receive(END_SECONDS)
             assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), (message, self._shown[-500:])
             if message.type == aiohttp.WSMsgType.BINARY:
                 self._shown += cast("bytes", message.data).decode(errors="replace")
@@ -89,7 +89,7 @@ async def test_a_browser_gets_the_chat_and_what_is_typed_reaches_it(program: Pro
             await page.type("what is 2 + 40?\r")
             await page.wait_for("demo wants to run add")
             (chat,) = serving.chats()
-        chat.wait(SECONDS)
+        chat.wait(END_SECONDS)
         assert serving.chats() == []
     assert serving.process.returncode == 0
 
@@ -122,8 +122,8 @@ async def test_other_pages_hosts_and_addresses_are_refused(program: Program) -> 
 
 @pytest.mark.anyio
 async def test_no_more_chats_than_the_limit_are_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "MAX_CHATS", 0)
     server = web_server.ChatServer(["true"], 1)
-    monkeypatch.setattr(server, "_open_chats", web_server.MAX_CHATS)
     with pytest.raises(aiohttp.web.HTTPServiceUnavailable):
         await server.handle_websocket(cast("aiohttp.web.Request", None))
 
@@ -135,7 +135,7 @@ async def test_no_chat_outlives_a_killed_server(program: Program) -> None:
             await page.wait_for("Everything here is real but the model")
             (chat,) = serving.chats()
             os.kill(serving.process.pid, signal.SIGKILL)
-            chat.wait(SECONDS)
+            chat.wait(END_SECONDS)
 
 
 def test_a_port_in_use_is_told(program: Program) -> None:
