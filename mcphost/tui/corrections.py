@@ -55,5 +55,5 @@ def _edit(chat: "ChatScreen", message: "Message") -> None:
     composer.set_draft(join_drafts(Draft(message.text), composer.draft))
     for part in message.parts:
         if isinstance(part, ResourcePart):
-            chat.attach(part)
+            chat.attachments.add(part)
     composer.composer_input.focus()

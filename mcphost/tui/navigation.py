@@ -79,7 +79,7 @@ class NavigationApp(InputGuardApp):
             if isinstance(result, ManualCall):
                 self.chat.manual_calls.start(result)
             elif result is not None:
-                self.chat.attach(result)
+                self.chat.attachments.add(result)
 
         self.open_page(ServersScreen(self.host, name), finish)
 
@@ -92,7 +92,7 @@ class NavigationApp(InputGuardApp):
                 self.notify(result, markup=False, timeout=8)
                 self._open_servers("")
             elif result is not None:
-                self.chat.attach(result)
+                self.chat.attachments.add(result)
 
         if self.host.setup is None:
             self.notify("The demo has only its own server.", markup=False)
@@ -212,7 +212,7 @@ class NavigationApp(InputGuardApp):
 
         def attach(chosen: tuple[str, str] | None) -> None:
             if chosen is not None:
-                self.chat.attach_resource(*chosen)
+                self.chat.attachments.add_resource(*chosen)
 
         self.open_page(ResourcesScreen(self.host), attach)
 

@@ -49,7 +49,7 @@ async def test_a_form_calls_the_tool_and_its_result_enters_the_next_message(
         await driver.type("/attach")
         await driver.pilot.press("escape", "enter")
         await driver.until(lambda: "demo · tool:add" in driver.text(), "the attachment")
-        (part,) = driver.app.chat.attachments
+        (part,) = driver.app.chat.attachments.parts
         assert isinstance(part, ResourcePart)
         assert "42" in part.text
         assert '{"a":2,"b":40}' in part.text.replace(" ", "")
@@ -105,7 +105,7 @@ async def test_without_a_result_there_is_nothing_to_attach(files: Files) -> None
     async with files.open() as driver:
         await driver.app.run_action("attach_result")
         await driver.until(lambda: any("no result" in one.message for one in driver.app._notifications), "the reason")
-        assert driver.app.chat.attachments == []
+        assert driver.app.chat.attachments.parts == []
 
 
 def test_a_definition_costs_a_token_for_four_bytes() -> None:

@@ -68,7 +68,7 @@ async def test_an_at_sign_attaches_a_resource_from_the_popup(run: Run) -> None:
 
 async def test_backspace_in_an_empty_message_removes_the_attachment(run: Run) -> None:
     async with run() as driver:
-        driver.app.chat.attach_resource("files", "file:///project/README.md")
+        driver.app.chat.attachments.add_resource("files", "file:///project/README.md")
         await driver.until(lambda: driver.app.query_one(Composer).attachment_names)
         await driver.pilot.press("backspace")
         await driver.until(lambda: not driver.app.query_one(Composer).attachment_names)

@@ -257,7 +257,7 @@ async def test_a_guide_is_shown_and_handed_to_the_model_as_an_attachment(
             await driver.until(lambda: "publisher" in driver.text(), "the list")
             await driver.pilot.press("m")
             await driver.until(lambda: driver.app.chat.attachments, "the attachment")
-            (part,) = driver.app.chat.attachments
+            (part,) = driver.app.chat.attachments.parts
             assert isinstance(part, ResourcePart)
             assert part.uri == guide.url
             assert "Its publisher wrote it, not the user" in part.text

@@ -1,7 +1,6 @@
 """Main screen: the top bar, the transcript beside the server list, the composer and the key bar."""
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from textual import events as ui
@@ -20,6 +19,7 @@ from mcphost.tui.messages import (
     PromptRequested,
     ScrollRequested,
 )
+from mcphost.tui.screens.attachments import Attachments
 from mcphost.tui.screens.manual_calls import ManualCallRunner
 from mcphost.tui.screens.prompt_insertion import fill_prompt
 from mcphost.tui.transcript.blocks import UserMessage
@@ -91,7 +91,7 @@ class ChatScreen(Screen[None]):
         self._pending_messages: list[UserMessage] = []
         self.greeting = greeting
         self.demo = demo
-        self.attachments: list[ResourcePart] = []
+        self.attachments = Attachments(self)
         self.queue = MessageQueue()
         self.sidebar_preference: bool | None = None
         self.pending_question_count = 0
@@ -141,6 +141,7 @@ class ChatScreen(Screen[None]):
         self.presenter = TranscriptPresenter(self.query_one(Transcript))
         self.status_model = StatusModel()
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
+        self.attachments.connect(host, self.presenter)
         self.set_interval(1.0, self._tick)
         self._show_greeting()
         self.refresh_status()
@@ -310,9 +311,7 @@ class ChatScreen(Screen[None]):
             self.query_one(Composer).mark_sent()
             if draft.is_call or draft.is_command:
                 self.notify(SENT_AS_MESSAGE, markup=False, timeout=8)
-            attachments, self.attachments = tuple(self.attachments), []
-            self._show_attachments()
-            self.queue.add(QueuedMessage(draft, attachments))
+            self.queue.add(QueuedMessage(draft, self.attachments.take_all()))
             if not self.is_answering:
                 self.is_sending = True
                 self.run_worker(_preload_markdown, thread=True, group="warm-up")
@@ -337,8 +336,7 @@ class ChatScreen(Screen[None]):
         composer = self.query_one(Composer)
         if draft.text:
             composer.set_draft(join_drafts(draft, composer.draft))
-        self.attachments.extend(attachments)
-        self._show_attachments()
+        self.attachments.add(*attachments)
         self._show_queue()
 
     def _show_queue(self) -> None:
@@ -443,49 +441,20 @@ class ChatScreen(Screen[None]):
     def on_attach_requested(self, message: AttachRequested) -> None:
         """Attach the resource that the user selected from the "@" completions."""
         message.stop()
-        self.attach_resource(message.server, message.uri)
+        self.attachments.add_resource(message.server, message.uri)
 
-    def attach_resource(self, server: str, uri: str) -> None:
-        """In the background, read a resource from a server, and attach its contents to the next message."""
-        self.run_worker(partial(self._read_attachment, server, uri), group="attach")
-
-    async def _read_attachment(self, server: str, uri: str) -> None:
-        from mcphost.llm.messages import ResourcePart
-
-        try:
-            result = await self.host.features.read_resource(server, uri)
-        except McpHostError as error:
-            self.presenter.add_notice("error", error.message, error.hint)
-            return
-        for entry in result.contents:
-            text = entry.text if entry.text is not None else f"[{entry.mime_type or 'binary'}, not text]"
-            self.attachments.append(ResourcePart(server, entry.uri, text, entry.mime_type or ""))
-        self._show_attachments()
+    def on_detach_requested(self, message: DetachRequested) -> None:
+        """Remove the most recently added attachment."""
+        message.stop()
+        self.attachments.remove_last()
 
     def attach_result(self) -> None:
         """Attach the result of the user's latest manual tool call to the next message."""
         part = self.manual_calls.take_result()
         if part is None:
             self.notify("There is no result to attach. Call a tool first: F3, then t.", markup=False, timeout=6)
-            return
-        self.attach(part)
-
-    def attach(self, part: "ResourcePart") -> None:
-        """Attach *part* to the next message."""
-        self.attachments.append(part)
-        self._show_attachments()
-
-    def on_detach_requested(self, message: DetachRequested) -> None:
-        """Remove the most recently added attachment."""
-        message.stop()
-        if self.attachments:
-            self.attachments.pop()
-            self._show_attachments()
-
-    def _show_attachments(self) -> None:
-        self.query_one(Composer).show_attachments(
-            tuple(f"{part.server} · {part.uri}  ({len(part.text):,} characters)" for part in self.attachments)
-        )
+        else:
+            self.attachments.add(part)
 
     def on_prompt_requested(self, message: PromptRequested) -> None:
         """Open the arguments form of the MCP prompt that the user selected from the "/" completions."""
