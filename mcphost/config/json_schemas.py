@@ -11,6 +11,7 @@ from typing import Any
 from mcphost.config.mcp_json import FIELD_BY_KEY, SAMPLING_FIELD_BY_KEY, TRANSPORTS
 from mcphost.config.schema import (
     AuditConfig,
+    BudgetConfig,
     HostConfig,
     Limits,
     ModelConfig,
@@ -75,6 +76,9 @@ def config_toml_schema() -> Schema:
             "secrets": _closed({"store": _describe(build_json_schema(SecretStore), "Where sign-ins are stored.")}),
             "consent": _closed({"never": _describe(_TEXTS, 'Calls that are always refused, such as "fs/delete*".')}),
             "audit": _describe(_table(AuditConfig, settable_fields(AuditConfig)), "The record of what was done."),
+            "budget": _describe(
+                _table(BudgetConfig, settable_fields(BudgetConfig)), "Limits on the cost of requests, in US dollars."
+            ),
             "sampling": _describe(sampling, "Limits on requests of servers to the model, and models for them."),
             "results": _describe(_table(ResultsConfig, settable_fields(ResultsConfig)), "Stored tool results."),
             "registry": _describe(_table(RegistryConfig, settable_fields(RegistryConfig)), "Where servers are found."),

@@ -331,6 +331,26 @@ class ResultsConfig(Struct, frozen=True, kw_only=True):
     days: Annotated[int, Meta(ge=0, le=36_500)] = 30
 
 
+_Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
+
+
+class BudgetConfig(Struct, frozen=True, kw_only=True):
+    """Limits on what model requests cost, in US dollars; 0 means no limit.
+
+    A request is asked about first if its highest estimated cost is above `ask_above`, or if more than `per_turn`,
+    `per_conversation` or `per_day` would be spent with it.
+    """
+
+    ask_above: _Dollars = 0
+    per_turn: _Dollars = 0
+    per_conversation: _Dollars = 0
+    per_day: _Dollars = 0
+    """Limit for all conversations of the local day, also those of other processes."""
+
+    show_in_answers: bool = True
+    """Whether the cost of each answer is shown below it."""
+
+
 class RegistryConfig(Struct, frozen=True, kw_only=True):
     """The registry in which to search for servers: the base URL of its API, or a JSON file."""
 
@@ -359,6 +379,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     model: ModelConfig = ModelConfig()
     limits: Limits = Limits()
     audit: AuditConfig = AuditConfig()
+    budget: BudgetConfig = BudgetConfig()
     sampling: SamplingConfig = SamplingConfig()
     results: ResultsConfig = ResultsConfig()
     registry: RegistryConfig = RegistryConfig()

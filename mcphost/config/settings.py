@@ -10,6 +10,7 @@ from mcphost.config.profiles import parse_profiles, switch_model
 from mcphost.config.rules import SYNTAX_HINT, Rule, parse_alternatives
 from mcphost.config.schema import (
     AuditConfig,
+    BudgetConfig,
     HostConfig,
     InvalidValue,
     Limits,
@@ -80,6 +81,7 @@ _TABLES = (
     "secrets",
     "consent",
     "audit",
+    "budget",
     "ledger",
     "sampling",
     "results",
@@ -103,6 +105,8 @@ class Overrides(Struct, frozen=True, kw_only=True):
     era: str = ""
     timeout: float | None = None
     max_rounds: int | None = None
+    max_cost: float | None = None
+    """Budget of the turn in US dollars."""
 
 
 class _SecretsTable(Struct, frozen=True):
@@ -129,8 +133,8 @@ def _possible_keys(line: str) -> list[str]:
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
     """Parse a config.toml; a wrong value is reported to *on_problem* and replaced by its default.
 
-    Raises ConfigError if the text is not valid TOML (with the parser's reason), is too large or has an invalid rule in
-    `consent.never`.
+    Raises ConfigError if the text is not valid TOML (with the parser's reason), is too large, or has an invalid rule in
+    `consent.never` or an invalid budget.
     """
     _check_size(text, file)
     try:
@@ -146,6 +150,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         model=model,
         limits=_parse_limits(top.get_table("limits")),
         audit=top.get_table("audit" if "audit" in document else "ledger").read(AuditConfig),  # "ledger" before 0.1
+        budget=_parse_budget(top),
         sampling=_parse_sampling(top.get_table("sampling")),
         results=top.get_table("results").read(ResultsConfig),
         registry=top.get_table("registry").read(RegistryConfig),
@@ -188,15 +193,31 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
         servers = tuple(replace(server, timeout=None) for server in servers)
     if overrides.max_rounds is not None:
         limits = replace(limits, max_rounds=overrides.max_rounds)
+    budget = config.budget
+    if overrides.max_cost is not None:
+        budget = replace(budget, per_turn=overrides.max_cost)
     if overrides.era:
         servers = tuple(replace(server, era=overrides.era, revision=None) for server in servers)
-    return replace(config, model=model, limits=limits, servers=servers)
+    return replace(config, model=model, limits=limits, budget=budget, servers=servers)
 
 
 def _parse_limits(table: TomlTable) -> Limits:
     keys = [key for key in settable_fields(Limits) if key != "includes_user_time"]
     table.report_unknown(keys)
     return Limits(**table.read_values(Limits, keys))
+
+
+def _parse_budget(top: TomlTable) -> BudgetConfig:
+    """Parse `[budget]`. Raises ConfigError for a wrong value: its default would be no limit at all."""
+    problems: list[str] = []
+    table = TomlTable(top.values, top.file, top.prefix, problems.append).get_table("budget")
+    keys = tuple(settable_fields(BudgetConfig))
+    budget = BudgetConfig(**table.read_values(BudgetConfig, keys))
+    if problems:
+        reason = problems[0].partition("; the default")[0].partition("; write [")[0]
+        raise ConfigError(f"{reason}.", "Correct it: amounts in US dollars under [budget], such as per_day = 5.")
+    top.get_table("budget").report_unknown(keys)
+    return budget
 
 
 def _parse_sampling(table: TomlTable) -> SamplingConfig:

@@ -19,7 +19,17 @@ from mcphost.serialization import Struct, replace
 
 POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
-_SETTINGS_AT_START = ("limits", "sampling", "audit", "results", "registry", "roots", "project_roots", "secret_store")
+_SETTINGS_AT_START = (
+    "limits",
+    "budget",
+    "sampling",
+    "audit",
+    "results",
+    "registry",
+    "roots",
+    "project_roots",
+    "secret_store",
+)
 """Settings that are read only when the program starts."""
 
 _SETTING_NAMES = {"project_roots": "roots", "secret_store": "secrets.store"}

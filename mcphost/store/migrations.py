@@ -170,6 +170,37 @@ def m011_compactions(db: sqlite3.Connection) -> None:
     )
 
 
+def m012_spending(db: sqlite3.Connection) -> None:
+    """Create the table of what model requests cost, and fill it from the stored messages.
+
+    A fork has copies of messages, so messages with the same time, model and usage are one request.
+    """
+    _execute_script(
+        db,
+        """
+        CREATE TABLE spending (
+            id INTEGER PRIMARY KEY, at REAL NOT NULL, conversation TEXT NOT NULL, turn TEXT NOT NULL,
+            purpose TEXT NOT NULL, model TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+            cached_tokens INTEGER NOT NULL, cost REAL, input_cost REAL, estimated INTEGER NOT NULL, shares BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX spending_at ON spending (at);
+        CREATE INDEX spending_conversation ON spending (conversation, turn);
+        INSERT INTO spending (at, conversation, turn, purpose, model, input_tokens, output_tokens, cached_tokens, cost,
+                              estimated, shares)
+        SELECT json_extract(b, '$.at'), min(conversation), '', 'answer',
+               coalesce(json_extract(b, '$.model'), '') AS model,
+               CAST(coalesce(json_extract(b, '$.usage.input_tokens'), 0) AS INTEGER) AS sent,
+               CAST(coalesce(json_extract(b, '$.usage.output_tokens'), 0) AS INTEGER) AS received,
+               CAST(coalesce(json_extract(b, '$.usage.cached_tokens'), 0) AS INTEGER),
+               CAST(json_extract(b, '$.usage.cost') AS REAL), 0, x'5b5d'
+        FROM (SELECT conversation, CASE WHEN json_valid(CAST(body AS TEXT)) THEN CAST(body AS TEXT) END AS b
+              FROM messages WHERE instr(body, CAST('"usage":{' AS BLOB)))
+        WHERE typeof(json_extract(b, '$.at')) = 'real' AND json_extract(b, '$.usage') IS NOT NULL
+        GROUP BY json_extract(b, '$.at'), model, sent, received ORDER BY 1
+        """,
+    )
+
+
 def _execute_script(db: sqlite3.Connection, script: str) -> None:
     # Connection.executescript would commit the transaction of the migration.
     for statement in script.split(";"):
@@ -188,6 +219,7 @@ MIGRATIONS: Migrations = (
     ("009_folder_answers", m009_folder_answers),
     ("010_branches", m010_branches),
     ("011_compactions", m011_compactions),
+    ("012_spending", m012_spending),
 )
 
 

@@ -1,5 +1,6 @@
 """Precedence of config.toml, environment and flags, and the problems reported."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from mcphost.config.file_edits import add_secret_store, save_secret_store
 from mcphost.config.loader import load_config
 from mcphost.config.rules import format_rule
-from mcphost.config.schema import HostConfig, Limits, ModelConfig
+from mcphost.config.schema import BudgetConfig, HostConfig, Limits, ModelConfig
 from mcphost.config.settings import Overrides, parse_settings
 from mcphost.config.settings_edits import save_model
 from mcphost.errors import ConfigError
@@ -43,6 +44,12 @@ ping_interval = 0
 max_rounds = 4
 parallel_calls = 5
 tools_to_model = 6
+[budget]
+ask_above = 0.25
+per_turn = 1
+per_conversation = 5
+per_day = 10.5
+show_in_answers = false
 """,
     )
     assert config == HostConfig(
@@ -56,6 +63,7 @@ tools_to_model = 6
             request_timeout=1.5, request_timeout_max=3, connect_timeout=2, max_rounds=4, parallel_calls=5,
             tools_to_model=6, task_timeout=7, ping_interval=0,
         ),
+        budget=BudgetConfig(ask_above=0.25, per_turn=1, per_conversation=5, per_day=10.5, show_in_answers=False),
     )  # fmt: skip
 
 
@@ -308,3 +316,19 @@ def test_settings_that_are_not_valid_are_not_touched(tmp_path: Path) -> None:
         save_model(path, ModelConfig(name="demo"))
     assert "name = 'demo'" in exc_info.value.hint
     assert path.read_text() == "[model\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("per_day = -1", '"budget.per_day" is not between 0 and 1e+06.'),
+        ('per_turn = "1"', '"budget.per_turn" is text, not a number.'),
+        ("ask_above = nan", '"budget.ask_above" is not between 0 and 1e+06.'),
+    ],
+)
+def test_a_wrong_budget_is_refused_because_its_default_is_no_limit(tmp_path: Path, line: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        read_settings(tmp_path, f"[budget]\n{line}")
+    with pytest.raises(ConfigError, match="not a table"):
+        read_settings(tmp_path, "budget = 5")
+    assert "budget.per_week" in read_settings(tmp_path, "[budget]\nper_week = 2").problems[0]

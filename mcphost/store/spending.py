@@ -1,0 +1,188 @@
+"""Storage of what model requests cost, apart from the conversations, so that a branch that was left still counts.
+
+Times are wall-clock time in seconds since 1970. A clock that was ahead must not hide or repeat a request: rows dated in
+the future count as today's, and get the current time once they are more than MAX_CLOCK_ERROR ahead.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+
+from mcphost.errors import MalformedMessage
+from mcphost.serialization import Struct, decode, encode
+from mcphost.store.database import Database
+
+MAX_CLOCK_ERROR = 2 * 86_400.0
+MAX_SHARES = 200
+_MAX_LISTED = 100_000
+
+
+class TokenShare(Struct, frozen=True):
+    """Estimated input tokens of one part of a request.
+
+    `kind` is "system", "definitions" (of a server's tools), "results" (of a tool), "attachments" (of a server, or ""),
+    or "messages".
+    """
+
+    kind: str
+    server: str = ""
+    tool: str = ""
+    tokens: int = 0
+
+
+class SpendingEntry(Struct, frozen=True, kw_only=True):
+    """What one model request cost, in US dollars; None if the price is unknown.
+
+    `turn` identifies the turn in its conversation. `purpose` is "answer", or what else the request was for, such as
+    "sampling". `input_cost` is the part of the cost that the input caused. `is_estimated` means that the provider
+    reported no figures, because the request was stopped or mcphost ended.
+    """
+
+    at: float
+    conversation: str = ""
+    turn: str = ""
+    purpose: str = "answer"
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    cost: float | None = None
+    input_cost: float | None = None
+    is_estimated: bool = False
+    shares: tuple[TokenShare, ...] = ()
+
+
+class SpendingSum(Struct, frozen=True):
+    """The sum of several requests; `unpriced_tokens` are those of requests whose price is unknown."""
+
+    cost: float = 0.0
+    requests: int = 0
+    tokens: int = 0
+    unpriced_tokens: int = 0
+
+    def __add__(self, other: "SpendingSum") -> "SpendingSum":
+        return SpendingSum(
+            self.cost + other.cost,
+            self.requests + other.requests,
+            self.tokens + other.tokens,
+            self.unpriced_tokens + other.unpriced_tokens,
+        )
+
+
+class SpendingTotals(Struct, frozen=True):
+    """What was spent in one turn, in its conversation with all of its branches, and today in all conversations."""
+
+    turn: SpendingSum = SpendingSum()
+    conversation: SpendingSum = SpendingSum()
+    day: SpendingSum = SpendingSum()
+
+
+class DailySpending(Struct, frozen=True):
+    """What one model cost on one local day, such as "2026-11-25"."""
+
+    day: str
+    model: str
+    total: SpendingSum
+
+
+_SUM = (
+    "coalesce(sum(cost), 0.0), count(*), coalesce(sum(input_tokens + output_tokens), 0),"
+    " coalesce(sum(CASE WHEN cost IS NULL THEN input_tokens + output_tokens ELSE 0 END), 0)"
+)
+_COLUMNS = (
+    "at, conversation, turn, purpose, model, input_tokens, output_tokens, cached_tokens, cost, input_cost, estimated,"
+    " shares"
+)
+_ADD = "INSERT INTO spending ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"
+_REPLACE = "UPDATE spending SET ({columns}) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) WHERE id = ?"
+_TOTAL = "SELECT {sum} FROM spending WHERE {where}"
+_LIST_DAYS = """
+    SELECT date(at, 'unixepoch', 'localtime') AS day, model, {sum} FROM spending WHERE at >= ?
+    GROUP BY day, model ORDER BY day DESC, 3 DESC, model
+"""
+_LIST_ENTRIES = "SELECT {columns} FROM spending WHERE at >= ? {where} ORDER BY id DESC LIMIT {limit}"
+
+
+class SpendingStore:
+    """Store of what model requests cost; every method may raise StoreError.
+
+    Several processes may add entries at the same time; each total includes those of all.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, entry: SpendingEntry) -> int:
+        """Store an entry and return its number; at most MAX_SHARES of its shares are kept."""
+        values = _to_row(entry)
+
+        def work(db: sqlite3.Connection) -> int:
+            db.execute("UPDATE spending SET at = ?1 WHERE at > ?1 + ?2", (entry.at, MAX_CLOCK_ERROR))
+            (number,) = db.execute(_ADD.format(columns=_COLUMNS), values).fetchone()
+            return number
+
+        return await self._database.run(work)
+
+    async def replace(self, number: int, entry: SpendingEntry) -> None:
+        """Replace a stored entry, when the provider has reported the figures of a request."""
+        query = _REPLACE.format(columns=_COLUMNS)
+        await self._database.run(lambda db: db.execute(query, (*_to_row(entry), number)))
+
+    async def delete(self, number: int) -> None:
+        """Delete an entry whose request never reached the provider."""
+        await self._database.run(lambda db: db.execute("DELETE FROM spending WHERE id = ?", (number,)))
+
+    async def load_totals(self, conversation: str, turn: str, *, since: float) -> SpendingTotals:
+        """Return what was spent in this turn and conversation, and in all conversations from the time *since* on."""
+
+        def work(db: sqlite3.Connection) -> SpendingTotals:
+            def total(where: str, *values: object) -> SpendingSum:
+                return SpendingSum(*db.execute(_TOTAL.format(sum=_SUM, where=where), values).fetchone())
+
+            return SpendingTotals(
+                total("conversation = ? AND turn = ?", conversation, turn) if turn else SpendingSum(),
+                total("conversation = ?", conversation) if conversation else SpendingSum(),
+                total("at >= ?", since),
+            )
+
+        return await self._database.run(work)
+
+    async def list_days(self, *, since: float) -> tuple[DailySpending, ...]:
+        """Return the sums by local day and model from the time *since* on, newest day and highest cost first."""
+        query = _LIST_DAYS.format(sum=_SUM)
+        rows = await self._database.run(lambda db: db.execute(query, (since,)).fetchall())
+        return tuple(DailySpending(row[0], row[1], SpendingSum(*row[2:])) for row in rows)
+
+    async def list_entries(self, *, since: float = 0.0, conversation: str = "") -> tuple[SpendingEntry, ...]:
+        """Return the entries from the time *since* on, of one conversation or of all, newest first, at most 100,000."""
+        query = _LIST_ENTRIES.format(
+            columns=_COLUMNS, where="AND conversation = ?" if conversation else "", limit=_MAX_LISTED
+        )
+        values = (since, conversation) if conversation else (since,)
+        rows = await self._database.run(lambda db: db.execute(query, values).fetchall())
+        return tuple(_from_row(row) for row in rows)
+
+
+def _to_row(entry: SpendingEntry) -> tuple[object, ...]:
+    shares = sorted(entry.shares, key=lambda share: -share.tokens)[:MAX_SHARES]
+    return (
+        entry.at, entry.conversation, entry.turn, entry.purpose, entry.model, entry.input_tokens, entry.output_tokens,
+        entry.cached_tokens, entry.cost, entry.input_cost, int(entry.is_estimated), encode(shares),
+    )  # fmt: skip
+
+
+def _from_row(row: Sequence[object]) -> SpendingEntry:
+    *figures, is_estimated, shares = row
+    names = ("at", "conversation", "turn", "purpose", "model", "input_tokens", "output_tokens", "cached_tokens", "cost",
+             "input_cost")  # fmt: skip
+    return SpendingEntry(
+        **dict(zip(names, figures, strict=True)),  # pyright: ignore[reportArgumentType] - columns of a strict table
+        is_estimated=bool(is_estimated),
+        shares=_decode_shares(shares if isinstance(shares, bytes) else b""),
+    )
+
+
+def _decode_shares(raw: bytes) -> tuple[TokenShare, ...]:
+    try:
+        return decode(raw, tuple[TokenShare, ...], "stored shares") if raw else ()
+    except MalformedMessage:
+        return ()
