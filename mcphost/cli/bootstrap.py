@@ -202,6 +202,7 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
         overrides=Overrides(
             model=options.model, profile=options.profile if profile is None else profile, api_base=options.api_base,
             api_key_env=options.api_key_env, era=options.era, timeout=options.timeout, max_rounds=options.max_rounds,
+            max_cost=options.max_cost,
         ),
         environ=os.environ,
         strict=options.one_shot,

@@ -82,6 +82,14 @@ def count(text: str) -> int:
     return value
 
 
+def dollars(text: str) -> float:
+    """Parse an amount of US dollars, above 0 and at most a million, such as "0.50" or "$2"."""
+    value = float(text.strip().removeprefix("$"))
+    if not 0 < value <= 1_000_000:
+        raise argparse.ArgumentTypeError("not an amount above 0 US dollars")
+    return value
+
+
 def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse.SUPPRESS) -> None:
     """Add the flags that every command takes."""
     group = parser.add_argument_group("flags for every command")
@@ -221,6 +229,9 @@ class Options:
     """Whether AGENTS.md, commands and hooks of the folder count without a stored approval."""
 
     max_rounds: int | None = None
+    max_cost: float | None = None
+    """`--max-cost`: budget of the turn in US dollars."""
+
     demo: bool = False
     """Whether this is `mcphost demo`, with temporary folders and a built-in configuration."""
 
@@ -241,6 +252,7 @@ _COMMON_FLAGS = (
     "yes",
     "trust_project",
     "max_rounds",
+    "max_cost",
 )
 
 

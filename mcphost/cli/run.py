@@ -54,6 +54,12 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="maximum rounds of tool calls; exit code 7 when they are used up",
     )
+    parser.add_argument(
+        "--max-cost",
+        type=parsing.dollars,
+        metavar="DOLLARS",
+        help="budget of the turn; exit code 7 before a request that would exceed it",
+    )
 
 
 def run(command: str, args: argparse.Namespace) -> int:

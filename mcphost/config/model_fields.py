@@ -14,6 +14,8 @@ MODEL_FIELDS: tuple[tuple[str, str, str], ...] = (
     ("top_p", "top_p", "above 0, at most 1"),
     ("max_output_tokens", "output tokens", "limit of one answer"),
     ("context_window", "context tokens", "if litellm does not know it"),
+    ("input_price", "input price", "dollars per million tokens"),
+    ("output_price", "output price", "dollars per million tokens"),
     ("reasoning_effort", "reasoning", "low, medium, high"),
     ("tools", "tools", "auto, always or never"),
     ("api", "API", "auto, chat or responses"),
@@ -21,7 +23,7 @@ MODEL_FIELDS: tuple[tuple[str, str, str], ...] = (
 """The key, label and placeholder of each single-line field."""
 
 _WHOLE_NUMBERS = frozenset({"max_output_tokens", "context_window"})
-_NUMBERS = frozenset({"temperature", "top_p"})
+_NUMBERS = frozenset({"temperature", "top_p", "input_price", "output_price"})
 
 
 def format_fields(config: ModelConfig) -> dict[str, str]:

@@ -77,6 +77,8 @@ def _describe(info: msgspec.inspect.Type) -> str:
 
 _Count = Annotated[int, Meta(ge=0, le=10**9)]
 _Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]
+_Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
+_Price = Annotated[float, Meta(ge=0, le=1_000_000)] | None
 ModelApi = Literal["auto", "chat", "responses"]
 ToolUse = Literal["auto", "always", "never"]
 """Whether a model is offered tools; "auto" offers them until its provider refuses them."""
@@ -250,6 +252,12 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     reasoning_effort: Annotated[str, Meta(max_length=40)] = ""
     context_window: _Count = 0
     max_output_tokens: _Count = 0
+    input_price: _Price = None
+    """US dollars per million input tokens, if litellm does not know it; None means litellm's price."""
+
+    output_price: _Price = None
+    """US dollars per million output tokens, likewise."""
+
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
     tools: ToolUse = "auto"
@@ -329,9 +337,6 @@ class ResultsConfig(Struct, frozen=True, kw_only=True):
 
     megabytes: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
     days: Annotated[int, Meta(ge=0, le=36_500)] = 30
-
-
-_Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
 class BudgetConfig(Struct, frozen=True, kw_only=True):

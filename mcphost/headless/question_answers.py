@@ -9,6 +9,16 @@ import anyio
 from mcphost.config.rules import SYNTAX_HINT, Scope, parse_rule
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.questions.cost import (
+    ApproveCost,
+    CompactConversation,
+    CostVerdict,
+    LeaveOutTools,
+    RaiseBudget,
+    SendOnce,
+    StopTurn,
+    UseCheaperModel,
+)
 from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.host.questions.questions import (
@@ -81,6 +91,7 @@ _SIMPLE_ANSWERS: dict[type[Any], dict[str, Any]] = {
     TrustServer: {"once": TrustOnce(), "always": TrustAlways(), "deny": DoNotTrust()},
     TrustProject: {"once": TrustOnce(), "always": TrustAlways(), "deny": DoNotTrust()},
     ContinueTurn: {"once": True, "deny": False},
+    ApproveCost: {"once": SendOnce(), "session": RaiseBudget(), "deny": StopTurn()},
     ReviewSampling: {"once": ApproveUnchanged(), "deny": Deny()},
     ReviewReply: {"once": ApproveUnchanged(), "deny": Deny()},
     FillForm: {"decline": Decline(), "cancel": Cancel()},
@@ -105,6 +116,12 @@ _STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
         _DENY_WITH_REASON,
         {"accept": {}},
         {"rule": {"text": "", "scope": "everywhere", "seconds": 3600, "arguments": {}}},
+    ],
+    ApproveCost: [
+        {"accept": {"model": ""}},
+        {"accept": {"max_output_tokens": 1}},
+        {"accept": {"tools_of": ""}},
+        {"accept": {"compact": True}},
     ],
     ReviewSampling: [
         _DENY_WITH_REASON,
@@ -334,6 +351,21 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
     return edited
 
 
+def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
+    """Convert one way to make the request cheaper. Raises UsageError if it is not on offer."""
+    match value:
+        case {"model": str(name)} if len(value) == 1 and any(offer.name == name for offer in question.cheaper):
+            return UseCheaperModel(name)
+        case {"max_output_tokens": int(tokens)} if len(value) == 1 and not isinstance(tokens, bool) and tokens > 0:
+            return SendOnce(tokens)
+        case {"tools_of": str(server)} if len(value) == 1 and server in question.optional_servers:
+            return LeaveOutTools(server)
+        case {"compact": True} if len(value) == 1 and question.can_compact:
+            return CompactConversation()
+        case _:
+            raise _invalid_answer_error(question)
+
+
 def _accept_result(question: ReviewResult, value: dict[str, Any]) -> PassEditedResult:
     edited = cast("PassEditedResult", _convert_answer(question, value, PassEditedResult))
     if fault := edited_texts_error(question, edited.texts):
@@ -392,6 +424,7 @@ _ACCEPT_PARSERS: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
     ReviewSampling: _accept_sampling_request,
     ReviewReply: lambda question, value: _convert_answer(question, value, EditedReply),
     ReviewResult: _accept_result,
+    ApproveCost: _accept_cost,
 }
 
 

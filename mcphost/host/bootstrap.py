@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.servers.server_editor import SecretEntries
     from mcphost.host.setup import Setup
+    from mcphost.host.spending import SpendingTracker
     from mcphost.host.tools.builtin_tools import BuiltinTools
     from mcphost.host.tools.executor import ManualCalls, ToolExecutor
     from mcphost.host.tools.pipeline import ToolPipeline
@@ -145,6 +146,7 @@ class _Core(NamedTuple):
     roots: Roots
     tool_toggles: ToolToggles
     config_rules: ConfigRules
+    spending: "Lazy[SpendingTracker]"
 
 
 def _create_core(
@@ -176,7 +178,15 @@ def _create_core(
         roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish),
         tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
         config_rules=ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
+        spending=Lazy(lambda: _create_spending(store, events)),
     )
+
+
+def _create_spending(store: Database, events: EventBus) -> "SpendingTracker":
+    from mcphost.host.spending import SpendingTracker
+    from mcphost.store.spending import SpendingStore
+
+    return SpendingTracker(SpendingStore(store), events)
 
 
 def _create_servers(
@@ -266,6 +276,7 @@ class _LateParts:
             instructions=Lazy(lambda: self.instructions),
             grants=Lazy(lambda: self.grants),
             setup=Lazy(lambda: self.setup),
+            spending=self._core.spending,
             live_config=Lazy(lambda: self.live_config),
             tools=Lazy(lambda: self.manual_calls),
         )
@@ -417,9 +428,10 @@ class _LateParts:
 
     @cached_property
     def turn_parts(self) -> "TurnParts":
+        from mcphost.host.conversation.budget import BudgetGuard
         from mcphost.host.conversation.turn import ModelRequestBuilder, TurnParts
 
-        core = self._core
+        core, setup = self._core, self.setup
         requests = ModelRequestBuilder(
             core.config,
             servers=self._servers,
@@ -430,9 +442,20 @@ class _LateParts:
             events=core.events,
             instructions=self.instructions,
         )
+        budget = BudgetGuard(
+            core.config.budget,
+            requests=requests,
+            spending=core.spending.get(),
+            frontend=core.frontend,
+            model_selection=core.model_selection,
+            events=core.events,
+            list_models=setup.list_remembered if setup is not None else None,
+        )
         return TurnParts(
             requests=requests,
             instructions=self.instructions,
+            budget=budget,
+            spending=core.spending.get(),
             tool_pipeline=self.tool_pipeline,
             auto_approval=self.auto_approval,
             reviewer=self.reviewer,

@@ -281,16 +281,26 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
-    """A turn ended; the outcome "rounds" means that the limit of tool rounds was reached.
+    """A turn ended; the outcome "rounds" means that the limit of tool rounds was reached, "budget" that of the cost.
 
-    `usage` is the sum over its rounds; `error` and `hint` describe a failure.
+    `usage` is the sum over its rounds; `error` and `hint` describe a failure, or the limit of the cost.
     """
 
     turn: int
-    outcome: Literal["done", "stopped", "failed", "rounds"]
+    outcome: Literal["done", "stopped", "failed", "rounds", "budget"]
     usage: Usage = Usage()
     error: str = ""
     hint: str = ""
+
+
+class SpendingChanged(HostEvent, frozen=True, tag="spent"):
+    """A model request ended and was recorded with its cost in US dollars, None if unknown.
+
+    `conversation` is the conversation that it belongs to, "" if there is none.
+    """
+
+    conversation: str
+    cost: float | None
 
 
 NoticeLevel = Literal["info", "warning", "error"]
@@ -346,6 +356,7 @@ AnyEvent = (
     | CallEnded
     | ResultReviewed
     | TurnFinished
+    | SpendingChanged
     | NoticeEvent
     | ModelChanged
     | ConversationOpened

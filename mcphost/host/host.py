@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.setup import Setup
+    from mcphost.host.spending import SpendingTracker
     from mcphost.host.tools.executor import ManualCalls
 
 
@@ -37,6 +38,7 @@ class LateParts(NamedTuple):
     instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
     setup: "Lazy[Setup | None]"
+    spending: "Lazy[SpendingTracker]"
     live_config: "Lazy[LiveConfig | None]"
     tools: "Lazy[ManualCalls]"
 
@@ -127,6 +129,11 @@ class Host:
     def setup(self) -> "Setup | None":
         """Setup of models and servers found on this computer; None if the program does not support it."""
         return self.late_parts.setup.get()
+
+    @property
+    def spending(self) -> "SpendingTracker":
+        """What model requests cost: totals of a turn, a conversation, a day, and by model."""
+        return self.late_parts.spending.get()
 
     @property
     def live_config(self) -> "LiveConfig | None":

@@ -22,6 +22,7 @@ from mcphost.host.servers.live_editor import LiveServerEditor
 from mcphost.host.servers.server_editor import SecretEntries, ServerEditor, describe_missing_input
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.default_models import PROVIDER_TITLES, FoundKey, recognize_provider
+from mcphost.llm.model_catalog import PricedModel, find_prices
 from mcphost.llm.model_finder import AvailableModel, ModelFinder, proposed_model
 from mcphost.llm.provider_models import check_key
 from mcphost.llm.providers import key_variables, parse_provider
@@ -158,6 +159,14 @@ class Setup:
         May be cancelled.
         """
         return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load))
+
+    async def list_remembered(self) -> tuple[PricedModel, ...]:
+        """Return the favourites and recent models whose prices are known, without a request to any provider.
+
+        May be cancelled.
+        """
+        remembered = await anyio.to_thread.run_sync(self._remembered.load)
+        return await anyio.to_thread.run_sync(find_prices, [model.config for model in remembered])
 
     async def add_listed_models(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Return *models* and those models that only the providers' online lists contain. May be cancelled."""

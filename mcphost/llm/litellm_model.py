@@ -193,7 +193,7 @@ class LiteLlmModel:
                     assembler.char_count or event.input_tokens or event.output_tokens
                 ):
                     raise self._empty_answer_error()
-                for model_event in assembler.feed(event):
+                for model_event in assembler.feed(self._apply_prices(event)):
                     yield model_event
                 if isinstance(event, worker_protocol.WorkerFinished):
                     return
@@ -404,10 +404,32 @@ class LiteLlmModel:
                 max_output_tokens=event.max_output_tokens,
                 supports_images=event.supports_images if event.is_known else None,
                 supports_tools=self._supports_tools(event),
-                # The listed price does not apply to a server at another address.
-                input_price=event.input_price if not self._config.api_base else None,
-                output_price=event.output_price if not self._config.api_base else None,
+                **self._prices(event),
             )
+
+    def _prices(self, event: worker_protocol.WorkerModelFacts) -> dict[str, float | None]:
+        """Return the configured prices, or those of litellm's list, in US dollars per token."""
+        config = self._config
+        if config.input_price is not None and config.output_price is not None:
+            return {"input_price": config.input_price / 1e6, "output_price": config.output_price / 1e6}
+        if config.api_base:
+            return {}  # the listed price does not apply to a server at another address
+        return {
+            "input_price": event.input_price,
+            "cached_input_price": event.cached_input_price,
+            "output_price": event.output_price,
+        }
+
+    def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
+        """Return the event with the cost by the configured prices, if it ends the stream and there are any."""
+        config = self._config
+        if not isinstance(event, worker_protocol.WorkerFinished) or None in (config.input_price, config.output_price):
+            return event
+        sent, received = (
+            event.input_tokens * (config.input_price or 0),
+            event.output_tokens * (config.output_price or 0),
+        )
+        return replace(event, cost=(sent + received) / 1e6, saved=0)
 
 
 class _ToolsRefusedError(Exception):

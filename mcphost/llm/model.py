@@ -129,6 +129,9 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     input_price: float | None = None
     """US dollars per input token."""
 
+    cached_input_price: float | None = None
+    """US dollars per input token that the provider's cache holds."""
+
     output_price: float | None = None
     """US dollars per output token."""
 

@@ -1,10 +1,12 @@
 """Catalog of the chat models in litellm's table, read without importing litellm, which would take seconds."""
 
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from mcphost.config.schema import ModelConfig
 from mcphost.llm.default_models import PROVIDER_TITLES
 from mcphost.sanitize import is_sanitized
 from mcphost.serialization import Struct, loads
@@ -41,6 +43,32 @@ class CatalogModel(Struct, frozen=True, kw_only=True):
     def provider_title(self) -> str:
         """Display name of the provider."""
         return PROVIDER_TITLES.get(self.provider, self.provider)
+
+
+class PricedModel(NamedTuple):
+    """A model with its prices in US dollars per token."""
+
+    config: ModelConfig
+    input_price: float
+    output_price: float
+
+
+def find_prices(configs: Iterable[ModelConfig]) -> tuple[PricedModel, ...]:
+    """Return those of the models whose prices are known: configured, in litellm's table, or none as they run locally.
+
+    Reads the table as `load_catalog` does, so call it in a worker thread.
+    """
+    listed = {model.name: model for model in load_catalog()}
+    priced: list[PricedModel] = []
+    for config in configs:
+        model = listed.get(config.name)
+        if config.input_price is not None and config.output_price is not None:
+            priced.append(PricedModel(config, config.input_price / 1e6, config.output_price / 1e6))
+        elif config.name.partition("/")[0] in _LOCAL_PROVIDERS:
+            priced.append(PricedModel(config, 0.0, 0.0))
+        elif model is not None and not config.api_base and None not in (model.input_price, model.output_price):
+            priced.append(PricedModel(config, (model.input_price or 0) / 1e6, (model.output_price or 0) / 1e6))
+    return tuple(priced)
 
 
 @cache

@@ -369,6 +369,7 @@ class LiteLlmWorker:
             supports_images=info.get("supports_vision"),
             supports_tools=info.get("supports_function_calling"),
             input_price=info.get("input_cost_per_token"),
+            cached_input_price=info.get("cache_read_input_token_cost"),
             output_price=info.get("output_cost_per_token"),
         )
 

@@ -131,6 +131,7 @@ class WorkerModelFacts(Struct, frozen=True, tag="facts", kw_only=True):
     supports_images: bool | None = None
     supports_tools: bool | None = None
     input_price: float | None = None
+    cached_input_price: float | None = None
     output_price: float | None = None
 
 

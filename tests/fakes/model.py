@@ -56,10 +56,11 @@ class ScriptedModel:
 
     name = "scripted"
     label = "scripted"
-    facts = ModelFacts()
+    facts: ModelFacts = ModelFacts()
 
-    def __init__(self, *rounds: Round) -> None:
+    def __init__(self, *rounds: Round, facts: ModelFacts | None = None) -> None:
         self.rounds = list(rounds)
+        self.facts = facts or self.facts
         self.requests: list[ModelRequest] = []
         self.open_streams = 0
         self.hanging = anyio.Event()

@@ -13,6 +13,7 @@ from mcphost.host.questions.questions import (
     TrustProject,
     TrustServer,
 )
+from tests.screens.example_records import COST
 from tests.screens.screenshots import (
     ENTER_CLIENT,
     FORM,
@@ -44,6 +45,7 @@ EXAMPLE_QUESTIONS: tuple[Question[Any], ...] = (
         texts=(ShownText("/a/AGENTS.md", "Be brief."),),
     ),
     ContinueTurn(server="", why="", rounds=25),
+    COST,
     SIGN_IN,
     ENTER_CLIENT,
     KEEP,

@@ -1,4 +1,4 @@
-"""Examples of what lists show: grants, audit records and accounts."""
+"""Examples of what lists and questions show: grants, audit records, accounts, and what a request costs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ from mcphost.config.rules import Rule, exact_pattern, parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.grants import GrantStatus
+from mcphost.host.questions.cost import ApproveCost, BudgetUse, CheaperModel, CostShare
 from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.grants import CHANGED_REASON, Grant
@@ -87,3 +88,33 @@ def example_accounts() -> list[StoredAccount]:
         StoredAccount(account=replace(ended, server="slack", url="https://slack.example/mcp"), servers=("slack",)),
         StoredAccount(account=replace(example_account(), server="old\x1b[2Jone", url="https://old.example/mcp")),
     ]
+
+
+COST = ApproveCost(
+    server="",
+    why="",
+    model="openai/gpt-5",
+    label="openai/gpt-5",
+    input_tokens=54_300,
+    cached_tokens=12_000,
+    max_output_tokens=16_000,
+    input_cost=0.0679,
+    output_cost=0.16,
+    shorter_output_tokens=3_200,
+    budgets=(
+        BudgetUse("ask_above", 0.0, 0.2, 0.4),
+        BudgetUse("per_turn", 0.0312, 0.5),
+        BudgetUse("per_day", 4.91, 5.0, 10.0),
+    ),
+    shares=(
+        CostShare("definitions", "github", "", 31_200),
+        CostShare("results", "files", "search_files", 9_800),
+        CostShare("messages", "", "", 7_100),
+        CostShare("definitions", "files", "", 3_900),
+        CostShare("attachments", "notes", "", 1_500),
+        CostShare("system", "", "", 800),
+    ),
+    cheaper=(CheaperModel("groq/llama-3.3-70b", 0.0334), CheaperModel("openai/gpt-5-mini", 0.0456)),
+    can_compact=True,
+)
+"""A request that exceeds two limits, with every way to make it cheaper."""

@@ -54,6 +54,7 @@ from mcphost.tui.frontend import TuiFrontend
 from tests.screens import extreme_content
 from tests.screens.everything_form import everything_fields
 from tests.screens.example_records import (
+    COST,
     create_example_audit_log,
     example_accounts,
     example_audit_records,
@@ -702,6 +703,7 @@ SCREENS: dict[str, ScreenSetup] = {
         )
     ),
     "go_on": show_continued_turn,
+    "approve_cost": show_question(COST),
     "roots": show_question(ROOTS),
     "roots_each": show_question(ROOTS_EACH),
     "roots_chosen": with_keys(show_question(ROOTS_EACH), "f8", "end", "a", "n"),

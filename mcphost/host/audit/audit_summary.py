@@ -36,7 +36,7 @@ _TOOL_LISTS = ("kept", "held_back")
 _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
-    "tools_changed": "drift", "trust_project": "file", "review_result": "result",
+    "tools_changed": "drift", "trust_project": "file", "review_result": "result", "approve_cost": "budget",
 }  # fmt: skip
 """Maps kinds of questions to kinds of audit rows; a kind that is missing here is used unchanged."""
 _COMMANDS = frozenset({"process", "connection", "trust", "browser"})
@@ -51,6 +51,8 @@ ANSWER_LABELS = {
     "SwitchSignInMethod": "other way", "EnteredClient": "entered", "DeclineClient": "deny",
     "KeepInMemory": "for this run", "KeepInPlainFile": "in a file", "KeepInEncryptedFile": "in a sealed file",
     "EnterPassphrase": "passphrase", "LeaveLocked": "deny",
+    "SendOnce": "once", "RaiseBudget": "raised", "UseCheaperModel": "cheaper model", "CompactConversation": "compacted",
+    "LeaveOutTools": "left out tools", "StopTurn": "stop",
 }  # fmt: skip
 
 _RECORDED_ANSWERS: tuple[type[Any], ...] = (

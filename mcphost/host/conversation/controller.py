@@ -3,7 +3,7 @@
 import itertools
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 import anyio.lowlevel
@@ -228,6 +228,7 @@ class ConversationController:
     async def _run(
         self, parts: "TurnParts", scope: anyio.CancelScope, text: str | None, attachments: Sequence[Part]
     ) -> TurnResult:
+        from mcphost.host.conversation.budget import BudgetReached
         from mcphost.host.conversation.turn import Turn, TurnOutcome
 
         number = next(self._numbers)
@@ -250,6 +251,8 @@ class ConversationController:
                 await parts.instructions.refresh()
                 await self._startup.wait()
                 outcome = await turn.run()
+        except BudgetReached as error:
+            return self._fail(number, error, error.exit_code, turn, outcome="budget")
         except McpHostError as error:
             return self._fail(number, error, error.exit_code, turn)
         except Exception as error:  # noqa: BLE001
@@ -264,7 +267,15 @@ class ConversationController:
         code = 5 if turn.declined else 7 if outcome.outcome == "rounds" else 0
         return TurnResult(outcome.outcome, turn.text, turn.declined, exit_code=code)
 
-    def _fail(self, number: int, error: McpHostError, exit_code: int, turn: "Turn | None" = None) -> TurnResult:
+    def _fail(
+        self,
+        number: int,
+        error: McpHostError,
+        exit_code: int,
+        turn: "Turn | None" = None,
+        *,
+        outcome: Literal["failed", "budget"] = "failed",
+    ) -> TurnResult:
         text, declined, usage = (turn.text, turn.declined, turn.usage) if turn else ("", 0, Usage())
-        self._events.publish(TurnFinished(number, "failed", usage, error.message, error.hint))
-        return TurnResult("failed", text, declined, error.message, error.hint, exit_code)
+        self._events.publish(TurnFinished(number, outcome, usage, error.message, error.hint))
+        return TurnResult(outcome, text, declined, error.message, error.hint, exit_code)

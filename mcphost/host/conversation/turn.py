@@ -3,6 +3,7 @@
 A turn consists of rounds; a round is one model response with the tool calls that it contains.
 """
 
+import secrets
 import time
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from mcphost.config.schema import HostConfig
 from mcphost.errors import ModelError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.consent.auto_approve import AutoApproval
+from mcphost.host.conversation.budget import BudgetGuard
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.events import (
     EventBus,
@@ -29,6 +31,7 @@ from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry
+from mcphost.host.spending import OpenSpending, SpendingTracker
 from mcphost.host.tools.builtin_tools import BuiltinTools, skills_prompt
 from mcphost.host.tools.pipeline import ToolPipeline
 from mcphost.host.tools.result_review import STOPPED_AFTER_RUN, ResultReviewer
@@ -73,6 +76,7 @@ class ModelRequestBuilder:
         self._events = events
         self._instructions = instructions
         self._reported_left_out = 0
+        self._left_out: set[tuple[str, str]] = set()
         self._ordered_conversation = ""
         self._tool_order: dict[str, int] = {}
 
@@ -85,10 +89,23 @@ class ModelRequestBuilder:
         return ModelRequest(
             messages=tuple(conversation.messages),
             system=system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts),
-            tools=self._keep_order(conversation.id, self._tool_specs()),
+            tools=self._keep_order(conversation.id, self._without_left_out(conversation.id, self._tool_specs())),
             max_output_tokens=self._model_selection.config.max_output_tokens,
             is_parallel=self._is_parallel,
         )
+
+    def leave_out(self, conversation: str, server: str) -> None:
+        """Leave the tools of a server out of the requests of a conversation, until mcphost exits."""
+        self._left_out.add((conversation, server))
+
+    def find_server(self, name: str) -> str:
+        """Return the server of a tool by its name for the model, "" for a tool of mcphost."""
+        return self._tool_registry.find_server(name)
+
+    def _without_left_out(self, conversation: str, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        if not self._left_out:
+            return specs
+        return tuple(spec for spec in specs if (conversation, self.find_server(spec.name)) not in self._left_out)
 
     def _keep_order(self, conversation: str, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """Return the tools in the same order as in earlier requests of the conversation, followed by new ones.
@@ -212,6 +229,8 @@ class TurnParts(NamedTuple):
 
     requests: ModelRequestBuilder
     instructions: Instructions
+    budget: BudgetGuard
+    spending: SpendingTracker
     tool_pipeline: ToolPipeline
     auto_approval: AutoApproval
     reviewer: ResultReviewer
@@ -234,11 +253,12 @@ class Turn:
     ) -> None:
         """Create a turn. Texts that are added to *steering* while it runs join it after the next results of tools."""
         self._number = number
+        self._id = secrets.token_hex(6)
         self._model = model
         self._conversation = conversation
         self._tool_pipeline = parts.tool_pipeline
         self._reviewer = parts.reviewer
-        self._requests = parts.requests
+        self._budget, self._spending = parts.budget, parts.spending
         self._events, self._frontend = parts.events, parts.frontend
         self._max_rounds = parts.max_rounds
         self._auto_approval = parts.auto_approval
@@ -251,6 +271,7 @@ class Turn:
         """Run rounds until the model answers without calling tools, or the user ends the turn at the limit of rounds.
 
         Raises ModelError if the model fails or repeatedly makes invalid calls; the received part is saved as cut off.
+        Raises BudgetReached before a request that the budget does not allow.
         """
         rounds = invalid_rounds = 0
         allowed = self._max_rounds
@@ -285,11 +306,13 @@ class Turn:
         return TurnOutcome(outcome, self.text, self.declined, self.usage)
 
     async def _round(self, number: int) -> Message:
-        model = self._model
+        prepared = await self._budget.prepare(self._conversation, self._id, self._model)
+        self._model = model = prepared.model
         self._events.publish(RoundStarted(self._number, number, model.name, model.label))
         answer = StreamedAnswer(model.name)
         try:
-            await self._stream(self._requests.build(self._conversation), answer)
+            async with self._spending.track(prepared.entry, model.facts) as spending:
+                await self._stream(prepared.request, answer, spending)
             self._check_complete(answer)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
@@ -310,7 +333,7 @@ class Turn:
         is_lost = answer.is_empty and answer.finish.reason == "unknown"
         raise AnswerCutOff(*(_EMPTY_ANSWER if is_lost else _UNFINISHED[answer.finish.reason]))
 
-    async def _stream(self, request: llm.ModelRequest, answer: StreamedAnswer) -> None:
+    async def _stream(self, request: llm.ModelRequest, answer: StreamedAnswer, spending: OpenSpending) -> None:
         drafted = time.monotonic()
         async with self._model.stream(request) as events:
             async for event in events:
@@ -330,8 +353,10 @@ class Turn:
                         self._report_refusal(event)
                     case llm.StreamFinished():
                         answer.finish = event
+                        spending.usage = event.usage
                     case _:
                         pass
+                spending.received_characters = answer.chars
                 if answer.chars > MAX_ANSWER_CHARS:
                     raise ModelError(
                         f"The model's answer is longer than {MAX_ANSWER_CHARS:,} characters and was cut.",

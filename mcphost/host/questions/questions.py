@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from mcphost.config.rules import Rule
 from mcphost.errors import MalformedMessage
+from mcphost.host.questions.cost import ApproveCost
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
@@ -537,6 +538,7 @@ AnyQuestion = (
     | TrustServer
     | TrustProject
     | ContinueTurn
+    | ApproveCost
     | ReviewSampling
     | ReviewReply
     | FillForm

@@ -81,6 +81,10 @@ class ToolRegistry:
             self._tools_by_name[plain] = key
         return self._names[key]
 
+    def find_server(self, name: str) -> str:
+        """Return the server whose tool has this model-facing name; "" for a tool of mcphost or an unknown name."""
+        return self._tools_by_name.get(name, ("", ""))[0]
+
     def available_tools(self) -> dict[str, OfferedTool]:
         """Return the tools of ready servers, keyed by model-facing name, except quarantined and switched-off ones."""
         return dict(self._iter_available())

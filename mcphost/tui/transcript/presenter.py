@@ -375,6 +375,8 @@ class TranscriptPresenter:
             self.add_notice("error", event.error or "The turn failed.", f"{event.hint} {again}".strip())
         elif event.outcome == "rounds":
             self.add_notice("warning", "Stopped at the limit of tool rounds.", "Write 'go on' to continue.")
+        elif event.outcome == "budget":
+            self.add_notice("warning", f"Stopped before the next request. {event.error}", event.hint)
         elif self.transcript.blocks and self.transcript.blocks[-1] is self._user_message:
             # An empty turn without a notice would look like a crash.
             self.add_notice("info", "Stopped." if event.outcome == "stopped" else "The model's answer is empty.")

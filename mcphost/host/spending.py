@@ -1,0 +1,186 @@
+"""Recording of what model requests cost, and the totals of a turn, a conversation and today."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from mcphost.errors import ModelError, StoreError
+from mcphost.host.events import EventBus, SpendingChanged
+from mcphost.llm.messages import Usage
+from mcphost.llm.model import ModelFacts
+from mcphost.serialization import replace
+from mcphost.store.spending import (
+    DailySpending,
+    SpendingEntry,
+    SpendingStore,
+    SpendingSum,
+    SpendingTotals,
+)
+
+MAX_UNSAVED = 1_000
+_CHARACTERS_PER_TOKEN = 4
+
+
+class OpenSpending:
+    """What is known so far about a request that is being answered; whoever reads the answer updates it."""
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        """The figures that the provider reported, or None if it has not reported any."""
+
+        self.received_characters = 0
+
+
+class SpendingTracker:
+    """Recorder of every model request, in the store that all processes share.
+
+    An entry with an estimate is stored before a request is sent and replaced when it has ended, so that the request
+    counts even if mcphost is killed meanwhile. Entries that cannot be saved are kept in memory and saved later.
+    """
+
+    def __init__(self, store: SpendingStore, events: EventBus) -> None:
+        self._store = store
+        self._events = events
+        self._unsaved: list[SpendingEntry] = []
+        self._is_failing = False
+
+    @asynccontextmanager
+    async def track(self, entry: SpendingEntry, facts: ModelFacts) -> AsyncGenerator[OpenSpending]:
+        """Record a request for the duration of the block, in which it is sent and answered.
+
+        *entry* has the estimated input tokens and *facts* the prices. A request that fails before anything was received
+        costs nothing; one that is cancelled costs its estimate. Failures to save are reported and not raised.
+        """
+        entry = replace(entry, at=entry.at or time.time())
+        open_spending = OpenSpending()
+        number = await self._add(_estimate(entry, facts, 0))
+        was_sent = True
+        try:
+            yield open_spending
+        except ModelError:
+            was_sent = bool(open_spending.received_characters or open_spending.usage)
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                final = _settle(entry, facts, open_spending) if was_sent else None
+                await self._settle(number, final)
+                self._events.publish(SpendingChanged(entry.conversation, final.cost if final else None))
+
+    async def load_totals(self, conversation: str, turn: str = "") -> SpendingTotals:
+        """Return what was spent in this turn, in this conversation and since midnight. Raises StoreError."""
+        since = local_midnight(time.time())
+        stored = await self._store.load_totals(conversation, turn, since=since)
+        unsaved = [(one, _sum(one)) for one in self._unsaved]
+        return SpendingTotals(
+            sum((total for one, total in unsaved if one.turn == turn and turn), stored.turn),
+            sum((total for one, total in unsaved if one.conversation == conversation), stored.conversation),
+            sum((total for one, total in unsaved if one.at >= since), stored.day),
+        )
+
+    async def list_days(self, days: int) -> tuple[DailySpending, ...]:
+        """Return the sums by day and model of the last *days* days, today included. Raises StoreError."""
+        return await self._store.list_days(since=days_ago(days))
+
+    async def list_entries(self, *, days: int = 36_500, conversation: str = "") -> tuple[SpendingEntry, ...]:
+        """Return the requests of the last *days* days, of one conversation or all, newest first. Raises StoreError."""
+        return await self._store.list_entries(since=days_ago(days), conversation=conversation)
+
+    async def _add(self, entry: SpendingEntry) -> int:
+        """Store an entry after those not saved yet; return its number, or 0 if it could not be saved."""
+        try:
+            while self._unsaved:
+                await self._store.add(self._unsaved[0])
+                del self._unsaved[0]
+            number = await self._store.add(entry)
+        except StoreError as error:
+            self._report(error)
+            return 0
+        self._is_failing = False
+        return number
+
+    async def _settle(self, number: int, entry: SpendingEntry | None) -> None:
+        try:
+            if number and entry is None:
+                await self._store.delete(number)
+            elif number and entry is not None:
+                await self._store.replace(number, entry)
+            elif entry is not None and not await self._add(entry):
+                self._unsaved = [*self._unsaved, entry][-MAX_UNSAVED:]
+        except StoreError as error:
+            self._report(error)
+
+    def _report(self, error: StoreError) -> None:
+        if not self._is_failing:
+            self._events.report_error(error)
+        self._is_failing = True
+
+
+def format_dollars(amount: float) -> str:
+    """Format an amount of US dollars with as many digits as it needs, such as "$12.30" or "$0.0042"."""
+    if amount >= 0.1 or not amount:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
+
+
+def describe_share(kind: str, server: str, tool: str) -> str:
+    """Return what a TokenShare is about, such as "tools of github"; names are as the server wrote them."""
+    match kind:
+        case "system":
+            return "instructions and skills"
+        case "definitions":
+            return f"tools of {server or 'mcphost'}"
+        case "results":
+            return f"results of {server} · {tool}" if server else f"results of {tool}"
+        case "attachments":
+            return f"attachments of {server}" if server else "attachments"
+        case _:
+            return {"messages": "messages", "other": "the rest"}.get(kind, kind)
+
+
+def local_midnight(now: float) -> float:
+    """Return when the local day of *now* began; both are in seconds since 1970."""
+    day = time.localtime(now)
+    return time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
+
+
+def days_ago(days: int) -> float:
+    """Return when the first of the last *days* local days began, of which today is the last."""
+    day = time.localtime()
+    try:
+        return time.mktime((day.tm_year, day.tm_mon, day.tm_mday - max(0, days - 1), 0, 0, 0, 0, 0, -1))
+    except (OverflowError, ValueError):
+        return 0.0
+
+
+def _sum(entry: SpendingEntry) -> SpendingSum:
+    tokens = entry.input_tokens + entry.output_tokens
+    return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0)
+
+
+def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> SpendingEntry:
+    """Return the entry with the estimated cost of its input and of *output_tokens*."""
+    if facts.input_price is None or facts.output_price is None:
+        return replace(entry, output_tokens=output_tokens, is_estimated=True)
+    input_cost = entry.input_tokens * facts.input_price
+    cost = input_cost + output_tokens * facts.output_price
+    return replace(entry, output_tokens=output_tokens, cost=cost, input_cost=input_cost, is_estimated=True)
+
+
+def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> SpendingEntry:
+    """Return the entry with the provider's figures, or with an estimate if there are none."""
+    usage = spending.usage
+    if usage is None or not (usage.input_tokens or usage.output_tokens):
+        return _estimate(entry, facts, spending.received_characters // _CHARACTERS_PER_TOKEN)
+    input_cost = None
+    if usage.cost is not None and facts.output_price is not None:
+        input_cost = max(0.0, usage.cost - usage.output_tokens * facts.output_price)
+    return replace(
+        entry,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+        cost=usage.cost,
+        input_cost=input_cost,
+    )

@@ -1,0 +1,195 @@
+"""Dialog that asks whether to send a model request that exceeds the budget, or how to make it cheaper."""
+
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Button
+
+from mcphost.host.questions.cost import (
+    ApproveCost,
+    BudgetUse,
+    CompactConversation,
+    CostShare,
+    CostVerdict,
+    LeaveOutTools,
+    RaiseBudget,
+    SendOnce,
+    StopTurn,
+    UseCheaperModel,
+)
+from mcphost.host.spending import describe_share, format_dollars
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.key_values import KeyValueList
+
+_MAX_SHARES_SHOWN = 8
+_MAX_MODELS_SHOWN = 3
+_MAX_SERVERS_SHOWN = 3
+_BAR_CELLS = 10
+_LABELS = {
+    "ask_above": "one request",
+    "per_turn": "this turn",
+    "per_conversation": "this conversation",
+    "per_day": "today",
+}
+
+
+class _Choice(NamedTuple):
+    """A way to make the request cheaper, and the answer that stands for it."""
+
+    label: str
+    answer: CostVerdict
+
+
+class ApproveCostDialog(Dialog[CostVerdict]):
+    """Dialog with the estimated cost of a request, what makes it big, and the ways to go on."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", "Stop"),
+        ("once", "Send once"),
+        ("raise", "Raise the budget"),
+    )
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "raise"})
+    KEYS: ClassVar[str] = "esc/d stop · a send once · r raise"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("a", "once", show=False),
+        Binding("r", "raise", show=False),
+        *(Binding(str(number), f"choose({number})", show=False) for number in range(1, 10)),
+    ]
+    DEFAULT_CSS = """
+    ApproveCostDialog #body Button.choice {
+        width: 100%; background: $panel; text-align: left; content-align: left middle; margin: 0;
+    }
+    ApproveCostDialog #body Button.choice:focus { background: $accent; color: $background; }
+    """
+
+    def __init__(self, question: ApproveCost) -> None:
+        super().__init__(question)
+        self.details = question
+        self.choices = list(_list_choices(question))[:9]
+        self.key_line = self.key_hints()
+
+    def headline(self) -> str:
+        """Return the title with the highest cost."""
+        cost = self.details.cost
+        return f"Send a request for up to {format_dollars(cost)}?" if cost is not None else "Send another request?"
+
+    def preview(self) -> str:
+        """Return the exceeded limit for the card shown while the dialog is minimized."""
+        return "; ".join(_describe_use(use).plain for use in self.details.budgets if use.raised)
+
+    def on_mount(self) -> None:
+        """Show on the button to what the budget would be raised."""
+        raised = [use for use in self.details.budgets if use.raised]
+        if len(raised) == 1:
+            label = f"Raise to {format_dollars(raised[0].raised)} in this conversation"
+            self.query_one("#raise", Button).label = Content(label)
+        super().on_mount()
+
+    def key_hints(self) -> str:
+        """Return the key hints, with those of the numbered choices."""
+        last = len(self.choices)
+        return f"{self.KEYS} · {'1' if last == 1 else f'1 to {last}'} cheaper" if last else self.KEYS
+
+    def body(self) -> list[Content | Widget]:
+        """Return the cost, the limits, the parts of the request and the ways to make it cheaper."""
+        asked = self.details
+        limits = [(_LABELS[use.name], _describe_use(use)) for use in asked.budgets]
+        out: list[Content | Widget] = [
+            KeyValueList([("model", clean_line(asked.label, 200)), *_describe_cost(asked), *limits]),
+            Content.styled("\nWhat is sent", "$muted"),
+            _render_shares(asked),
+        ]
+        if self.choices:
+            out.append(Content.styled("\nMake it cheaper", "$muted"))
+        for number, choice in enumerate(self.choices, 1):
+            label = Content.assemble((f"{number} ", "$accent"), clean_line(choice.label, 200))
+            out.append(Button(label, id=f"choice-{number}", classes="choice", compact=True))
+        return out
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """Choose a way to make the request cheaper, or run the action of a button."""
+        name = event.button.id or ""
+        if name.startswith("choice-"):
+            event.stop()
+            event.prevent_default()
+            self.call_later(self.action_choose, int(name.removeprefix("choice-")))
+
+    def action_refuse(self) -> None:
+        """End the turn; what was received before is kept."""
+        self.dismiss(StopTurn())
+
+    def action_once(self) -> None:
+        """Send this request."""
+        self.approve("once", SendOnce())
+
+    def action_raise(self) -> None:
+        """Raise the exceeded limits for this conversation and send the request."""
+        self.approve("raise", RaiseBudget())
+
+    def action_choose(self, number: int) -> None:
+        """Answer with the way to make the request cheaper that has this number, from 1."""
+        if number <= len(self.choices):
+            self.dismiss(self.choices[number - 1].answer)
+
+
+def _list_choices(asked: ApproveCost) -> Iterator[_Choice]:
+    if asked.shorter_output_tokens:
+        tokens = asked.shorter_output_tokens
+        yield _Choice(f"send it with an answer of at most {tokens:,} tokens", SendOnce(tokens))
+    if asked.can_compact:
+        yield _Choice("compact the conversation first", CompactConversation())
+    for offer in asked.cheaper[:_MAX_MODELS_SHOWN]:
+        price = f"up to {format_dollars(offer.cost)}" if offer.cost else "free"
+        yield _Choice(f"go on with {offer.name} · {price}", UseCheaperModel(offer.name))
+    for share in [one for one in asked.shares if one.kind == "definitions" and one.server][:_MAX_SERVERS_SHOWN]:
+        saved = _share_cost(asked, share)
+        saving = f"saves {format_dollars(saved)}" if saved is not None else f"saves {share.tokens:,} tokens"
+        yield _Choice(f"leave out the tools of {share.server} · {saving}", LeaveOutTools(share.server))
+
+
+def _describe_cost(asked: ApproveCost) -> list[tuple[str, str]]:
+    if asked.input_cost is None or asked.output_cost is None:
+        return [("cost", "unknown: the model's price is not known")]
+    cached = f", {asked.cached_tokens:,} of them cached" if asked.cached_tokens else ""
+    return [
+        ("input", f"about {format_dollars(asked.input_cost)} for {asked.input_tokens:,} tokens{cached}"),
+        ("answer", f"up to {format_dollars(asked.output_cost)} for {asked.max_output_tokens:,} tokens"),
+    ]
+
+
+def _describe_use(use: BudgetUse) -> Content:
+    limit = f"{format_dollars(use.limit)} ({use.name})"
+    text = f"at most {limit}" if use.name == "ask_above" else f"{format_dollars(use.spent)} spent of {limit}"
+    return Content.assemble((f"{text}: exceeded", "$warning") if use.raised else (text, "$text"))
+
+
+def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:
+    if asked.input_cost is None or not asked.input_tokens:
+        return None
+    return asked.input_cost * share.tokens / asked.input_tokens
+
+
+def _render_shares(asked: ApproveCost) -> Content:
+    """Return one row for each of the biggest parts, with a bar, its part of the input and its cost."""
+    shown = asked.shares[:_MAX_SHARES_SHOWN]
+    rest = sum(share.tokens for share in asked.shares[_MAX_SHARES_SHOWN:])
+    total = max(1, asked.input_tokens)
+    rows: list[Content] = []
+    for share in (*shown, *([CostShare("other", "", "", rest)] if rest else [])):
+        cost = _share_cost(asked, share)
+        filled = round(share.tokens / total * _BAR_CELLS)
+        price = f" {format_dollars(cost):>8}" if cost is not None else ""
+        rows.append(
+            Content.assemble(
+                ("━" * filled, "$accent"),
+                ("─" * (_BAR_CELLS - filled), "$faint"),
+                (f" {share.tokens / total:>4.0%}{price}  ", "$muted"),
+                clean_line(describe_share(share.kind, share.server, share.tool), 120),
+            )
+        )
+    return Content("\n").join(rows)

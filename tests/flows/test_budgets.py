@@ -1,0 +1,263 @@
+"""Budgets: what a request would cost is checked before it is sent, and what was spent is known afterwards."""
+
+import time
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.config.schema import BudgetConfig
+from mcphost.errors import ModelError
+from mcphost.host.conversation.budget import DEFAULT_OUTPUT_TOKENS
+from mcphost.host.events import NoticeEvent, SpendingChanged, TurnFinished
+from mcphost.host.questions.cost import (
+    ApproveCost,
+    BudgetUse,
+    CompactConversation,
+    LeaveOutTools,
+    RaiseBudget,
+    SendOnce,
+    StopTurn,
+    UseCheaperModel,
+)
+from mcphost.host.questions.questions import AllowOnce
+from mcphost.llm.messages import ToolUsePart, Usage
+from mcphost.llm.model import ModelFacts, StreamFinished, ToolUseReady
+from mcphost.llm.model import TextDelta as Text
+from mcphost.store.database import Database
+from mcphost.store.spending import SpendingEntry, SpendingStore
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import HANG, Round, ScriptedModel, text_round, tool_round
+from tests.flows.conftest import OpenHost
+
+pytestmark = pytest.mark.anyio
+PRICED = ModelFacts(input_price=1e-5, output_price=1e-4, max_output_tokens=1_000)
+"""An answer costs up to 10 cents, and a thousand tokens of input one cent."""
+
+
+def priced_model(*rounds: Round, facts: ModelFacts = PRICED) -> ScriptedModel:
+    return ScriptedModel(*rounds, facts=facts)
+
+
+def answer_round(cost: float | None, *, cached: int = 0) -> Round:
+    usage = Usage(input_tokens=300, output_tokens=10, cached_tokens=cached, cost=cost)
+    return [Text("Here."), StreamFinished("stop", usage)]
+
+
+async def test_a_request_above_the_limit_is_sent_only_after_a_question_that_shows_its_cost(open_host: OpenHost) -> None:
+    model, frontend = priced_model(answer_round(0.02)), ScriptedFrontend(SendOnce())
+    async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        await host.servers.ensure_ready("demo")
+        assert (await host.conversation.send("hi")).outcome == "done"
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveCost)
+    assert question.output_cost == pytest.approx(0.1)
+    assert question.input_cost == pytest.approx(question.input_tokens * 1e-5)
+    assert question.budgets == (BudgetUse("ask_above", 0.0, 0.05, question.budgets[0].raised),)
+    assert question.budgets[0].raised >= (question.cost or 0)
+    assert {share.kind for share in question.shares} == {"system", "definitions", "messages"}
+    assert question.optional_servers == ("demo",)
+    assert sum(share.tokens for share in question.shares) == question.input_tokens
+
+
+async def test_a_request_below_every_limit_is_sent_without_a_question(open_host: OpenHost) -> None:
+    frontend = ScriptedFrontend()
+    limits = BudgetConfig(ask_above=0.2, per_turn=1, per_conversation=1, per_day=1)
+    async with open_host(priced_model(answer_round(0.02)), frontend, budget=limits) as host:
+        assert (await host.conversation.send("hi")).outcome == "done"
+    assert frontend.asked == []
+
+
+async def test_stopping_sends_nothing_keeps_the_message_and_names_the_setting(open_host: OpenHost) -> None:
+    model, frontend = priced_model(), ScriptedFrontend(StopTurn())
+    async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        feed = host.events.subscribe()
+        result = await host.conversation.send("hi")
+        finished = [event for event in feed.drain() if isinstance(event, TurnFinished)]
+        assert [message.text for message in host.conversation.messages] == ["hi"]
+        assert (await host.spending.load_totals(host.conversation.id)).day.requests == 0
+    assert (result.outcome, result.exit_code, model.requests) == ("budget", 7, [])
+    assert "ask_above = $0.05" in result.error
+    assert "ask_above under [budget]" in result.hint
+    assert [event.outcome for event in finished] == ["budget"]
+
+
+async def test_a_turn_that_passes_its_budget_stops_before_its_next_request_and_keeps_what_came(
+    open_host: OpenHost,
+) -> None:
+    call = ToolUseReady(ToolUsePart("use-1", "demo__add", {"a": 2, "b": 40}))
+    expensive = StreamFinished("tool_calls", Usage(input_tokens=1, cost=0.95))
+    model, frontend = priced_model([call, expensive]), ScriptedFrontend(AllowOnce(), StopTurn())
+    async with open_host(model, frontend, budget=BudgetConfig(per_turn=1)) as host:
+        await host.servers.ensure_ready("demo")
+        result = await host.conversation.send("add")
+        assert [message.role for message in host.conversation.messages] == ["user", "assistant", "tool"]
+    assert result.outcome == "budget"
+    assert "$0.95 of per_turn = $1.00 is spent" in result.error
+    assert "--max-cost" in result.hint
+    assert len(model.requests) == 1
+
+
+async def test_raising_counts_for_this_conversation_only(open_host: OpenHost) -> None:
+    model = priced_model(answer_round(0.02), answer_round(0.02), answer_round(0.02))
+    frontend = ScriptedFrontend(RaiseBudget(), StopTurn())
+    async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        await host.conversation.send("one")
+        await host.conversation.send("two")
+        assert len(frontend.asked) == 1
+        host.conversation.open_new()
+        assert (await host.conversation.send("three")).outcome == "budget"
+
+
+async def test_sending_once_asks_again_for_the_next_request(open_host: OpenHost) -> None:
+    model = priced_model(answer_round(0.02), answer_round(0.02))
+    frontend = ScriptedFrontend(SendOnce(), SendOnce())
+    async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        await host.conversation.send("one")
+        await host.conversation.send("two")
+    assert len(frontend.asked) == 2
+
+
+async def test_a_shorter_answer_that_fits_is_offered_and_limits_the_request(open_host: OpenHost) -> None:
+    def choose(question: ApproveCost) -> SendOnce:
+        return SendOnce(question.shorter_output_tokens)
+
+    model, frontend = priced_model(answer_round(0.02)), ScriptedFrontend(choose)
+    async with open_host(model, frontend, servers=(), budget=BudgetConfig(per_turn=0.08)) as host:
+        assert (await host.conversation.send("hi")).outcome == "done"
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveCost)
+    (request,) = model.requests
+    assert 256 <= request.max_output_tokens < 1_000
+    assert (question.input_cost or 0) + request.max_output_tokens * 1e-4 == pytest.approx(0.08, abs=1e-4)
+
+
+async def test_the_tools_of_a_server_are_left_out_for_the_rest_of_the_conversation(open_host: OpenHost) -> None:
+    model = priced_model(answer_round(0.02), answer_round(0.02), answer_round(0.02))
+    frontend = ScriptedFrontend(LeaveOutTools("demo"), SendOnce(), SendOnce(), SendOnce())
+    async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        await host.servers.ensure_ready("demo")
+        await host.conversation.send("one")
+        await host.conversation.send("two")
+        host.conversation.open_new()
+        await host.conversation.send("three")
+    names = [any(spec.name.startswith("demo__") for spec in request.tools) for request in model.requests]
+    assert names == [False, False, True]
+    first, second = (question for question in frontend.asked[:2] if isinstance(question, ApproveCost))
+    assert second.optional_servers == ()
+    assert second.input_tokens < first.input_tokens
+
+
+@pytest.mark.parametrize(
+    "answer", [LeaveOutTools("other"), UseCheaperModel("openai/none"), CompactConversation(), None, "once"]
+)
+async def test_an_answer_that_was_not_offered_sends_nothing(open_host: OpenHost, answer: object) -> None:
+    model, frontend = priced_model(), ScriptedFrontend(answer)
+    async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        assert (await host.conversation.send("hi")).outcome == "budget"
+    assert model.requests == []
+
+
+async def test_the_day_counts_every_conversation_process_and_branch(open_host: OpenHost, tmp_path: Path) -> None:
+    other_process = SpendingStore(Database(tmp_path / "store.db"))
+    await other_process.add(SpendingEntry(at=time.time(), conversation="elsewhere", cost=0.5))
+    model = priced_model(answer_round(0.3), answer_round(0.15))
+    frontend = ScriptedFrontend(StopTurn())
+    async with open_host(model, frontend, budget=BudgetConfig(per_day=1)) as host:
+        await host.conversation.send("one")
+        await host.conversation.rewind(0)  # the branch that is left was paid for
+        await host.conversation.send("two")
+        totals = await host.spending.load_totals(host.conversation.id)
+        assert (totals.conversation.cost, totals.day.cost) == (pytest.approx(0.45), pytest.approx(0.95))
+        result = await host.conversation.send("three")
+    assert "$0.95 of per_day = $1.00 is spent" in result.error
+
+
+async def test_a_free_model_is_never_asked_about(open_host: OpenHost) -> None:
+    free = ModelFacts(input_price=0.0, output_price=0.0)
+    frontend = ScriptedFrontend()
+    async with open_host(
+        priced_model(text_round("a"), facts=free), frontend, budget=BudgetConfig(per_day=0.01)
+    ) as host:
+        assert (await host.conversation.send("hi")).outcome == "done"
+    assert frontend.asked == []
+
+
+async def test_a_model_of_unknown_price_is_told_once_and_stops_when_the_budget_is_used_up(open_host: OpenHost) -> None:
+    model = priced_model(answer_round(0.6), answer_round(0.6), facts=ModelFacts())
+    frontend = ScriptedFrontend(StopTurn())
+    async with open_host(model, frontend, budget=BudgetConfig(per_conversation=1)) as host:
+        feed = host.events.subscribe()
+        outcomes = [(await host.conversation.send(text)).outcome for text in ("one", "two", "three")]
+        notices = [event.text for event in feed.drain() if isinstance(event, NoticeEvent)]
+    assert outcomes == ["done", "done", "budget"]
+    assert len([text for text in notices if "price of scripted is unknown" in text]) == 1
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveCost)
+    assert question.cost is None
+
+
+async def test_a_cache_that_was_used_just_now_lowers_the_estimate(open_host: OpenHost) -> None:
+    facts = ModelFacts(input_price=1e-5, cached_input_price=1e-6, output_price=1e-4, max_output_tokens=1_000)
+    model = priced_model(answer_round(0.02, cached=900), answer_round(0.02), facts=facts)
+    frontend = ScriptedFrontend(SendOnce(), SendOnce())
+    async with open_host(model, frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        await host.servers.ensure_ready("demo")
+        await host.conversation.send("one")
+        await host.conversation.send("two")
+    first, second = (question for question in frontend.asked if isinstance(question, ApproveCost))
+    assert (first.cached_tokens, second.cached_tokens) == (0, 300)
+    assert (second.input_cost or 0) < (first.input_cost or 0)
+
+
+async def test_an_output_without_a_known_limit_is_assumed_to_be_of_usual_length(open_host: OpenHost) -> None:
+    facts = ModelFacts(input_price=1e-5, output_price=1e-4)
+    frontend = ScriptedFrontend(StopTurn())
+    async with open_host(priced_model(facts=facts), frontend, budget=BudgetConfig(ask_above=0.05)) as host:
+        await host.conversation.send("one")
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveCost)
+    assert question.max_output_tokens == DEFAULT_OUTPUT_TOKENS
+
+
+async def test_every_request_is_recorded_with_what_its_input_consists_of(open_host: OpenHost) -> None:
+    model = priced_model(tool_round(("demo__add", {"a": 2, "b": 40})), answer_round(0.02))
+    async with open_host(model, ScriptedFrontend(AllowOnce())) as host:
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
+        await host.conversation.send("what is 2 + 40?")
+        spent = [event.cost for event in feed.drain() if isinstance(event, SpendingChanged)]
+        second, first = await host.spending.list_entries(conversation=host.conversation.id)
+        totals = await host.spending.load_totals(host.conversation.id, second.turn)
+    assert spent == [0.002, 0.02]
+    assert first.turn == second.turn
+    assert totals.turn == totals.conversation == totals.day
+    assert totals.turn.cost == pytest.approx(0.022)
+    assert {(share.kind, share.server, share.tool) for share in second.shares} == {
+        ("system", "", ""), ("definitions", "demo", ""), ("messages", "", ""), ("results", "demo", "add"),
+    }  # fmt: skip
+    assert second.input_cost == pytest.approx(0.02 - 10 * 1e-4)
+    assert not second.is_estimated
+
+
+async def test_a_stopped_request_counts_as_its_estimate(open_host: OpenHost) -> None:
+    model = priced_model([Text("x" * 400), HANG])
+    async with open_host(model, ScriptedFrontend(), servers=()) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.conversation.send, "hi")
+            await model.hanging.wait()
+            while_sending = (await host.spending.load_totals(host.conversation.id)).conversation
+            host.conversation.stop()
+        (entry,) = await host.spending.list_entries()
+    assert while_sending.requests == 1
+    assert while_sending.cost > 0
+    assert entry.is_estimated
+    assert entry.output_tokens == 100
+    assert entry.cost == pytest.approx(while_sending.cost + 100 * 1e-4)
+
+
+async def test_a_request_that_the_provider_refused_costs_nothing(open_host: OpenHost) -> None:
+    model = priced_model([ModelError("No such key.", "Set one.", model_kind="auth")])
+    async with open_host(model, ScriptedFrontend(), servers=()) as host:
+        assert (await host.conversation.send("hi")).outcome == "failed"
+        assert await host.spending.list_entries() == ()
