@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError, ModelError
@@ -31,9 +31,6 @@ from mcphost.llm.model import ChatModel, ModelFacts, ModelRequest
 from mcphost.llm.model_catalog import PricedModel
 from mcphost.serialization import Struct, replace
 from mcphost.store.spending import SpendingEntry, SpendingTotals, TokenShare
-
-if TYPE_CHECKING:
-    from mcphost.host.conversation.turn import ModelRequestBuilder
 
 DEFAULT_OUTPUT_TOKENS = 4_096
 """Assumed length of the longest answer if neither the user nor the list of models limits it."""
@@ -80,6 +77,22 @@ class PreparedRequest(NamedTuple):
     entry: SpendingEntry
 
 
+class RequestSource(Protocol):
+    """Builder of the requests that are checked."""
+
+    def build(self, conversation: Conversation) -> ModelRequest:
+        """Build the next request of a conversation."""
+        ...
+
+    def find_server(self, name: str) -> str:
+        """Return the server of a tool by its name for the model, "" for a tool of mcphost."""
+        ...
+
+    def leave_out(self, conversation: str, server: str) -> None:
+        """Leave the tools of a server out of later requests of a conversation."""
+        ...
+
+
 ListModels = Callable[[], Awaitable[Sequence[PricedModel]]]
 Compact = Callable[[], Awaitable[bool]]
 
@@ -91,7 +104,7 @@ class BudgetGuard:
         self,
         config: BudgetConfig,
         *,
-        requests: "ModelRequestBuilder",
+        requests: RequestSource,
         spending: SpendingTracker,
         frontend: Frontend,
         model_selection: ModelSelection,

@@ -62,7 +62,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
     ]
     DEFAULT_CSS = """
     ApproveCostDialog #body Button.choice {
-        width: 100%; background: $panel; text-align: left; content-align: left middle; margin: 0;
+        width: 100%; background: $panel; text-align: left; content-align: left middle; margin: 0; text-style: none;
     }
     ApproveCostDialog #body Button.choice:focus { background: $accent; color: $background; }
     """
@@ -133,8 +133,12 @@ class ApproveCostDialog(Dialog[CostVerdict]):
 
     def action_choose(self, number: int) -> None:
         """Answer with the way to make the request cheaper that has this number, from 1."""
-        if number <= len(self.choices):
+        if number > len(self.choices):
+            return
+        if self.is_read:
             self.dismiss(self.choices[number - 1].answer)
+        else:
+            self.show_hint(self.disabled_reason("once"))
 
 
 def _list_choices(asked: ApproveCost) -> Iterator[_Choice]:
