@@ -429,17 +429,17 @@ class _LateParts:
     @cached_property
     def turn_parts(self) -> "TurnParts":
         from mcphost.host.conversation.budget import BudgetGuard
-        from mcphost.host.conversation.turn import ModelRequestBuilder, TurnParts
+        from mcphost.host.conversation.model_request import ModelRequestBuilder
+        from mcphost.host.conversation.tool_selection import ToolSelection
+        from mcphost.host.conversation.turn import TurnParts
 
         core, setup = self._core, self.setup
         requests = ModelRequestBuilder(
             core.config,
             servers=self._servers,
             startup=self._startup,
-            tool_registry=self._tool_registry,
-            builtin_tools=self.builtin_tools,
+            tools=ToolSelection(core.config.limits, self._tool_registry, self.builtin_tools, core.events),
             model_selection=core.model_selection,
-            events=core.events,
             instructions=self.instructions,
         )
         budget = BudgetGuard(

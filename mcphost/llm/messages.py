@@ -99,7 +99,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
 Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, weakref=True):
     """A message of a conversation; `at` is in seconds since 1970.
 
     `cut` means that the message is incomplete because it was stopped or interrupted. `usage` belongs to the request

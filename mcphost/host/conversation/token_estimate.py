@@ -1,0 +1,93 @@
+"""Estimates of how many tokens texts, messages and tools take in a request, without the model's tokenizer.
+
+Latin text takes about a token for four characters, other letters half a token, Chinese, Japanese and Korean a token a
+character. The estimate of a message is kept as long as the message, so that a round costs one addition per message.
+"""
+
+import weakref
+from typing import assert_never
+
+from mcphost.llm.messages import (
+    ImagePart,
+    Message,
+    Part,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
+from mcphost.llm.model import ToolSpec, Usage
+from mcphost.serialization import Struct, encode
+
+IMAGE_TOKENS = 1_500
+"""About what an image of a megapixel takes at OpenAI and Anthropic; its true size is not looked at."""
+MESSAGE_TOKENS = 4
+"""For the role and the separators of each message and part."""
+_MIN_RATIO, _MAX_RATIO = 0.5, 2.0
+
+_cache: dict[int, tuple["weakref.ref[Message]", int]] = {}
+
+
+def estimate_text_tokens(text: str) -> int:
+    """Estimate the tokens of a text."""
+    if text.isascii():
+        return (len(text) + 3) // 4
+    latin = len(text.encode("ascii", "ignore"))
+    # UTF-8 has one more byte for each letter of most alphabets, two for each Chinese character, three for an emoji.
+    more_bytes = len(text.encode("utf-8", "replace")) - len(text)
+    return (latin + 2 * more_bytes + 3) // 4
+
+
+def estimate_tool_tokens(spec: ToolSpec) -> int:
+    """Estimate the tokens of a tool's definition."""
+    return MESSAGE_TOKENS + (len(spec.name) + len(spec.description.encode()) + len(bytes(spec.schema)) + 3) // 4
+
+
+def estimate_message_tokens(message: Message) -> int:
+    """Estimate the tokens of a message; the estimate of each message object is computed once."""
+    key = id(message)
+    found = _cache.get(key)
+    if found is not None and found[0]() is message:
+        return found[1]
+    tokens = MESSAGE_TOKENS + sum(map(estimate_part_tokens, message.parts))
+    _cache[key] = weakref.ref(message, lambda _: _cache.pop(key, None)), tokens
+    return tokens
+
+
+def estimate_part_tokens(part: Part) -> int:
+    """Estimate the tokens of one part of a message."""
+    match part:
+        case TextPart():
+            return estimate_text_tokens(part.text)
+        case ThinkingPart():
+            return estimate_text_tokens(part.text) if part.replay else 0
+        case ToolUsePart():
+            arguments = part.raw or encode(part.arguments).decode()
+            return MESSAGE_TOKENS + estimate_text_tokens(part.name) + estimate_text_tokens(arguments)
+        case ToolReturnPart():
+            return MESSAGE_TOKENS + estimate_text_tokens(part.text) + IMAGE_TOKENS * len(part.images)
+        case ImagePart():
+            return IMAGE_TOKENS
+        case ResourcePart():
+            return MESSAGE_TOKENS + estimate_text_tokens(part.uri) + estimate_text_tokens(part.text)
+    assert_never(part)
+
+
+class TokenCalibration(Struct, frozen=True):
+    """The ratio of what the provider last counted to the estimate of the same request; 1 until an answer came."""
+
+    ratio: float = 1.0
+
+    def update(self, estimated: int, usage: Usage | None) -> "TokenCalibration":
+        """Return the calibration by a request of *estimated* tokens, for whose answer *usage* was reported.
+
+        The ratio stays between 0.5 and 2, whatever the provider claims.
+        """
+        if usage is None or usage.input_tokens <= 0 or estimated <= 0:
+            return self
+        return TokenCalibration(min(max(usage.input_tokens / estimated, _MIN_RATIO), _MAX_RATIO))
+
+    def apply(self, estimated: int) -> int:
+        """Return the calibrated number of tokens."""
+        return round(estimated * self.ratio)

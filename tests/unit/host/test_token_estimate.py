@@ -1,0 +1,102 @@
+"""Estimates of tokens: close to the tokenizers for Latin and Chinese text, computed once a message."""
+
+import gc
+import weakref
+
+import pytest
+
+from mcphost.host.conversation.token_estimate import (
+    IMAGE_TOKENS,
+    TokenCalibration,
+    estimate_message_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
+)
+from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart, Usage
+from mcphost.llm.model import ToolSpec
+from mcphost.serialization import Raw
+
+ENGLISH = "The quick brown fox jumps over the lazy dog, and then it reads the minutes of the meeting. " * 20
+CHINESE = "会议记录已经保存在服务器上，请在明天之前阅读并回复。" * 20
+RUSSIAN = "Протокол собрания сохранён на сервере, прочитайте его до завтра. " * 20
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"), [(ENGLISH, 0.2, 0.3), (CHINESE, 0.6, 1.1), (RUSSIAN, 0.25, 0.6), ("", 0, 0)]
+)
+def test_a_text_takes_as_many_tokens_a_character_as_its_script_does(text: str, low: float, high: float) -> None:
+    assert low * len(text) <= estimate_text_tokens(text) <= high * len(text)
+
+
+def test_text_with_a_lone_surrogate_is_estimated() -> None:
+    assert estimate_text_tokens("a\ud800b") > 0
+
+
+def test_the_size_of_a_picture_does_not_matter() -> None:
+    small, big = (Message(role="user", parts=(ImagePart("image/png", "A" * size),)) for size in (10, 5_000_000))
+
+    assert estimate_message_tokens(small) == estimate_message_tokens(big) >= IMAGE_TOKENS
+
+
+def test_results_arguments_and_pictures_of_results_count() -> None:
+    arguments = {"text": "x" * 4_000}
+    call = Message(role="assistant", parts=(ToolUsePart("1", "files__read", arguments),))
+    plain = Message(role="tool", parts=(ToolReturnPart("1", "files__read", "y" * 4_000),))
+    pictures = (ImagePart("image/png", "A"),) * 2
+    with_images = Message(role="tool", parts=(ToolReturnPart("1", "files__read", "y" * 4_000, images=pictures),))
+
+    assert estimate_message_tokens(call) > 1_000
+    assert estimate_message_tokens(plain) > 1_000
+    assert estimate_message_tokens(with_images) == estimate_message_tokens(plain) + 2 * IMAGE_TOKENS
+
+
+def test_reasoning_that_is_not_sent_back_takes_nothing() -> None:
+    shown, replayed = (
+        Message(role="assistant", parts=(ThinkingPart("hm " * 1_000, replay),)) for replay in ("", '{"blocks": []}')
+    )
+
+    assert estimate_message_tokens(shown) < 10
+    assert estimate_message_tokens(replayed) > 500
+
+
+def test_a_message_is_estimated_once_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = Message(role="user", parts=(TextPart("long " * 100_000),))
+    first = estimate_message_tokens(message)
+
+    def refuse(_part: object) -> int:
+        raise AssertionError("the message was estimated again")
+
+    monkeypatch.setattr("mcphost.host.conversation.token_estimate.estimate_part_tokens", refuse)
+
+    assert estimate_message_tokens(message) == first
+
+
+def test_an_estimate_does_not_keep_the_message_in_memory() -> None:
+    message = Message(role="user", parts=(TextPart("short lived"),))
+    estimate_message_tokens(message)
+    reference = weakref.ref(message)
+
+    del message
+    gc.collect()
+
+    assert reference() is None
+
+
+def test_a_definition_takes_tokens_for_its_description_and_its_schema() -> None:
+    small = ToolSpec("files__read", "Read a file.", Raw(b"{}"))
+    long_text = ToolSpec("files__read", "Read a file." * 100, Raw(b"{}"))
+    long_schema = ToolSpec("files__read", "Read a file.", Raw(b'{"description": "' + b"x" * 4_000 + b'"}'))
+
+    assert estimate_tool_tokens(small) < 20
+    assert estimate_tool_tokens(long_text) > 250
+    assert estimate_tool_tokens(long_schema) > 1_000
+
+
+def test_what_the_provider_counted_corrects_the_next_estimate_within_bounds() -> None:
+    calibration = TokenCalibration().update(1_000, Usage(input_tokens=1_300))
+
+    assert calibration.apply(2_000) == 2_600
+    assert calibration.update(1_000, None) == calibration
+    assert TokenCalibration().update(1_000, Usage()).apply(100) == 100
+    assert TokenCalibration().update(1_000, Usage(input_tokens=10**9)).apply(100) == 200
+    assert TokenCalibration().update(1_000, Usage(input_tokens=1)).apply(100) == 50
