@@ -364,7 +364,7 @@ class McpHostApp(QuestionApp):
         """Copy the text to the clipboard and show a notification."""
         message.stop()
         self.copy_to_clipboard(message.text)
-        self.notify("Copied.", markup=False, timeout=2)
+        self.notify(message.confirmation, markup=False, timeout=2)
 
     def on_argument_check_requested(self, message: ArgumentCheckRequested) -> None:
         """Start a worker that validates the edited arguments against the tool's input schema."""

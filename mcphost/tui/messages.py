@@ -187,11 +187,11 @@ class SteerRequested(Message):
 
 
 class CopyRequested(Message):
-    """Posted when the user copies text to the clipboard."""
+    """Posted when the user copies text to the clipboard. `confirmation` is the notification that says so."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, confirmation: str = "Copied.") -> None:
         super().__init__()
-        self.text = text
+        self.text, self.confirmation = text, confirmation
 
 
 class ServerSelected(Message):

@@ -11,7 +11,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mcphost.tui import themes
-from mcphost.tui.messages import LinkClicked, Section, TextViewRequested
+from mcphost.tui.messages import CopyRequested, LinkClicked, Section, TextViewRequested
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, TranscriptBlock, UserMessage
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import LINES_PER_BLOCK, Transcript
@@ -31,6 +31,7 @@ class TranscriptApp(App[None]):
         self.animation_level = "none"
         self.links: list[str] = []
         self.opened: list[str] = []
+        self.copied: list[tuple[str, str]] = []
         self.sections: list[list[Section]] = []
 
     def compose(self) -> ComposeResult:
@@ -42,6 +43,9 @@ class TranscriptApp(App[None]):
     def on_text_view_requested(self, message: TextViewRequested) -> None:
         self.opened.append(message.text)
         self.sections.append(list(message.sections))
+
+    def on_copy_requested(self, message: CopyRequested) -> None:
+        self.copied.append((message.confirmation, message.text))
 
     @property
     def view(self) -> Transcript:
@@ -305,3 +309,100 @@ async def test_the_spinner_of_a_long_call_turns_once_a_second(monkeypatch: pytes
         card.finish("ok", "done", 3600)
         app.view.advance_spinner()
         assert len(waits) == 46
+
+
+CODE_AND_TABLE = "Look:\n\n```py\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+
+
+async def test_a_click_on_copy_copies_that_code_block() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 20)) as pilot:
+        app.view.load([MarkdownBlock("first"), MarkdownBlock(CODE_AND_TABLE)])
+        await pilot.pause()
+        places = [(y, row.index("copy")) for y, row in enumerate(app.rows()) if "copy" in row]
+        assert len(places) == 2
+        for y, x in places:
+            await pilot.click("#t", offset=(1 + x, y))
+        await pilot.pause()
+        assert app.copied == [
+            ("Copied the py code (1 of 2).", "print(1)\n"),
+            ("Copied the table (2 of 2).", "| a | b |\n| --- | --- |\n| 1 | 2 |\n"),
+        ]
+
+
+async def test_a_key_copies_one_part_after_the_other_and_a_table_as_values() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 20)) as pilot:
+        card = ToolCard("c", "s", "t", {})
+        card.finish("ok", "the result", 1)
+        app.view.load([MarkdownBlock(CODE_AND_TABLE), card])
+        app.view.focus()
+        await pilot.pause()
+        await pilot.press("y", "left_square_bracket", "y", "y", "y", "Y", "Y")
+        await pilot.pause()
+        texts = [text for _, text in app.copied]
+        assert texts[0] == "the result"
+        assert texts[1:4] == ["print(1)\n", "| a | b |\n| --- | --- |\n| 1 | 2 |\n", "print(1)\n"]
+        assert texts[4:] == ["a\tb\n1\t2\n", "print(1)\n"]
+
+
+async def test_a_selection_leaves_out_the_rows_that_only_decorate() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 20)):
+        app.view.load([MarkdownBlock("# Title\n\n" + CODE_AND_TABLE)])
+        result = app.view.get_selection(Selection(None, None))
+        assert result is not None
+        assert result[0].split("\n") == ["Title", "", "Look:", "", "print(1)", "", "a  b", "1  2"]
+
+
+async def test_part_of_wrapped_chinese_text_is_selected_by_its_characters() -> None:
+    app = TranscriptApp()
+    text = "今天天气很好，我们去公园。" * 4
+    async with app.run_test(size=(40, 20)) as pilot:
+        app.view.load([MarkdownBlock(text)])
+        await pilot.pause()
+        rows = [row for row in app.rows() if row.strip()]
+        assert len(rows) > 2
+        assert not [row for row in rows if row.strip()[0] in "，。"]
+        y = next(y for y, row in enumerate(app.rows()) if row.strip()) + 1
+        await pilot.mouse_down("#t", offset=(2, y))
+        await pilot.hover("#t", offset=(10, y))
+        await pilot.mouse_up("#t", offset=(10, y))
+        await pilot.pause()
+        first_row = rows[0].strip()
+        assert app.screen.get_selected_text() == text[len(first_row) : len(first_row) + 5]
+        shown = app.view.render_line(y)
+        assert [segment.text for segment in shown if segment.style and segment.style.bgcolor][1:2]
+
+
+async def test_new_content_below_is_counted_while_the_user_reads_further_up() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)) as pilot:
+        app.view.load([MarkdownBlock(f"block {n}") for n in range(50)])
+        await pilot.pause()
+        assert " new " not in app.rows()[-1]
+        app.view.scroll_to(y=10, animate=False)
+        await pilot.pause()
+        assert " new " not in app.rows()[-1]
+        for n in range(3):
+            app.view.add(MarkdownBlock(f"later {n}"))
+        await pilot.pause()
+        assert "↓ 3 new · end" in app.rows()[-1]
+        await pilot.click("#t", offset=(app.rows()[-1].index("new") + 1, 11))
+        await pilot.pause()
+        assert app.view.is_following
+        assert "later 2" in "".join(app.rows())
+        assert "↓" not in app.rows()[-1]
+
+
+async def test_braces_go_from_one_message_of_the_user_to_the_next() -> None:
+    app = TranscriptApp()
+    async with app.run_test(size=(60, 12)) as pilot:
+        app.view.load([block for n in range(20) for block in (UserMessage(f"question {n}"), MarkdownBlock("a\n\nb"))])
+        app.view.focus()
+        await pilot.pause()
+        await pilot.press("left_curly_bracket", "left_curly_bracket")
+        assert app.view.blocks[app.view.current_index].copy_text() == "question 18"
+        assert "question 18" in "".join(app.rows())
+        await pilot.press("right_curly_bracket")
+        assert app.view.blocks[app.view.current_index].copy_text() == "question 19"

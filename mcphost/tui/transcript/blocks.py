@@ -8,7 +8,7 @@ from textual.style import Style
 
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.transcript.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 
 _MAX_INLINE_THINKING = 20_000
 """Maximum characters of reasoning that unfold in place; longer reasoning opens in the viewer."""
@@ -73,17 +73,6 @@ def _estimate_rows(text: str, width: int) -> int:
     return text.count("\n") + len(text) // max(20, width) + 1
 
 
-def justify_ends(left: Content, right: Content, width: int) -> Content:
-    """Combine two contents in one row of *width* cells, with *left* at the left edge and *right* at the right edge.
-
-    If there is too little room, *left* is truncated.
-    """
-    room = width - right.cell_length - 1
-    if left.cell_length > room:
-        left = left.truncate(max(1, room), ellipsis=True)
-    return Content.assemble(left, " " * max(1, width - left.cell_length - right.cell_length), right)
-
-
 class SpeakerHeading(TranscriptBlock):
     """Heading above an answer, with the speaker's name, a detail such as the model, and the time."""
 
@@ -94,7 +83,8 @@ class SpeakerHeading(TranscriptBlock):
     def render(self, width: int) -> list[PrefixedContent]:
         """Return one row with the speaker and the detail on the left and the time on the right."""
         left = Content.assemble((self.name, self.style), ("  " + self.detail if self.detail else "", "$faint"))
-        return [PrefixedContent("", "", justify_ends(left, Content.styled(self.time, "$faint"), width))]
+        right = Content.styled(self.time, "$faint")
+        return [PrefixedContent("", "", justify_ends(left, right, min(width, PROSE_WIDTH)))]
 
 
 class UserMessage(TranscriptBlock):
@@ -109,27 +99,25 @@ class UserMessage(TranscriptBlock):
 
     def render(self, width: int) -> list[PrefixedContent]:
         """Return the message, truncated if it is very long, and one row per attachment."""
-        edge = "▌ "
-        head = justify_ends(Content.styled("You", "bold $accent"), Content.styled(self.time + " ", "$faint"), width - 2)
-        out = [PrefixedContent(edge, edge, head, "on $panel", "$accent")]
+        width = min(width, PROSE_WIDTH)
+        right = Content.styled(self.time + " ", "$faint")
         shown = self.text[:_MAX_INLINE_MESSAGE]
-        out.append(PrefixedContent(edge, edge, Content(clean(shown).rstrip("\n")), "on $panel", "$accent"))
+        contents = [
+            justify_ends(Content.styled("You", "bold $accent"), right, width - 2),
+            Content(clean(shown).rstrip("\n")),
+        ]
         if len(shown) < len(self.text):
             note = f"… {len(self.text) - len(shown):,} more characters · enter opens all"
-            out.append(
-                PrefixedContent(
-                    edge, edge, Content.styled(note, "$accent").stylize(ACTIVATE_STYLE), "on $panel", "$accent"
-                )
-            )
-        out.extend(
-            PrefixedContent(edge, edge, Content.styled(f"@ {clean_line(name, 300)}", "$muted"), "on $panel", "$accent")
-            for name in self.attachment_names
-        )
-        return out
+            contents.append(Content.styled(note, "$accent").stylize(ACTIVATE_STYLE))
+        contents += [Content.styled(f"@ {clean_line(name, 300)}", "$muted") for name in self.attachment_names]
+        return [
+            PrefixedContent("▌ ", "▌ ", content, "on $panel", "$accent", max_width=PROSE_WIDTH) for content in contents
+        ]
 
     def estimate_height(self, width: int) -> int:
         """Estimate the height in rows from the length of the text."""
-        return self.gap + 1 + _estimate_rows(self.text[:_MAX_INLINE_MESSAGE], width - 2) + len(self.attachment_names)
+        rows = _estimate_rows(self.text[:_MAX_INLINE_MESSAGE], min(width, PROSE_WIDTH) - 2)
+        return self.gap + 1 + rows + len(self.attachment_names)
 
     def activate(self) -> tuple[str, str] | None:
         """Return a title and the full message for the viewer if the message is truncated, otherwise None."""
@@ -143,28 +131,30 @@ class UserMessage(TranscriptBlock):
 class MarkdownBlock(TranscriptBlock):
     """Part of an answer from the model, shown as Markdown. While the answer is streamed, its last block still grows.
 
-    `is_joined` means that there is no blank row before the block, and `is_plain` that the text is not parsed as
-    Markdown.
+    `is_joined` means that there is no blank row before the block, `is_plain` that the text is not parsed as Markdown,
+    and `continues_code` that it begins with the rest of the code block above.
     """
 
     can_step = True
 
-    def __init__(self, text: str, *, is_joined: bool = False, is_plain: bool = False) -> None:
+    def __init__(
+        self, text: str, *, is_joined: bool = False, is_plain: bool = False, continues_code: bool = False
+    ) -> None:
         super().__init__()
-        self.text, self.is_plain = text, is_plain
+        self.text, self.is_plain, self.continues_code = text, is_plain, continues_code
         self.gap = 0 if is_joined else 1
 
     def render(self, width: int) -> list[PrefixedContent]:
         """Return the rendered Markdown."""
         if self.is_plain:
-            return [PrefixedContent("", "", Content(clean(self.text.rstrip("\n"))))]
+            return [PrefixedContent("", "", Content(clean(self.text.rstrip("\n"))), max_width=PROSE_WIDTH)]
         from mcphost.tui.transcript.markdown import render_markdown  # imported with the first answer
 
-        return render_markdown(self.text, width)
+        return render_markdown(self.text, width, continues_code=self.continues_code)
 
     def estimate_height(self, width: int) -> int:
         """Estimate the height in rows from the length of the Markdown source."""
-        return self.gap + _estimate_rows(self.text, width)
+        return self.gap + _estimate_rows(self.text, min(width, PROSE_WIDTH))
 
     def copy_text(self) -> str:
         """Return the Markdown source."""
@@ -186,10 +176,13 @@ class ThinkingBlock(TranscriptBlock):
         if self.is_expanded:
             head = Content.styled(f"▾ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE)
             body = Content.styled(clean(self.text), "italic $faint")
-            return [PrefixedContent("", "", head), PrefixedContent("▏ ", "▏ ", body, "", "$faint")]
+            return [
+                PrefixedContent("", "", head),
+                PrefixedContent("▏ ", "▏ ", body, "", "$faint", max_width=PROSE_WIDTH),
+            ]
         if self.is_streaming:
             tail = clean_line(self.text[-300:].replace("\n", " "), 300)
-            room = max(10, width - 14)
+            room = max(10, min(width, PROSE_WIDTH) - 14)
             return [
                 PrefixedContent(
                     "", "", Content.styled(f"◌ thinking  {tail[-room:]}", "italic $faint").stylize(ACTIVATE_STYLE)
@@ -229,11 +222,11 @@ class NoticeBlock(TranscriptBlock):
         content = Content.assemble((body, style if self.level == "error" else "$muted"))
         if self.hint:
             content = Content.assemble(content, " ", (clean(self.hint[:_MAX_NOTICE_LENGTH]), "$text"))
-        return [PrefixedContent(f"{mark} ", "  ", content, "", style)]
+        return [PrefixedContent(f"{mark} ", "  ", content, "", style, max_width=PROSE_WIDTH)]
 
     def estimate_height(self, width: int) -> int:
         """Estimate the height in rows from the length of the notice and its hint."""
-        return self.gap + _estimate_rows(self.text + self.hint, width)
+        return self.gap + _estimate_rows(self.text + self.hint, min(width, PROSE_WIDTH))
 
     def copy_text(self) -> str:
         """Return the notice followed by its hint."""

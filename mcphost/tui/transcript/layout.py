@@ -9,6 +9,7 @@ from typing import cast
 from rich.segment import Segment
 from rich.style import Style as RichStyle
 from textual.color import Color
+from textual.content import Content
 from textual.css.styles import RulesMap
 from textual.geometry import Offset
 from textual.selection import Selection
@@ -18,6 +19,7 @@ from textual.visual import RenderOptions
 
 from mcphost.tui.transcript.blocks import TranscriptBlock
 from mcphost.tui.transcript.image_block import render_half_blocks
+from mcphost.tui.transcript.line_breaks import break_line, needs_own_breaks
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 
@@ -169,9 +171,16 @@ LINES_PER_BLOCK = 1_000_000  # line numbers reserved for each block in the coord
 _EMPTY_RULES = cast("RulesMap", {})
 
 
-def list_plain_lines(block: TranscriptBlock, width: int) -> list[str]:
-    """Return the lines of a block before wrapping. A text selection identifies them by their position in this list."""
-    return [line for piece in block.render(width) for line in piece.content.plain.split("\n")]
+def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
+    """Return the lines of a block before wrapping, or None for a line that is a decoration.
+
+    A text selection identifies them by their position in this list.
+    """
+    return [
+        None if piece.is_decoration else line
+        for piece in block.render(width)
+        for line in piece.content.plain.split("\n")
+    ]
 
 
 class BlockRenderer:
@@ -215,21 +224,43 @@ class BlockRenderer:
         style = self.base + (self.resolve_style(piece.style) if piece.style else self.current_style)
         if piece.image_rows:
             return self._render_image(piece, style)
-        options = RenderOptions(
-            self.resolve_style, _EMPTY_RULES, _shift_selection(selection, line), self.selection_style
-        )
-        room = max(8, self.width - len(piece.first_prefix))
-        rows = piece.content.render_strips(room, None, style, options) or [Strip.blank(room)]
+        limit = min(self.width, piece.max_width or self.width)
+        room = max(8, limit - len(piece.first_prefix))
+        rows = self._wrap(piece.content, room, style, selection, line) or [Strip.blank(room)]
         lead = (style + self.resolve_style(piece.prefix_style)).rich_style if piece.prefix_style else style.rich_style
+        outer = (self.base + self.current_style).rich_style
         return [
             Strip(
                 [
                     Segment(piece.rest_prefix if number else piece.first_prefix, lead),
-                    *(_offset_segment(segment, line) for segment in row),
+                    *row,
                 ]
-            ).adjust_cell_length(self.width, style.rich_style)
+            )
+            .adjust_cell_length(limit, style.rich_style)
+            .adjust_cell_length(self.width, outer)
             for number, row in enumerate(rows)
         ]
+
+    def _wrap(
+        self, content: Content, room: int, style: Style, selection: Selection | None, line: int
+    ) -> Iterable[Iterable[Segment]]:
+        """Return the rows of a content whose first line has the number *line* in *selection*."""
+        if content.plain.isascii() or not needs_own_breaks(content.plain, room):
+            options = self._options(_shift_selection(selection, line))
+            rows = content.render_strips(room, None, style, options)
+            return [[_offset_segment(segment, 0, line) for segment in row] for row in rows]
+        out: list[list[Segment]] = []
+        for number, part in enumerate(content.split("\n", allow_blank=True), line):
+            span = selection.get_span(number) if selection is not None else None
+            starts = [0, *break_line(part.plain, room)]
+            for start, end in zip(starts, [*starts[1:], len(part)], strict=True):
+                options = self._options(_clip_selection(span, start, end))
+                rows = part[start:end].rstrip_end(room).render_strips(2 * room, None, style, options)
+                out += [[_offset_segment(segment, start, number) for segment in row] for row in rows] or [[]]
+        return out
+
+    def _options(self, selection: Selection | None) -> RenderOptions:
+        return RenderOptions(self.resolve_style, _EMPTY_RULES, selection, self.selection_style)
 
     def _render_image(self, piece: PrefixedContent, style: Style) -> list[Strip]:
         """Return the rows of an image, which stay blank until it is decoded. Images cannot be selected."""
@@ -240,13 +271,21 @@ class BlockRenderer:
         return [Strip([lead, *row]).adjust_cell_length(self.width, style.rich_style) for row in rows]
 
 
-def _offset_segment(segment: Segment, line: int) -> Segment:
-    """Add *line* to the line number in the segment's metadata, from which Textual computes selections."""
+def _offset_segment(segment: Segment, column: int, line: int) -> Segment:
+    """Add *column* and *line* to the position in the segment's metadata, from which Textual computes selections."""
     style = segment.style
     if style is None or "offset" not in (meta := style.meta):
         return segment
     x, y = meta["offset"]
-    return Segment(segment.text, style + RichStyle.from_meta({"offset": (x, y + line)}))
+    return Segment(segment.text, style + RichStyle.from_meta({"offset": (x + column, y + line)}))
+
+
+def _clip_selection(span: tuple[int, int] | None, start: int, end: int) -> Selection | None:
+    """Return the selection within the part from *start* to *end* of a line in which *span* is selected."""
+    if span is None:
+        return None
+    first, last = max(span[0], start), end if span[1] == -1 else min(span[1], end)
+    return Selection(Offset(first - start, 0), Offset(last - start, 0)) if first < last else None
 
 
 def _shift_selection(selection: Selection | None, base: int) -> Selection | None:

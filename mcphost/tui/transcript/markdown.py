@@ -4,22 +4,23 @@ The Markdown renderers of Rich and Textual are not used, because they drop `<div
 emits OSC 8 links.
 """
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from textual.content import Content, Span
+from textual._cells import cell_len
+from textual.content import Content
 from textual.style import Style
 
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.transcript.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.markdown_inline import render_inline
+from mcphost.tui.transcript.markdown_table import layout_table, read_table
+from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 
 if TYPE_CHECKING:  # imported with the first answer, not before the first frame
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
 _HIGHLIGHT_LIMIT = 6_000
 """Maximum characters of a code block that are highlighted; the rest stays plain."""
 _OPEN_CODE_LINES = 40
@@ -43,11 +44,13 @@ _MAX_CELLS = 4_000
 class MarkdownFragment(NamedTuple):
     """Part of a Markdown text that can be rendered separately.
 
-    `is_joined` means that no blank line separates it from the previous part.
+    `is_joined` means that no blank line separates it from the previous part, and `continues_code` that it begins with
+    the rest of the previous part's last code block.
     """
 
     source: str
     is_joined: bool
+    continues_code: bool = False
 
 
 @cache
@@ -86,68 +89,6 @@ def highlight_code(code: str, language: str) -> Content:
     return Content(code, spans=list(highlight(coloured, language).spans))
 
 
-def _add_link_spans(text: str, spans: list[Span], start: int) -> None:
-    for match in _URL.finditer(text):
-        url = match.group().rstrip(".,;:!?)")
-        spans.append(Span(start + match.start(), start + match.start() + len(url), _link_style(url)))
-
-
-def _link_style(url: str) -> Style:
-    return Style.from_meta({"href": clean_line(url, 2000)}) + Style(underline=True)
-
-
-_INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"}
-
-
-def render_inline(token: "Token") -> Content:
-    """Render an "inline" token, such as the text of a paragraph, with its formatting."""
-    text: list[str] = []
-    spans: list[Span] = []
-    opened: list[tuple[int, Token]] = []
-    position = 0
-    for child in token.children or ():
-        if child.type.endswith("_open"):
-            opened.append((position, child))
-        elif child.type.endswith("_close"):
-            if opened and (style := _inline_style(opened[-1][1])):
-                spans.append(Span(opened[-1][0], position, style))
-            del opened[-1:]
-        else:
-            added, style = _render_leaf(child)
-            if style:
-                spans.append(Span(position, position + len(added), style))
-            elif "://" in added and not any(one.type == "link_open" for _, one in opened):
-                _add_link_spans(added, spans, position)
-            text.append(added)
-            position += len(added)
-    return Content("".join(text), spans)
-
-
-def _render_leaf(token: "Token") -> tuple[str, Style | str]:
-    """Return the text and the style of an inline token that has no children."""
-    match token.type:
-        case "text" | "html_inline" | "text_special":
-            return clean(token.content), ""
-        case "softbreak":
-            return " ", ""
-        case "hardbreak":
-            return "\n", ""
-        case "code_inline":
-            return clean(token.content), "on $panel"
-        case "image":
-            said = f"[picture: {clean(token.content) or 'no description'}]"
-            return said, Style(italic=True) + _link_style(str(token.attrs.get("src", "")))
-        case _:
-            return "", ""
-
-
-def _inline_style(opener: "Token") -> Style | str:
-    """Return the style for the text that follows an opening inline token, up to the closing token."""
-    if opener.type == "link_open":
-        return _link_style(str(opener.attrs.get("href", "")))
-    return _INLINE_STYLES.get(opener.type, "")
-
-
 class _Builder:
     """Builder of the rendered content of a Markdown text. It tracks which list items and block quotes are open."""
 
@@ -157,6 +98,7 @@ class _Builder:
         self.stack: list[tuple[str, str]] = []  # containers: prefixes of the first row and of the others
         self.unused_first_prefix: list[bool] = []  # whether the first-row prefix is still unused
         self.numbers: list[int] = []
+        self._part_count = 0
 
     def prefixes(self) -> tuple[str, str]:
         """Return the prefix for the first row of the next content and the prefix for its other rows.
@@ -170,10 +112,28 @@ class _Builder:
         self.unused_first_prefix = [False] * len(self.unused_first_prefix)
         return first, "".join(rest for _, rest in self.stack)
 
-    def add(self, content: Content, style: str = "") -> None:
-        """Append content with the prefixes of the open list items and block quotes."""
+    def add(
+        self,
+        content: Content,
+        style: str = "",
+        *,
+        max_width: int = PROSE_WIDTH,
+        is_decoration: bool = False,
+        padding: str = "",
+    ) -> None:
+        """Append content with the prefixes of the open list items and block quotes, followed by *padding*."""
         first, rest = self.prefixes()
-        self.pieces.append(PrefixedContent(first, rest, content, style, "$faint"))
+        self.pieces.append(
+            PrefixedContent(
+                first + padding, rest + padding, content, style, "$faint", max_width=max_width,
+                is_decoration=is_decoration,
+            )
+        )  # fmt: skip
+
+    def next_part(self) -> int:
+        """Return the number of the next code block or table, by which it can be copied."""
+        self._part_count += 1
+        return self._part_count - 1
 
     def gap(self) -> None:
         """Append a blank row, unless a list item is open or the output is still empty."""
@@ -200,11 +160,12 @@ def _next_list_marker(build: _Builder, token: "Token") -> str:
     return f"{number}{token.markup or '.'} "
 
 
-def render_markdown(source: str, width: int) -> list[PrefixedContent]:
+def render_markdown(source: str, width: int, *, continues_code: bool = False) -> list[PrefixedContent]:
     """Render a Markdown text for *width* columns.
 
-    Tables are laid out for this width; other content wraps when it is drawn. A text that is too complex to parse is
-    returned as plain text.
+    Tables and code may have this width, other text has at most PROSE_WIDTH columns. Tables are laid out here; other
+    content wraps when it is drawn. A text that is too complex to parse is returned as plain text. *continues_code*
+    means that the text begins with the rest of a code block, which needs no heading.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):
@@ -221,9 +182,12 @@ def render_markdown(source: str, width: int) -> list[PrefixedContent]:
         elif token.type == "table_open":
             build.gap()
             index = _render_table(build, tokens, index)
+        elif token.type in _CODE_TOKENS:
+            build.gap()
+            _render_code(build, token, has_heading=not (continues_code and index == 0))
         elif token.type in _LEAF_RENDERERS:
             build.gap()
-            build.add(*_LEAF_RENDERERS[token.type](token, build.width))
+            build.add(_LEAF_RENDERERS[token.type](token, build.width))
         else:
             _process_container(build, token)
         index += 1
@@ -248,60 +212,74 @@ def _process_container(build: _Builder, token: "Token") -> None:
         build.close()
 
 
-def _render_code(token: "Token", width: int) -> tuple[Content, str]:
-    del width
+def _copy_label(part: int) -> Content:
+    """Return the word on which a click copies a code block or a table."""
+    return Content.styled("copy", "$muted").stylize(Style.from_meta({"copy": part}))
+
+
+def _render_code(build: _Builder, token: "Token", *, has_heading: bool) -> None:
+    """Add a code block, with its language and a word to copy it above it."""
     code = clean(token.content.rstrip("\n")).replace("\t", "    ")
     words = token.info.split()
-    return highlight_code(code, clean_line(words[0], 30) if words else ""), "on $surface"
+    language = clean_line(words[0], 30) if words else ""
+    room = build.width - sum(len(rest) for _, rest in build.stack)
+    longest = max(map(cell_len, code.split("\n"))) + 2 * len(_CODE_PADDING)
+    indent = build.width - room
+    width = min(room, max(longest, PROSE_WIDTH - indent))
+    part, limit = build.next_part(), indent + width
+    if has_heading:
+        name = Content.styled(language or "code", "$faint")
+        heading = justify_ends(name, Content.assemble(_copy_label(part), _CODE_PADDING), width - len(_CODE_PADDING))
+        build.add(heading, "on $panel", max_width=limit, is_decoration=True, padding=_CODE_PADDING)
+    build.add(highlight_code(code, language), "on $surface", max_width=limit, padding=_CODE_PADDING)
 
 
-def _render_html(token: "Token", width: int) -> tuple[Content, str]:
+def _render_html(token: "Token", width: int) -> Content:
     del width
-    return Content(clean(token.content.rstrip("\n"))), ""
+    return Content(clean(token.content.rstrip("\n")))
 
 
-def _render_rule(token: "Token", width: int) -> tuple[Content, str]:
+def _render_rule(token: "Token", width: int) -> Content:
     del token
-    return Content.styled("─" * min(40, width), "$faint"), ""
+    return Content.styled("─" * min(40, width), "$faint")
 
 
-_LEAF_RENDERERS = {"fence": _render_code, "code_block": _render_code, "html_block": _render_html, "hr": _render_rule}
+_CODE_TOKENS = {"fence", "code_block"}
+_CODE_PADDING = " "
+_LEAF_RENDERERS = {"html_block": _render_html, "hr": _render_rule}
+_HEADING_STYLES = {"h1": "bold $accent", "h2": "bold $accent", "h3": "bold"}
 
 
 def _render_inline_block(build: _Builder, token: "Token", parent: "Token") -> None:
     content = render_inline(token)
-    if parent.type == "heading_open":
-        content = content.stylize("bold $accent" if parent.tag in {"h1", "h2"} else "bold")
-    build.add(content)
+    if parent.type != "heading_open":
+        build.add(content)
+        return
+    build.add(content.stylize(_HEADING_STYLES.get(parent.tag, "bold $muted")))
+    if parent.tag == "h1":
+        room = min(build.width, PROSE_WIDTH) - sum(len(rest) for _, rest in build.stack)
+        rule = "━" * max(1, min(content.cell_length, room))
+        build.add(Content.styled(rule, "$accent"), is_decoration=True)
 
 
 def _render_table(build: _Builder, tokens: "Sequence[Token]", index: int) -> int:
-    rows: list[list[Content]] = []
-    while tokens[index].type != "table_close":
-        if tokens[index].type == "tr_open":
-            rows.append([])
-        elif tokens[index].type == "inline":
-            rows[-1].append(render_inline(tokens[index]))
-        index += 1
-    count = max(len(row) for row in rows)
-    widths = [max((row[k].cell_length for row in rows if k < len(row)), default=1) or 1 for k in range(count)]
-    room = build.width - sum(len(rest) for _, rest in build.stack) - 2 * (count - 1)
-    if room < 6 * count:
-        _render_table_as_list(build, rows)
-        return index
-    while sum(widths) > room:
-        widest = max(range(count), key=widths.__getitem__)
-        widths[widest] -= 1
-    for number, row in enumerate(rows):
-        cells = [row[k].wrap(widths[k]) if k < len(row) else [] for k in range(count)]
-        for line in range(max((len(cell) for cell in cells), default=1)):
-            parts = [cell[line] if line < len(cell) else Content("") for cell in cells]
-            padded = [part.pad_right(max(0, widths[k] - part.cell_length)) for k, part in enumerate(parts)]
-            content = Content("  ").join(padded)
-            build.add(content.stylize("bold") if number == 0 else content)
-        if number == 0:
-            build.add(Content.styled("  ".join("─" * width for width in widths), "$faint"))
-    return index
+    """Add the table that opens at *index*, and return the index of the token that closes it."""
+    table, end = read_table(tokens, index)
+    room = build.width - sum(len(rest) for _, rest in build.stack)
+    layout = layout_table(table, room)
+    part = build.next_part()
+    if layout is None:
+        _render_table_as_list(build, table.rows)
+        return end
+    rule = layout.rule
+    if rule.cell_length + 6 <= room:
+        rule = Content.assemble(rule, "  ", _copy_label(part))
+    for row in layout.head:
+        build.add(row, max_width=0)
+    build.add(rule, max_width=0, is_decoration=True)
+    for row in layout.body:
+        build.add(row, max_width=0)
+    return end
 
 
 def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
@@ -312,6 +290,31 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
             build.open("• " if k == 0 else "  ", "  ")
             build.add(Content.assemble(name.stylize("bold"), " ", cell))
             build.close()
+
+
+class CopyablePart(NamedTuple):
+    """A part of a block. `name` describes it, such as "Python code"; `tsv` is set for a table only."""
+
+    name: str
+    text: str
+    tsv: str = ""
+
+
+def list_parts(source: str) -> list[CopyablePart]:
+    """Return the code blocks and tables of a Markdown text, in the order of the numbers by which they are copied."""
+    if is_too_complex(source):
+        return []
+    tokens = _parser().parse(source)
+    parts: list[CopyablePart] = []
+    for index, token in enumerate(tokens):
+        if token.type in _CODE_TOKENS:
+            words = token.info.split()
+            name = f"the {clean_line(words[0], 30)} code" if words else "the code"
+            parts.append(CopyablePart(name, token.content))
+        elif token.type == "table_open":
+            table, _ = read_table(tokens, index)
+            parts.append(CopyablePart("the table", table.to_markdown(), table.to_tsv()))
+    return parts
 
 
 def is_too_complex(source: str) -> bool:
@@ -368,7 +371,7 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
     finished, rest, joined = _split_open_block(last, lines[cut:], _item_lines(tokens, cut))
     if finished:
         done.append(MarkdownFragment(finished, is_joined=False))
-    return done, MarkdownFragment("".join(rest), joined)
+    return done, MarkdownFragment("".join(rest), joined, bool(finished) and last.type in _CODE_TOKENS)
 
 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:

@@ -71,10 +71,16 @@ class StreamingText:
         tail.text = done[0].source
         tail.is_plain |= self._size > MAX_MARKDOWN
         out: list[TranscriptBlock] = [
-            MarkdownBlock(part.source, is_joined=part.is_joined, is_plain=tail.is_plain) for part in done[1:]
+            MarkdownBlock(
+                part.source, is_joined=part.is_joined, is_plain=tail.is_plain, continues_code=part.continues_code
+            )
+            for part in done[1:]
         ]
         self.tail = MarkdownBlock(
-            rest.source if rest else "", is_joined=bool(rest and rest.is_joined), is_plain=tail.is_plain
+            rest.source if rest else "",
+            is_joined=bool(rest and rest.is_joined),
+            is_plain=tail.is_plain,
+            continues_code=bool(rest and rest.continues_code),
         )
         return [*out, self.tail]
 

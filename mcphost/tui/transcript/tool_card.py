@@ -9,8 +9,8 @@ from textual.content import Content
 
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line, first_lines
-from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock, justify_ends
-from mcphost.tui.transcript.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
+from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # state -> mark, words, style; the words repeat what the mark and color mean.
@@ -108,7 +108,7 @@ class ToolCard(TranscriptBlock):
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
         left = Content.assemble((f"{mark} ", style), (who, "$muted"), (name, "bold"))
         right = Content.styled(f"{words}{self._format_elapsed()}", style)
-        out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, width - 2), "", lead)]
+        out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, min(width, PROSE_WIDTH) - 2), "", lead)]
         out.extend(self._render_arguments(width, lead))
         if self.progress and self.is_running:
             out.append(PrefixedContent("▎   ", "▎   ", self._render_progress(), "", lead))

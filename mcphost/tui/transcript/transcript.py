@@ -30,10 +30,12 @@ from mcphost.tui.messages import (
 )
 from mcphost.tui.screen_text import render_with_blank_rows
 from mcphost.tui.transcript.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
+from mcphost.tui.transcript.copying import list_copyable_parts
 from mcphost.tui.transcript.image_block import ImageCard
 from mcphost.tui.transcript.layout import LINES_PER_BLOCK, BlockLayout, BlockRenderer, list_plain_lines
 from mcphost.tui.transcript.streaming import StreamingText
 from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.transcript.unseen import UnseenBlocks
 
 if TYPE_CHECKING:
     from mcphost.sandbox.image_formats import DecodedImage
@@ -67,7 +69,11 @@ class Transcript(ScrollView, can_focus=True):
         Binding("left_square_bracket", "step(-1)", "previous", show=False),
         Binding("right_square_bracket", "step(1)", "next", show=False),
         Binding("enter,space", "activate", "open", show=False),
+        Binding("left_curly_bracket", "step_message(-1)", "previous message", show=False),
+        Binding("right_curly_bracket", "step_message(1)", "next message", show=False),
         Binding("c", "copy", "copy", show=False),
+        Binding("y", "copy_part(False)", "copy code or table", show=False),
+        Binding("Y", "copy_part(True)", "copy table as values", show=False),
         Binding("e", "edit", "edit", show=False),
         Binding("home", "jump(False)", show=False),
         Binding("end", "jump(True)", show=False),
@@ -85,6 +91,8 @@ class Transcript(ScrollView, can_focus=True):
         self._spinner_timer: Timer | None = None
         self._spin_count = 0
         self._draw_seconds, self._is_own_scroll = 0.0, False
+        self._copied_part = (-1, -1)
+        self._unseen = UnseenBlocks()
         self._selection_cache: tuple[Any, dict[int, list[Strip]]] = (None, {})
 
     # -- blocks
@@ -225,6 +233,8 @@ class Transcript(ScrollView, can_focus=True):
         self._update_virtual_size()
         if self.is_following:
             self._scroll_to_row(self.max_scroll_y)
+        bottom = self._block_layout.find_index(self.scroll_offset.y + height - 1)
+        self._unseen.update(len(self.blocks), bottom, is_at_end=self.scroll_offset.y >= self.max_scroll_y)
         self.refresh()
 
     def _update_virtual_size(self) -> None:
@@ -310,8 +320,15 @@ class Transcript(ScrollView, can_focus=True):
         return render_with_blank_rows(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
-        """Return one row of the visible region; rows of the current block start with the cursor bar."""
-        y += self.scroll_offset.y
+        """Return one row of the visible region, the lowest with the mark of new content, if there is any below."""
+        strip = self._render_row(y + self.scroll_offset.y)
+        if y != self.size.height - 1 or not self._unseen.count:
+            return strip
+        label = self._unseen.render(self.visual_style + self._get_style("bold $accent on $panel"))
+        return Strip.join((strip.crop(0, self.text_width + 1 - label.cell_length), label))
+
+    def _render_row(self, y: int) -> Strip:
+        """Return the row at *y* of the conversation; rows of the current block start with the cursor bar."""
         style = self.visual_style.rich_style
         if not self.blocks or y >= self._block_layout.total:
             return Strip.blank(self.size.width, style)
@@ -354,7 +371,7 @@ class Transcript(ScrollView, can_focus=True):
         for index in range(start, end + 1):
             for number, line in enumerate(list_plain_lines(self.blocks[index], self.text_width)):
                 span = selection.get_span(index * LINES_PER_BLOCK + number)
-                if span is not None:
+                if span is not None and line is not None:
                     out.append(line[max(0, span[0]) : None if span[1] == -1 else span[1]].rstrip())
             if index < end and self.blocks[index + 1].gap:
                 out.append("")
@@ -376,6 +393,11 @@ class Transcript(ScrollView, can_focus=True):
         meta = event.style.meta
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
+        elif meta.get("act") == "newest":
+            self.action_jump(True)
+        elif "copy" in meta and self.blocks:
+            index = self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
+            self._copy_part(index, int(meta["copy"]))
         elif meta.get("act") == "enter" and self.blocks:
             self._activate(
                 self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
@@ -400,8 +422,11 @@ class Transcript(ScrollView, can_focus=True):
         index += by
         while 0 <= index < len(self.blocks) and not self.blocks[index].can_step:
             index += by
-        if not 0 <= index < len(self.blocks):
-            return
+        if 0 <= index < len(self.blocks):
+            self.show_block(index)
+
+    def show_block(self, index: int) -> None:
+        """Make the block at *index* the current block, and scroll it into view."""
         old, self.current_index = self.current_index, index
         for number in (max(0, old), index):
             self.blocks[number].strips = None
@@ -425,6 +450,38 @@ class Transcript(ScrollView, can_focus=True):
             text = self.blocks[self.current_index].copy_text()
         if text:
             self.post_message(CopyRequested(text))
+
+    def action_copy_part(self, as_tsv: bool) -> None:
+        """Copy a code block, a table or the result of the current block; pressed again, the next one of the block.
+
+        A table is copied as Markdown or, if *as_tsv* is true, as tab-separated values.
+        """
+        if self.current_index < 0:
+            self.current_index = self._last_in_view()
+        if not 0 <= self.current_index < len(self.blocks):
+            return
+        last_index, last_part = self._copied_part
+        self._copy_part(self.current_index, last_part + 1 if last_index == self.current_index else 0, as_tsv=as_tsv)
+
+    def _copy_part(self, index: int, number: int, *, as_tsv: bool = False) -> None:
+        parts = list_copyable_parts(self.blocks, index)
+        if not parts:
+            self.notify("No code, table or result here. c copies the whole text.", markup=False, timeout=3)
+            return
+        number %= len(parts)
+        self._copied_part = (index, number)
+        part = parts[number]
+        place = f" ({number + 1} of {len(parts)})" if len(parts) > 1 else ""
+        self.post_message(CopyRequested(part.tsv if as_tsv and part.tsv else part.text, f"Copied {part.name}{place}."))
+
+    def action_step_message(self, by: int) -> None:
+        """Make the next message of the user (1) or the previous one (-1) the current block, and scroll it into view."""
+        index = self.current_index if self.current_index >= 0 else len(self.blocks)
+        index += by
+        while 0 <= index < len(self.blocks) and not isinstance(self.blocks[index], UserMessage):
+            index += by
+        if 0 <= index < len(self.blocks):
+            self.show_block(index)
 
     def action_edit(self) -> None:
         """Request to edit the user's message at or above the current block, or the first if there is none above."""

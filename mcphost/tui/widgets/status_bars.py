@@ -128,8 +128,10 @@ FOOTER_KEYS = tuple((action.key_display, action.label, action.name) for action i
 # Keys shown below the chat while the transcript has the focus.
 TRANSCRIPT_KEYS = (
     ("[ ]", "step", ""),
+    ("{ }", "your messages", ""),
     ("enter", "open", ""),
     ("c", "copy", ""),
+    ("y", "code or table", ""),
     ("e", "edit", ""),
     ("↑↓", "scroll", ""),
     ("end", "newest", ""),

@@ -1,0 +1,72 @@
+"""Breaking of Chinese, Japanese and Korean text into rows, with the rules for punctuation (kinsoku shori).
+
+Textual breaks only at spaces, so that a row may start with "。" and a word between
+ideographs may leave a row half empty.
+"""
+
+from textual._cells import cell_len
+
+from mcphost.tui.screen_text import measure_character
+
+NO_ROW_START = frozenset(
+    "。、，．：；？！・…‥—～”’）〕］｝〉》」』】〗〙〟ー々ゝゞヽヾ｡､･)]}!?,.:;%‰℃°ぁぃぅぇぉっゃゅょァィゥェォッャュョ"
+)
+"""Characters that must not start a row, such as closing punctuation and small kana."""
+NO_ROW_END = frozenset("“‘（〔［｛〈《「『【〖〘〝([{￥＄$")
+"""Characters that must not end a row, such as opening brackets."""
+_MAX_PULLED = 4
+"""Maximum characters moved to the next row to satisfy the rules for punctuation."""
+_IDEOGRAPH_START = 0x1100
+"""First code point of the scripts that are written without spaces and are two cells wide."""
+
+
+def needs_own_breaks(text: str, width: int) -> bool:
+    """Return whether *text* has two-cell characters of a script without spaces, and a line wider than *width* cells."""
+    return any(ord(character) >= _IDEOGRAPH_START and cell_len(character) == 2 for character in set(text)) and any(
+        cell_len(line) > width for line in text.split("\n")
+    )
+
+
+def break_line(line: str, width: int) -> list[int]:
+    """Return the indices at which to break a line so that no row is wider than *width* cells.
+
+    A row may break after a space and beside a two-cell character, unless the next row would start with a character of
+    NO_ROW_START or this row would end with one of NO_ROW_END.
+    """
+    cells = {character: _measure(character) for character in set(line)}
+    breaks: list[int] = []
+    begin = used = 0
+    at = 0
+    while at < len(line):
+        wide = cells[line[at]]
+        if used + wide > width and at > begin and line[at] != " ":
+            cut = _find_break(line, begin, at, cells)
+            breaks.append(cut)
+            used = sum(cells[character] for character in line[cut:at])
+            begin = cut
+        used += wide
+        at += 1
+    return breaks
+
+
+def _measure(character: str) -> int:
+    """Return the width of a character in cells, at least that which Textual counts."""
+    return max(cell_len(character), measure_character(character)[0]) if character != "\t" else 8
+
+
+def _find_break(line: str, begin: int, at: int, cells: dict[str, int]) -> int:
+    """Return where to break the row that starts at *begin* and is full before index *at*."""
+    for cut in range(at, max(begin, at - 60), -1):
+        if _may_break(line, cut, cells):
+            return cut
+    joined = at  # a word that fills the row: keep only the punctuation and combining marks together
+    while joined > max(begin + 1, at - _MAX_PULLED) and (line[joined] in NO_ROW_START or not cells[line[joined]]):
+        joined -= 1
+    return joined if joined > begin else at
+
+
+def _may_break(line: str, cut: int, cells: dict[str, int]) -> bool:
+    before, after = line[cut - 1], line[cut]
+    if after in NO_ROW_START or before in NO_ROW_END or not cells[after]:
+        return False
+    return before == " " or (after != " " and (cells[before] == 2 or cells[after] == 2))

@@ -1,0 +1,30 @@
+"""Count of the blocks that were added below the view while the user reads further up."""
+
+from rich.segment import Segment
+from rich.style import Style as RichStyle
+from textual.strip import Strip
+from textual.style import Style
+
+
+class UnseenBlocks:
+    """The blocks that the user has not seen yet; `count` is their number, for the mark at the lower edge."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first_unseen = 0
+
+    def update(self, total: int, bottom: int, *, is_at_end: bool) -> None:
+        """Count again after a change: *total* blocks exist and *bottom* is the index of the lowest visible one.
+
+        Blocks that existed when the user left the end do not count, even if they are below the view.
+        """
+        if is_at_end:
+            self._first_unseen = total
+        else:
+            self._first_unseen = min(max(self._first_unseen, bottom + 1), total)
+        self.count = total - self._first_unseen
+
+    def render(self, style: Style) -> Strip:
+        """Return the mark, on which a click goes to the newest line."""
+        rich_style = style.rich_style + RichStyle.from_meta({"act": "newest"})
+        return Strip([Segment(f" ↓ {self.count:,} new · end ", rich_style)])
