@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
     from mcphost.host.consent.policy import ConsentPolicy
     from mcphost.host.consent.rule_matching import RuleMatcher
+    from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.project_approvals import ProjectApprovals
@@ -273,6 +274,7 @@ class _LateParts:
             accounts=Lazy(lambda: self.accounts),
             auto_approval=Lazy(lambda: self.auto_approval),
             features=Lazy(lambda: self.features),
+            commands=Lazy(lambda: self.commands),
             instructions=Lazy(lambda: self.instructions),
             grants=Lazy(lambda: self.grants),
             setup=Lazy(lambda: self.setup),
@@ -310,6 +312,12 @@ class _LateParts:
         core = self._core
         approval = "stored" if self._project is None else self._project.approval
         return ProjectApprovals(GrantStore(core.store), core.frontend, core.audit, approval)
+
+    @cached_property
+    def commands(self) -> "PromptCommands":
+        from mcphost.host.conversation.commands import PromptCommands
+
+        return PromptCommands(self._project, self.project_approvals, self._core.events)
 
     @cached_property
     def instructions(self) -> "Instructions":

@@ -20,6 +20,7 @@ from mcphost.store.results import ResultStore
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
+    from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
@@ -34,6 +35,7 @@ class LateParts(NamedTuple):
 
     accounts: "Lazy[Accounts]"
     auto_approval: "Lazy[AutoApproval]"
+    commands: "Lazy[PromptCommands]"
     features: "Lazy[ServerFeatures]"
     instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
@@ -109,6 +111,11 @@ class Host:
         """The status of auto-approve mode with its remaining budget; None if the mode is off."""
         auto_approval = self.late_parts.auto_approval.created
         return None if auto_approval is None else auto_approval.status
+
+    @property
+    def commands(self) -> "PromptCommands":
+        """The user's own commands, as Markdown files, and those of the project."""
+        return self.late_parts.commands.get()
 
     @property
     def features(self) -> "ServerFeatures":

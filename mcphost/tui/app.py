@@ -185,6 +185,7 @@ class McpHostApp(QuestionApp):
             call()
         self.offer_setup()
         self.run_worker(self.host.instructions.refresh, group="events")
+        self.run_worker(self.host.commands.refresh, group="events")
         self.run_worker(self.config_follower.watch, name="configuration files", group="events")
 
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:

@@ -18,6 +18,7 @@ from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
+from mcphost.host.conversation.commands import PromptCommands
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.server_requests.roots import Roots
@@ -462,6 +463,7 @@ class FakeHost:
         self.events = FakeEvents(self)
         self.setup = setup
         self.live_config: Any = None
+        self.commands = PromptCommands(None, cast("Any", None), cast("Any", None))
         self.instructions = Instructions(None, cast("Any", None), cast("Any", None))
         self.views = (
             ()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mcphost.llm.messages import ResourcePart
     from mcphost.protocol.prompts import Prompt
     from mcphost.tui.screens.model_form import ModelChoice
+    from mcphost.tui.screens.prompt_commands import PromptCommandRunner
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.status_model import StatusModel
     from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -83,6 +84,7 @@ class ChatScreen(Screen[None]):
     """Shows the conversation in the transcript; set when the host is attached."""
     status_model: "StatusModel"
     manual_calls: ManualCallRunner
+    prompt_commands: "PromptCommandRunner"
 
     def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
         super().__init__()
@@ -134,12 +136,14 @@ class ChatScreen(Screen[None]):
 
         Shows the conversation or a greeting, then submits drafts that the user entered while mcphost was starting.
         """
+        from mcphost.tui.screens.prompt_commands import PromptCommandRunner
         from mcphost.tui.screens.status_model import StatusModel
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
         self._host = host
         self.presenter = TranscriptPresenter(self.query_one(Transcript))
         self.status_model = StatusModel()
+        self.prompt_commands = PromptCommandRunner(self, host, self._switch_model, self.send_draft)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
         self.set_interval(1.0, self._tick)
@@ -298,6 +302,8 @@ class ChatScreen(Screen[None]):
         elif is_typed and draft.is_command and (action := find_slash_command(written[1:].rstrip())):
             self.query_one(Composer).mark_sent()
             self.post_message(ActionRequested(action.name))
+        elif may_run and self.prompt_commands.run_line(written):
+            pass
         elif may_run and written.startswith("/") and (said := self._explain_unknown_command(written.strip())):
             self.notify(said, markup=False, timeout=8)
         elif is_typed and draft.is_call:
@@ -317,6 +323,14 @@ class ChatScreen(Screen[None]):
                 self.run_worker(_preload_markdown, thread=True, group="warm-up")
                 self.run_worker(self._send_waiting, group="turn")
             self._show_queue()
+
+    def send_draft(self, draft: Draft) -> None:
+        """Send a text as the user's message, and keep what is in the composer."""
+        composer = self.query_one(Composer)
+        written = composer.draft
+        composer.set_draft(draft)
+        self.submit(draft)
+        composer.set_draft(join_drafts(composer.draft, written))
 
     @property
     def is_answering(self) -> bool:
@@ -418,6 +432,15 @@ class ChatScreen(Screen[None]):
             self.presenter.add_notice("info", f"Using {choice.config.name} from now on.{saved}")
         self.refresh_status()
 
+    async def _switch_model(self, name: str) -> None:
+        """Use another model from now on, because one of the user's commands names it."""
+        from mcphost.config.profiles import switch_model
+        from mcphost.tui.screens.model_form import ModelChoice
+
+        current = self.host.model_selection.config
+        if name != current.name:
+            await self.use_model(ModelChoice(switch_model(current, name), is_default=False))
+
     def continue_turn(self) -> None:
         """Ask the model to continue an answer that was cut off, or to answer an unanswered message."""
         if self.host.conversation.is_busy:
@@ -475,7 +498,10 @@ class ChatScreen(Screen[None]):
         "/" completes commands and prompts, "@" completes resources, and "!" completes tools. Until the host is
         attached, there are only commands.
         """
-        return build_completions(kind, self._host.servers.views() if self._host is not None else ())
+        if self._host is None:
+            return build_completions(kind, ())
+        own = self.prompt_commands.completions() if kind == "/" else []
+        return [*build_completions(kind, self._host.servers.views()), *own]
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
         """Show the transcript's keys in the key bar while the transcript has the focus, otherwise the usual keys."""

@@ -1,0 +1,227 @@
+"""Commands that the user wrote as Markdown files: `commands/NAME.md`, with front matter and a text to fill in.
+
+`$ARGUMENTS`, `$1` to `$9` and `{name}` of a declared argument are replaced; nothing is ever run by a shell.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from mcphost.config.project_texts import (
+    PROJECT_FOLDER,
+    ProjectPlaces,
+    ProjectText,
+    find_project_root,
+    read_project_text,
+)
+from mcphost.errors import MalformedMessage, UsageError
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+
+COMMANDS_FOLDER = "commands"
+MAX_COMMANDS = 200
+"""Maximum number of the user's commands, and of the project's."""
+
+MAX_ARGUMENTS = 20
+MAX_FILLED_CHARACTERS = 200_000
+_NAME = re.compile(r"[^\W\d_][\w-]{0,39}")
+_PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])(?!\d)|\{([^\W\d_][\w-]{0,39})\}")
+_FENCE = re.compile(r"---[ \t]*(?:\r\n|\r|\n)")
+_END = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
+_FIELDS = frozenset({"description", "arguments", "model", "send"})
+
+
+class CommandArgument(Struct, frozen=True):
+    """An argument of a command; it is required if `default` is None."""
+
+    name: str
+    description: str = ""
+    default: str | None = None
+
+
+class PromptCommand(Struct, frozen=True, kw_only=True):
+    """A command; `template` is the text to fill in, and `text` the whole file, which is what an approval covers.
+
+    `name` has a colon for each folder, as in `git:commit`. `model` is the model to switch to, "" for none. With
+    `is_sent`, the filled text is sent at once instead of being put into the composer.
+    """
+
+    name: str
+    description: str
+    template: str
+    text: ProjectText
+    arguments: tuple[CommandArgument, ...] = ()
+    model: str = ""
+    is_sent: bool = False
+
+    @property
+    def usage(self) -> str:
+        """The arguments as shown after the name, such as `path [focus]`."""
+        return " ".join(one.name if one.default is None else f"[{one.name}]" for one in self.arguments)
+
+
+def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[PromptCommand, ...]:
+    """Read the user's commands, then those of the project whose names are still free; this blocks.
+
+    A file that cannot be used is reported and left out.
+    """
+    root = find_project_root(Path(os.path.realpath(places.folder)))
+    commands: dict[str, PromptCommand] = {}
+    for folder, bound in (
+        (places.config_dir / COMMANDS_FOLDER, None),
+        (root / PROJECT_FOLDER / COMMANDS_FOLDER, root),
+    ):
+        for name, path in _command_files(folder, on_problem):
+            text = read_project_text(path, bound, on_problem)
+            if text is None:
+                continue
+            if name in commands:
+                on_problem(f"{_shown(path)} is not used: {_shown(commands[name].text.path)} has that name.")
+                continue
+            try:
+                commands[name] = parse_command(name, text)
+            except MalformedMessage as error:
+                on_problem(f"{_shown(path)} is not used: {sanitize(error.message, keep_newlines=False)}")
+    return tuple(commands.values())
+
+
+def _command_files(folder: Path, on_problem: Callable[[str], None]) -> Iterator[tuple[str, Path]]:
+    """Yield the name and the path of each `*.md` file in a folder and its subfolders, sorted by name."""
+    found: list[tuple[str, Path]] = []
+    try:
+        for place in (folder, *sorted(one for one in folder.iterdir() if one.is_dir())[:MAX_COMMANDS]):
+            prefix = "" if place == folder else f"{place.name}:"
+            found += [(prefix + one.stem, one) for one in place.iterdir() if one.suffix == ".md"]
+    except OSError:  # most users have no such folder
+        return
+    if len(found) > MAX_COMMANDS:
+        on_problem(f"{_shown(folder)} has {len(found):,} commands; the first {MAX_COMMANDS} count.")
+    for name, path in sorted(found)[:MAX_COMMANDS]:
+        if all(_NAME.fullmatch(part) for part in name.split(":")):
+            yield name, path
+        else:
+            on_problem(f"{_shown(path)} is not used: its name may have letters, digits, - and _ only.")
+
+
+def parse_command(name: str, text: ProjectText) -> PromptCommand:
+    """Parse a command file; the front matter is optional. Raises MalformedMessage, as a sentence about the file."""
+    whole = text.text.removeprefix("\ufeff")
+    if not _FENCE.match(whole):
+        return PromptCommand(name=name, description="", template=whole.strip(), text=text)
+    from mcphost.protocol.frontmatter import parse_frontmatter  # loads YAML
+
+    fields = parse_frontmatter(whole)
+    if unknown := [key for key in fields if key not in _FIELDS]:
+        raise MalformedMessage(f"Its front matter has the unknown field {unknown[0]!r}.")
+    end = _END.search(whole, _FENCE.match(whole).end())  # pyright: ignore[reportOptionalMemberAccess]
+    template = whole[end.end() :].strip() if end else ""
+    send = _read_text(fields, "send") or "false"
+    if send not in ("true", "false"):
+        raise MalformedMessage('Its field "send" is not true or false.')
+    return PromptCommand(
+        name=name,
+        description=_read_text(fields, "description"),
+        template=template,
+        text=text,
+        arguments=_read_arguments(fields.get("arguments", [])),
+        model=_read_text(fields, "model"),
+        is_sent=send == "true",
+    )
+
+
+def _read_text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name, "")
+    value = value if isinstance(value, str) else getattr(value, "text", None)
+    if value is None:
+        raise MalformedMessage(f'Its field "{name}" is not a text.')
+    return cast("str", value)
+
+
+def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
+    """Read `[path, {name: focus, description: …, default: …}]`."""
+    if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_ARGUMENTS:
+        raise MalformedMessage(f'Its field "arguments" is not a list of at most {MAX_ARGUMENTS} arguments.')
+    arguments: list[CommandArgument] = []
+    for entry in cast("list[Any]", entries):
+        fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {"name": entry}
+        name = _read_text(fields, "name")
+        if not set(fields) <= {"name", "description", "default"} or not _NAME.fullmatch(name):
+            raise MalformedMessage('Its arguments have "name", "description" and "default", and simple names.')
+        if any(one.name == name for one in arguments):
+            raise MalformedMessage(f"It has the argument {name!r} twice.")
+        default = _read_text(fields, "default") if "default" in fields else None
+        arguments.append(CommandArgument(name, _read_text(fields, "description"), default))
+    return tuple(arguments)
+
+
+def split_arguments(command: PromptCommand, typed: str) -> dict[str, str]:
+    """Return the values of the command's arguments in *typed*: `name=value`, or in the order of the arguments.
+
+    The last argument takes all remaining words. Text in quotation marks is one word.
+    """
+    names = [one.name for one in command.arguments]
+    given: dict[str, str] = {}
+    free: list[str] = []
+    for word in _split_words(typed):
+        name, equals, value = word.partition("=")
+        if equals and name in names and name not in given:
+            given[name] = value
+        else:
+            free.append(word)
+    open_names = [name for name in names if name not in given]
+    for at, name in enumerate(open_names):
+        words = free[at:] if at == len(open_names) - 1 else free[at : at + 1]
+        if words:
+            given[name] = " ".join(words)
+    return given
+
+
+def _split_words(typed: str) -> list[str]:
+    try:
+        return shlex.split(typed)
+    except ValueError:  # an apostrophe, for example
+        return typed.split()
+
+
+def missing_arguments(command: PromptCommand, given: Mapping[str, str]) -> tuple[CommandArgument, ...]:
+    """Return the required arguments without a value."""
+    return tuple(one for one in command.arguments if one.default is None and not given.get(one.name))
+
+
+def fill_template(command: PromptCommand, typed: str, given: Mapping[str, str]) -> str:
+    """Return the command's text with *typed*, the arguments as typed, and *given*, their values, filled in.
+
+    Values are inserted as they are: a placeholder in a value stays. If the text has no placeholder, *typed* is
+    appended. Raises UsageError if the result is too long.
+    """
+    values = {one.name: given.get(one.name) or one.default or "" for one in command.arguments}
+    words = _split_words(typed)
+    used = False
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal used
+        position, name = match[1], match[2]
+        if name is not None and name not in values:
+            return match[0]  # braces of the text itself
+        used = True
+        if name is not None:
+            return values[name]
+        if position is not None:
+            return words[int(position) - 1] if int(position) <= len(words) else ""
+        return typed
+
+    if len(command.template) * max(1, len(typed), *map(len, values.values())) > 100 * MAX_FILLED_CHARACTERS:
+        raise UsageError("The arguments are too long.", "Attach the text instead: @")
+    filled = _PLACEHOLDER.sub(replace, command.template)
+    if typed and not used:
+        filled = f"{filled}\n\n{typed}"
+    if len(filled) > MAX_FILLED_CHARACTERS:
+        raise UsageError(f"The filled text is over {MAX_FILLED_CHARACTERS:,} characters.", "Shorten the arguments.")
+    return filled
+
+
+def _shown(path: "Path | str") -> str:
+    return sanitize(str(path), keep_newlines=False)

@@ -1,0 +1,170 @@
+"""The user's own slash commands on the chat screen: completion, the form for missing arguments, and what follows."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from mcphost.errors import McpHostError
+from mcphost.tui.keymap import find_slash_command
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.composer import CompletionItem, Composer, Draft
+from mcphost.tui.widgets.inputs import OrderedInput
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from mcphost.config.prompt_commands import PromptCommand
+    from mcphost.host.host import Host
+
+
+class PromptCommandRunner:
+    """Runner of the user's own commands, which put a text into the composer or send it."""
+
+    def __init__(
+        self,
+        screen: "Screen[None]",
+        host: "Host",
+        use_model: Callable[[str], Awaitable[None]],
+        send: Callable[[Draft], None],
+    ) -> None:
+        """*use_model* switches to a model by its name; *send* sends a text as a message."""
+        self._screen, self._host, self._use_model, self._send = screen, host, use_model, send
+
+    def completions(self) -> list[CompletionItem]:
+        """Return the commands for the "/" popup; the files are read again for the next time."""
+        self._screen.run_worker(self._host.commands.refresh, group="commands", exclusive=True)
+        return [
+            CompletionItem("text", f"/{one.name}", "", f"/{one.name}", _describe(one))
+            for one in self._host.commands.commands
+            if find_slash_command(one.name) is None
+        ]
+
+    def run_line(self, text: str) -> bool:
+        """Run `/name arguments` in the background; return False if it is none of the known commands."""
+        name, _, typed = text[1:].partition(" ") if "\n" not in text.partition(" ")[0] else ("", "", "")
+        known = name in {one.name for one in self._host.commands.commands}
+        if not text.startswith("/") or not known or find_slash_command(name) is not None:
+            return False
+        self._screen.query_one(Composer).mark_sent()
+        self._screen.run_worker(partial(self._open, name, typed.strip()), group="commands-run")
+        return True
+
+    async def _open(self, name: str, typed: str) -> None:
+        from mcphost.config.prompt_commands import missing_arguments, split_arguments
+
+        try:
+            command = await self._host.commands.open(name)
+        except McpHostError as error:
+            self._screen.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=8)
+            return
+        given = split_arguments(command, typed)
+        if missing_arguments(command, given):
+
+            def filled(values: dict[str, str] | None) -> None:
+                if values is not None:
+                    everything = typed or " ".join(values.values())
+                    self._screen.run_worker(partial(self._fill, command, everything, values), group="commands-run")
+
+            self._screen.app.push_screen(CommandArgumentsForm(command, given), filled)  # pyright: ignore[reportUnknownMemberType]
+        else:
+            await self._fill(command, typed, given)
+
+    async def _fill(self, command: "PromptCommand", typed: str, given: Mapping[str, str]) -> None:
+        from mcphost.config.prompt_commands import fill_template
+
+        try:
+            text = fill_template(command, typed, given)
+        except McpHostError as error:
+            self._screen.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=8)
+            return
+        if command.model:
+            await self._use_model(command.model)
+        if command.is_sent:
+            self._send(Draft(text, "inserted", f"/{command.name}"))
+        else:
+            self._screen.query_one(Composer).insert_prompt_text(f"/{command.name}", text)
+            self._screen.query_one(Composer).composer_input.focus()
+
+
+def _describe(command: "PromptCommand") -> str:
+    origin = "" if command.text.is_own else "project · "
+    return origin + " · ".join(filter(None, (command.description, command.usage))) or "your command"
+
+
+class CommandArgumentsForm(FormScreen[dict[str, str]]):
+    """Form for the arguments of a command; its result maps their names to values, or is None if the user leaves."""
+
+    DEFAULT_CSS = """
+    CommandArgumentsForm #box { border-title-style: none; padding: 1 2; }
+    CommandArgumentsForm #fields { height: auto; max-height: 1fr; }
+    CommandArgumentsForm #buttons { margin: 0; }
+    CommandArgumentsForm #keys { text-align: left; }
+    CommandArgumentsForm Input { border: none; height: 1; background: $surface; padding: 0 1; margin-bottom: 1; }
+    """
+
+    def __init__(self, command: "PromptCommand", given: Mapping[str, str]) -> None:
+        super().__init__()
+        self.command, self.given = command, given
+
+    def headline(self) -> str:
+        """Return the title, which names the command."""
+        return f"/{self.command.name}"
+
+    def body(self) -> ComposeResult:
+        """Yield the command's description and a labeled input for each argument."""
+        if self.command.description:
+            yield Static(Content.styled(f"{clean(self.command.description)}\n", "$muted"), markup=False)
+        with VerticalScroll(id="fields", can_focus=False):
+            for number, one in enumerate(self.command.arguments):
+                need = "required" if one.default is None else "optional"
+                yield Static(
+                    Content.assemble(
+                        (clean_line(one.name, 80), "bold"),
+                        (f"  {need}  ", "$faint"),
+                        (clean_line(one.description, 300), "$muted"),
+                    ),
+                    markup=False,
+                )
+                value = self.given.get(one.name) or one.default or ""
+                yield OrderedInput(value, id=f"argument-{number}", compact=True)
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the action and the label of the button."""
+        return (("insert", "Send" if self.command.is_sent else "Insert"),)
+
+    def key_hints(self) -> str:
+        """Return the line that explains the keys."""
+        return f"enter next · enter on {self.buttons()[0][1]} finishes · esc back"
+
+    def on_mount(self) -> None:
+        """Focus the first required input without a value."""
+        super().on_mount()
+        missing = (
+            number
+            for number, one in enumerate(self.command.arguments)
+            if one.default is None and not self.given.get(one.name)
+        )
+        self.query_one(f"#argument-{next(missing, 0)}").focus()
+
+    def on_input_submitted(self) -> None:
+        """Focus the next input, or the button after the last one."""
+        self.focus_next("OrderedInput, Button")
+
+    def action_insert(self) -> None:
+        """Close the form with the values, or show an error if a required argument is missing."""
+        values = {
+            one.name: self.query_one(f"#argument-{number}", Input).value
+            for number, one in enumerate(self.command.arguments)
+        }
+        for number, one in enumerate(self.command.arguments):
+            if one.default is None and not values[one.name].strip():
+                self.show_fault(f"{clean_line(one.name, 60)} is required.")
+                self.query_one(f"#argument-{number}").focus()
+                return
+        self.dismiss(values)

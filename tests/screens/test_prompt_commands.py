@@ -1,0 +1,128 @@
+"""The user's own commands on the screen: completed, filled in, inserted or sent, a project's after a question."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.project_texts import ProjectPlaces
+from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.conversation.commands import PromptCommands
+from mcphost.host.events import EventBus
+from mcphost.host.project_approvals import ProjectApprovals
+from mcphost.store.database import Database
+from mcphost.store.grants import GrantStore
+from mcphost.tui.screens.prompt_commands import CommandArgumentsForm
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import Run
+
+pytestmark = pytest.mark.anyio
+
+REVIEW = "---\ndescription: Review a file\narguments: [path]\n---\nReview {path} with care.\n"
+ASK = "---\nsend: true\narguments: [{name: topic, default: tests}]\n---\nWhat about {topic}?\n"
+
+
+@pytest.fixture
+async def approvals_store(tmp_path: Path) -> AsyncIterator[GrantStore]:
+    database = Database(tmp_path / "s.db")
+    yield GrantStore(database)
+    await database.close()
+
+
+async def use_commands(driver: Any, store: GrantStore, folder: Path, **files: str) -> None:
+    """Write command files; names that begin with `project_` belong to the project."""
+    for name, text in files.items():
+        place = folder / (".mcphost/commands" if name.startswith("project_") else "config/commands")
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{name.removeprefix('project_')}.md").write_text(text)
+    places = ProjectPlaces(config_dir=folder / "config", folder=folder)
+    approvals = ProjectApprovals(store, driver.frontend, create_in_memory_log(), "ask")
+    driver.host.commands = PromptCommands(places, approvals, EventBus())
+    await driver.host.commands.refresh()
+
+
+async def say_yes(host: Any, turn: int, text: str) -> str:
+    del host, turn, text
+    return "yes"
+
+
+def composer_text(driver: Any) -> str:
+    return driver.app.chat.query_one(Composer).draft.text
+
+
+async def test_a_command_is_completed_and_its_text_put_into_the_composer(
+    run: Run, approvals_store: GrantStore, tmp_path: Path
+) -> None:
+    async with run(turn=say_yes) as driver:
+        await use_commands(driver, approvals_store, tmp_path, review=REVIEW)
+        await driver.type("/rev")
+        await driver.until(lambda: "Review a file · path" in driver.text(), "the completion")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: composer_text(driver) == "/review ", "the name")
+        await driver.type("a.py")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: composer_text(driver) == "Review a.py with care.", "the text")
+        assert driver.host.sent == []
+        assert "Text of /review" in driver.text()
+
+
+async def test_a_command_that_is_sent_keeps_what_is_written_meanwhile(
+    run: Run, approvals_store: GrantStore, tmp_path: Path
+) -> None:
+    async with run(turn=say_yes) as driver:
+        await use_commands(driver, approvals_store, tmp_path, ask=ASK)
+        composer = driver.app.chat.query_one(Composer)
+        composer.set_text("/ask", "typed")
+        composer.submit()
+        composer.set_text("and then", "typed")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0][0] == "What about tests?"
+        assert composer_text(driver) == "and then"
+
+
+async def test_missing_arguments_are_asked_for_in_a_form(run: Run, approvals_store: GrantStore, tmp_path: Path) -> None:
+    async with run(turn=say_yes) as driver:
+        await use_commands(driver, approvals_store, tmp_path, review=REVIEW)
+        driver.app.chat.query_one(Composer).set_text("/review", "typed")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, CommandArgumentsForm), "the form")
+        await driver.pilot.press("enter", "enter")
+        await driver.until(lambda: "path is required" in driver.text(), "the error")
+        await driver.type("b.py")
+        await driver.pilot.press("enter", "enter")
+        await driver.until(lambda: composer_text(driver) == "Review b.py with care.", "the text")
+
+
+async def test_a_command_of_the_project_is_shown_before_it_is_used(
+    run: Run, approvals_store: GrantStore, tmp_path: Path
+) -> None:
+    async with run(turn=say_yes) as driver:
+        await use_commands(driver, approvals_store, tmp_path, project_ask=ASK)
+        driver.app.chat.query_one(Composer).set_text("/ask", "typed")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        assert "Use this command of the project?" in driver.text()
+        assert "│ What about {topic}?" in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the refusal")
+        await driver.until(lambda: all(one.group != "commands-run" for one in driver.app.workers), "the end")
+        assert driver.host.sent == []
+        driver.app.chat.query_one(Composer).set_text("/ask", "typed")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        await driver.pilot.press("end", "A")
+        await driver.until(lambda: driver.host.sent, "the message")
+        driver.app.chat.query_one(Composer).set_text("/ask", "typed")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: len(driver.host.sent) == 2, "the message without a question")
+
+
+async def test_an_inserted_text_never_runs_a_command(run: Run, approvals_store: GrantStore, tmp_path: Path) -> None:
+    async with run(turn=say_yes) as driver:
+        await use_commands(driver, approvals_store, tmp_path, ask=ASK)
+        composer = driver.app.chat.query_one(Composer)
+        composer.set_text("/ask", "inserted")
+        composer.submit()
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0][0] == "/ask"

@@ -1,0 +1,129 @@
+"""Commands as Markdown files: what is read, how arguments are filled in, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.prompt_commands import (
+    MAX_COMMANDS,
+    PromptCommand,
+    fill_template,
+    missing_arguments,
+    read_commands,
+    split_arguments,
+)
+from mcphost.errors import UsageError
+
+REVIEW = """---
+description: Review a change
+arguments:
+  - path
+  - name: focus
+    description: What to look at
+    default: correctness
+model: anthropic/claude-haiku-4-5
+send: true
+---
+Review {path}. Look at {focus}; keep {braces} and $HOME.
+"""
+
+
+def load(tmp_path: Path, files: dict[str, str]) -> tuple[dict[str, PromptCommand], list[str]]:
+    """Write the files below a configuration folder and a project, and return the commands and the problems."""
+    (tmp_path / "repo" / ".git").mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    problems: list[str] = []
+    places = ProjectPlaces(config_dir=tmp_path / "config", folder=tmp_path / "repo")
+    return {one.name: one for one in read_commands(places, problems.append)}, problems
+
+
+def test_a_command_has_its_description_arguments_model_and_text(tmp_path: Path) -> None:
+    commands, problems = load(tmp_path, {"config/commands/review.md": REVIEW})
+    command = commands["review"]
+    assert problems == []
+    assert (command.description, command.model, command.is_sent) == (
+        "Review a change",
+        "anthropic/claude-haiku-4-5",
+        True,
+    )
+    assert command.usage == "path [focus]"
+    assert [one.name for one in missing_arguments(command, {})] == ["path"]
+    assert command.text.is_own
+
+
+def test_a_file_without_front_matter_is_a_text_and_gets_its_arguments_appended(tmp_path: Path) -> None:
+    command = load(tmp_path, {"config/commands/fix.md": "Fix the tests.\n"})[0]["fix"]
+    assert fill_template(command, "", {}) == "Fix the tests."
+    assert fill_template(command, "in tui", {}) == "Fix the tests.\n\nin tui"
+
+
+def test_arguments_are_taken_by_name_or_in_order_and_defaults_fill_the_rest(tmp_path: Path) -> None:
+    command = load(tmp_path, {"config/commands/review.md": REVIEW})[0]["review"]
+    for typed in ("a.py", "path=a.py"):
+        given = split_arguments(command, typed)
+        assert fill_template(command, typed, given) == ("Review a.py. Look at correctness; keep {braces} and $HOME.")
+    assert split_arguments(command, '"two words" speed and style') == {"path": "two words", "focus": "speed and style"}
+    assert split_arguments(command, "focus=style a.py") == {"path": "a.py", "focus": "style"}
+    assert split_arguments(command, "it's odd") == {"path": "it's", "focus": "odd"}
+
+
+def test_positions_and_all_arguments_are_filled_in_once(tmp_path: Path) -> None:
+    text = "All: $ARGUMENTS\nFirst: $1, second: $2, third: $3. Not $10."
+    command = load(tmp_path, {"config/commands/many.md": text})[0]["many"]
+    filled = fill_template(command, "$2 '{x} $ARGUMENTS'", {})
+    assert filled == "All: $2 '{x} $ARGUMENTS'\nFirst: $2, second: {x} $ARGUMENTS, third: . Not $10."
+
+
+def test_a_projects_command_is_no_own_one_and_never_replaces_one_of_the_user(tmp_path: Path) -> None:
+    commands, problems = load(
+        tmp_path,
+        {
+            "config/commands/review.md": "mine",
+            "repo/.mcphost/commands/review.md": "theirs",
+            "repo/.mcphost/commands/git/commit.md": "Commit.",
+        },
+    )
+    assert commands["review"].template == "mine"
+    assert not commands["git:commit"].text.is_own
+    assert len(problems) == 1
+    assert "has that name" in problems[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("---\ndescription: x\n", "does not end"),
+        ("---\ncommand: rm\n---\nx", "unknown field 'command'"),
+        ("---\narguments: path\n---\nx", '"arguments" is not a list'),
+        ("---\narguments: [path, path]\n---\nx", "twice"),
+        ("---\narguments:\n  - name: a b\n---\nx", "simple names"),
+        ("---\nsend: maybe\n---\nx", '"send" is not true or false'),
+        ("---\ndescription: [a]\n---\nx", '"description" is not a text'),
+        ("---\na: &x 1\n---\nx", "does not support"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_reported_and_left_out(tmp_path: Path, text: str, reason: str) -> None:
+    commands, problems = load(tmp_path, {"config/commands/bad.md": text, "config/commands/good.md": "x"})
+    assert list(commands) == ["good"]
+    assert len(problems) == 1
+    assert reason in problems[0]
+
+
+def test_a_link_out_of_the_project_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.md").write_text("s3cret")
+    (tmp_path / "repo/.mcphost/commands").mkdir(parents=True)
+    (tmp_path / "repo/.mcphost/commands/leak.md").symlink_to(tmp_path / "secret.md")
+    commands, problems = load(tmp_path, {})
+    assert commands == {}
+    assert "leads out of the project" in problems[0]
+
+
+def test_there_are_bounds_for_the_number_of_files_and_the_length_of_a_text(tmp_path: Path) -> None:
+    commands, problems = load(tmp_path, {f"config/commands/c{n}.md": "$ARGUMENTS" * 9 for n in range(MAX_COMMANDS + 1)})
+    assert len(commands) == MAX_COMMANDS
+    assert f"the first {MAX_COMMANDS} count" in problems[0]
+    with pytest.raises(UsageError, match="over 200,000 characters"):
+        fill_template(commands["c1"], "x" * 100_000, {})
