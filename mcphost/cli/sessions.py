@@ -79,7 +79,7 @@ def _format_time(timestamp: float) -> str:
 
 def _print_message(message: Any) -> None:
     from mcphost.cli.output import print_dim, print_markdown, print_text
-    from mcphost.llm.messages import ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+    from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
     from mcphost.serialization import dumps
 
     print_dim(f"\n[{message.role}{', stopped' if message.cut else ''}]")
@@ -92,9 +92,11 @@ def _print_message(message: Any) -> None:
             case ToolReturnPart():
                 print_text(f"{part.name} {_outcome_verb(part)}: {part.text}")
             case ResourcePart():
-                print_text(f"attached {part.uri} of {part.server}")
+                print_text(f"attached {part.uri}{f' of {part.server}' if part.server else ''}")
             case ImagePart():
-                print_text(f"an image ({part.mime_type})")
+                print_text(f"attached {part.name}" if part.name else f"an image ({part.mime_type})")
+            case FilePart():
+                print_text(f"attached {part.name}")
             case _:
                 pass
 

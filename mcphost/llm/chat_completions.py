@@ -11,6 +11,7 @@ from typing import Any, cast
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import worker_protocol
 from mcphost.llm.messages import (
+    FilePart,
     ImagePart,
     Message,
     Part,
@@ -35,6 +36,7 @@ from mcphost.llm.response_limits import MAX_TOOL_CALLS
 from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
+FILES_OMITTED = "(The file {} was left out: this model does not take such files.)"
 IMAGES_OMITTED = "(An image was left out: this model does not take images.)"
 PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Tool call ids that every provider accepts; other ids are sent only to the model that created them."""
@@ -51,6 +53,8 @@ class ApiRoute(Struct, frozen=True, kw_only=True):
     provider: str
     supports_images: bool = True
     supports_result_images: bool = False
+    supports_pdf: bool = True
+    supports_audio: bool = False
     replays_thinking: bool = False
     marks_cache: bool = False
     """Whether caching needs explicit marks in the prompt (Anthropic); other providers cache common prefixes anyway."""
@@ -160,13 +164,24 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
         if isinstance(part, TextPart):
             items.append(text_item(part.text))
         elif isinstance(part, ResourcePart):
-            items.append(text_item(f"Attached resource {part.uri} of the server {part.server}:\n\n{part.text}"))
+            items.append(text_item(f"{_describe_resource(part)}:\n\n{part.text}"))
         elif isinstance(part, ImagePart):
+            if part.name and route.supports_images:
+                items.append(text_item(f"Attached image {part.name}:"))
             items.append(image_item(part) if route.supports_images else text_item(IMAGES_OMITTED))
+        elif isinstance(part, FilePart):
+            is_taken = route.supports_pdf if part.mime_type == "application/pdf" else route.supports_audio
+            items.append(file_item(part) if is_taken else text_item(FILES_OMITTED.format(part.name)))
     items = [item for item in items if item.get("text", "…").strip()]
     if all(item["type"] == "text" for item in items):
         return "\n\n".join(item["text"] for item in items)
     return items
+
+
+def _describe_resource(part: ResourcePart) -> str:
+    if part.server:
+        return f"Attached resource {part.uri} of the server {part.server}"
+    return f"Attached folder {part.uri}" if part.mime_type == "inode/directory" else f"Attached file {part.uri}"
 
 
 def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:
@@ -268,6 +283,15 @@ def text_item(text: str) -> Json:
 def image_item(image: ImagePart) -> Json:
     """Return a content item for an image, as a data URL."""
     return {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{image.data}"}}
+
+
+def file_item(file: FilePart) -> Json:
+    """Return a content item for a PDF or audio file."""
+    if file.mime_type.startswith("audio/"):
+        audio = {"data": file.data, "format": file.mime_type.removeprefix("audio/")}
+        return {"type": "input_audio", "input_audio": audio}
+    name = file.name.rsplit("/", 1)[-1][:200] or "file.pdf"
+    return {"type": "file", "file": {"filename": name, "file_data": f"data:{file.mime_type};base64,{file.data}"}}
 
 
 class AnswerAssembler:

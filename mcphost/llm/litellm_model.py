@@ -331,6 +331,8 @@ class LiteLlmModel:
             provider=provider,
             supports_images=self._facts.supports_images is not False,
             supports_result_images=responses or provider in providers.RESULT_IMAGE_PROVIDERS,
+            supports_pdf=self._facts.supports_pdf is not False,
+            supports_audio=self._facts.supports_audio is True and not responses,
             replays_thinking=provider in providers.THINKING_REPLAY_PROVIDERS,
             marks_cache=providers.marks_cache(config.name),
             has_tools=bool(request.tools),
@@ -404,6 +406,8 @@ class LiteLlmModel:
                 max_output_tokens=event.max_output_tokens,
                 supports_images=event.supports_images if event.is_known else None,
                 supports_tools=self._supports_tools(event),
+                supports_pdf=event.supports_pdf if event.is_known else None,
+                supports_audio=event.supports_audio if event.is_known else None,
                 **self._prices(event),
             )
 

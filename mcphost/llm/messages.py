@@ -81,14 +81,31 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
 
 
 class ImagePart(Struct, frozen=True, tag="image"):
-    """A base64-encoded image."""
+    """A base64-encoded image.
+
+    For an attachment, `name` is its path or URI, and `server` the server that it was read from; "" is the user's own.
+    """
 
     mime_type: str
     data: str
+    name: str = ""
+    server: str = ""
+
+
+class FilePart(Struct, frozen=True, tag="file"):
+    """A PDF or audio file that the user attached, base64-encoded; `server` is "" for a file of the user's own."""
+
+    name: str
+    mime_type: str
+    data: str
+    server: str = ""
 
 
 class ResourcePart(Struct, frozen=True, tag="resource"):
-    """A resource that the user attached; for a binary resource, `text` only says that it is not text."""
+    """Text that the user attached: a server's resource, or a file or folder, for which `server` is "".
+
+    For a binary resource that the model does not take, `text` only says so.
+    """
 
     server: str
     uri: str
@@ -96,7 +113,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     mime_type: str = ""
 
 
-Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart
+Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart | FilePart
 
 
 class Message(Struct, frozen=True, kw_only=True, weakref=True):

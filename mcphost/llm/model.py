@@ -126,6 +126,8 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     max_output_tokens: int = 0
     supports_images: bool | None = None
     supports_tools: bool | None = None
+    supports_pdf: bool | None = None
+    supports_audio: bool | None = None
     input_price: float | None = None
     """US dollars per input token."""
 

@@ -55,12 +55,17 @@ def make_input_items(message: Json) -> Iterator[Json]:
 def _input_content(content: str | list[Json]) -> list[Json]:
     if isinstance(content, str):
         return [{"type": "input_text", "text": content}]
-    return [
-        {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
-        if part["type"] == "image_url"
-        else {"type": "input_text", "text": part["text"]}
-        for part in content
-    ]
+    return [_input_part(part) for part in content]
+
+
+def _input_part(part: Json) -> Json:
+    match part["type"]:
+        case "image_url":
+            return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
+        case "file":
+            return {"type": "input_file", **part["file"]}
+        case _:
+            return {"type": "input_text", "text": part["text"]}
 
 
 def _assistant_items(message: Json) -> Iterator[Json]:

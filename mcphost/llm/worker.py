@@ -368,6 +368,8 @@ class LiteLlmWorker:
             max_output_tokens=int(info.get("max_output_tokens") or 0),
             supports_images=info.get("supports_vision"),
             supports_tools=info.get("supports_function_calling"),
+            supports_pdf=info.get("supports_pdf_input"),
+            supports_audio=info.get("supports_audio_input"),
             input_price=info.get("input_cost_per_token"),
             cached_input_price=info.get("cache_read_input_token_cost"),
             output_price=info.get("output_cost_per_token"),

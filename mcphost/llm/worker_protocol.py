@@ -130,6 +130,8 @@ class WorkerModelFacts(Struct, frozen=True, tag="facts", kw_only=True):
     max_output_tokens: int = 0
     supports_images: bool | None = None
     supports_tools: bool | None = None
+    supports_pdf: bool | None = None
+    supports_audio: bool | None = None
     input_price: float | None = None
     cached_input_price: float | None = None
     output_price: float | None = None

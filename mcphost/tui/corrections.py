@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
-from mcphost.llm.messages import ResourcePart
+from mcphost.llm.messages import FilePart, ImagePart, ResourcePart
 from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
 
 if TYPE_CHECKING:
@@ -54,6 +54,6 @@ def _edit(chat: "ChatScreen", message: "Message") -> None:
     composer = chat.query_one(Composer)
     composer.set_draft(join_drafts(Draft(message.text), composer.draft))
     for part in message.parts:
-        if isinstance(part, ResourcePart):
+        if isinstance(part, ResourcePart | ImagePart | FilePart):
             chat.attachments.add(part)
     composer.composer_input.focus()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcphost.tui.widgets.composer import Draft, join_drafts
 
 if TYPE_CHECKING:
-    from mcphost.llm.messages import ResourcePart
+    from mcphost.llm.messages import Part
 
 MAX_QUEUED = 20
 
@@ -17,7 +17,7 @@ class QueuedMessage:
     """A message that waits for the end of the answer or, with `is_steering`, for the next results of tools."""
 
     draft: Draft
-    attachments: "Sequence[ResourcePart]" = ()
+    attachments: "Sequence[Part]" = ()
     is_steering: bool = False
 
 
@@ -71,7 +71,7 @@ class MessageQueue:
         if found is not None:
             self._messages.remove(found)
 
-    def take_all(self) -> "tuple[Draft, tuple[ResourcePart, ...]]":
+    def take_all(self) -> "tuple[Draft, tuple[Part, ...]]":
         """Remove all messages; return their texts as one draft, and all their attachments."""
         taken, self._messages = self._messages, []
         parts = tuple(part for one in taken for part in one.attachments)

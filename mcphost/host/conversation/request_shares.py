@@ -3,7 +3,16 @@
 from collections import Counter
 from collections.abc import Callable
 
-from mcphost.llm.messages import ImagePart, Part, ResourcePart, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import (
+    FilePart,
+    ImagePart,
+    Part,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
 from mcphost.llm.model import ModelRequest
 from mcphost.store.spending import TokenShare
 
@@ -39,8 +48,8 @@ def _key(part: Part) -> tuple[str, str, str]:
             return "results", part.server, part.tool or part.name
         case ResourcePart():
             return "attachments", part.server, ""
-        case ImagePart():
-            return "attachments", "", ""
+        case ImagePart() | FilePart():
+            return "attachments", part.server, ""
         case _:
             return "messages", "", ""
 
@@ -59,3 +68,5 @@ def _count_part(part: Part) -> int:
             return estimate_tokens(part.text)
         case ImagePart():
             return _IMAGE_TOKENS
+        case FilePart():
+            return max(_IMAGE_TOKENS, len(part.data) // 50)

@@ -8,6 +8,7 @@ import weakref
 from typing import assert_never
 
 from mcphost.llm.messages import (
+    FilePart,
     ImagePart,
     Message,
     Part,
@@ -22,6 +23,8 @@ from mcphost.serialization import Struct, encode
 
 IMAGE_TOKENS = 1_500
 """About what an image of a megapixel takes at OpenAI and Anthropic; its true size is not looked at."""
+BYTES_PER_FILE_TOKEN = 40
+"""About one page of a PDF file, which takes 1,500 to 3,000 tokens, for each 100 kB; audio takes a little less."""
 MESSAGE_TOKENS = 4
 """For the role and the separators of each message and part."""
 _MIN_RATIO, _MAX_RATIO = 0.5, 2.0
@@ -69,6 +72,8 @@ def estimate_part_tokens(part: Part) -> int:
             return MESSAGE_TOKENS + estimate_text_tokens(part.text) + IMAGE_TOKENS * len(part.images)
         case ImagePart():
             return IMAGE_TOKENS
+        case FilePart():
+            return MESSAGE_TOKENS + max(IMAGE_TOKENS, len(part.data) * 3 // 4 // BYTES_PER_FILE_TOKEN)
         case ResourcePart():
             return MESSAGE_TOKENS + estimate_text_tokens(part.uri) + estimate_text_tokens(part.text)
     assert_never(part)

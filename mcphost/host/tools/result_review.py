@@ -5,7 +5,7 @@ results, skills and attached resources.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from mcphost.config.rules import Rule, format_rule
 from mcphost.errors import ConsentDenied, UsageError
@@ -22,8 +22,8 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.results.presentation import RenderedResult, hide_user_only_parts, join_parts
 from mcphost.host.servers.servers import Servers
-from mcphost.llm.messages import Part, ResourcePart
-from mcphost.serialization import Struct, replace
+from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
+from mcphost.serialization import Struct
 
 WITHHELD = (
     "The call ran. Its result is withheld from you on behalf of the user, which is no failure: calling again gives you "
@@ -162,18 +162,39 @@ class ResultReviewer:
         return tuple([await self._review_attachment(part) for part in parts])
 
     async def _review_attachment(self, part: Part) -> Part:
-        if not isinstance(part, ResourcePart) or not self.is_required(part.server):
+        if not self._needs_review(part):
             return part
-        piece = ResultPart(kind="resource", text=part.text, mime_type=part.mime_type, size=len(part.text))
+        uri = part.uri if isinstance(part, ResourcePart) else part.name
+        if isinstance(part, ResourcePart):
+            piece = ResultPart(kind="resource", text=part.text, mime_type=part.mime_type, size=len(part.text))
+        else:
+            image = part if isinstance(part, ImagePart) else None
+            text = f"[{part.mime_type}: {uri}]"
+            piece = ResultPart(
+                kind="resource", text=text, image=image, mime_type=part.mime_type, size=len(part.data) * 3 // 4
+            )
         why = "you attached it to your message"
-        reviewed = await self.review(part.server, "", READ_METHOD, {"uri": part.uri}, (piece,), why)
-        return replace(part, text=ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text)
+        reviewed = await self.review(part.server, "", READ_METHOD, {"uri": uri}, (piece,), why)
+        if not reviewed.replacement and not isinstance(part, ResourcePart):
+            is_kept = reviewed.parts == (piece,)  # the data counts as passed only if nothing of it was changed
+            return part if is_kept else ResourcePart(part.server, uri, reviewed.rendered.text, part.mime_type)
+        text = ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text
+        return ResourcePart(part.server, uri, text, part.mime_type)
+
+    def _needs_review(self, part: Part) -> TypeGuard[ResourcePart | ImagePart | FilePart]:
+        is_attached = isinstance(part, ResourcePart | ImagePart | FilePart)
+        return is_attached and bool(part.server) and self.is_required(part.server)
 
     def withhold_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
         """Return the attachments; the text of resources that need a review is replaced with a note."""
         return tuple(
-            replace(part, text=ATTACHMENT_WITHHELD)
-            if isinstance(part, ResourcePart) and self.is_required(part.server)
+            ResourcePart(
+                part.server,
+                part.uri if isinstance(part, ResourcePart) else part.name,
+                ATTACHMENT_WITHHELD,
+                part.mime_type,
+            )
+            if self._needs_review(part)
             else part
             for part in parts
         )

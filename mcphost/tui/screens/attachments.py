@@ -1,6 +1,6 @@
 """Attachments of the next message: read in the background, listed above the composer, and sent with the message."""
 
-from collections.abc import Iterable
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,10 @@ from mcphost.tui.widgets.composer import Composer
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from mcphost.host.conversation.local_files import Attachment
     from mcphost.host.host import Host
-    from mcphost.llm.messages import ResourcePart
+    from mcphost.llm.messages import Part
+    from mcphost.llm.model import ModelFacts
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 
@@ -23,21 +25,21 @@ class Attachments:
 
     def __init__(self, screen: "Screen[None]") -> None:
         self._screen = screen
-        self.parts: list[ResourcePart] = []
+        self.parts: list[Part] = []
 
     def connect(self, host: "Host", presenter: "TranscriptPresenter") -> None:
-        """Set the host that resources are read from, and where errors are shown. Needed before `add_resource`."""
+        """Set the host that resources are read from, and where errors are shown. Needed before anything is read."""
         self._host, self._presenter = host, presenter
 
     def __bool__(self) -> bool:
         return bool(self.parts)
 
-    def add(self, *parts: "ResourcePart") -> None:
+    def add(self, *parts: "Part") -> None:
         """Attach *parts* to the next message."""
         self.parts.extend(parts)
         self._show()
 
-    def take_all(self) -> "tuple[ResourcePart, ...]":
+    def take_all(self) -> "tuple[Part, ...]":
         """Remove and return all attachments."""
         taken, self.parts = tuple(self.parts), []
         self._show()
@@ -53,24 +55,48 @@ class Attachments:
         """In the background, read a resource from a server, and attach its contents."""
         self._screen.run_worker(partial(self._read_resource, server, uri), group="attach")
 
+    def add_file(self, path: str) -> None:
+        """In the background, read a file, lines of it as `PATH:10-40`, or a folder, and attach it."""
+        self._screen.run_worker(partial(self._read_file, path), group="attach")
+
     async def _read_resource(self, server: str, uri: str) -> None:
-        from mcphost.llm.messages import ResourcePart
+        from mcphost.host.conversation.resource_attachments import make_resource_attachments
 
         try:
             result = await self._host.features.read_resource(server, uri)
         except McpHostError as error:
             self._presenter.add_notice("error", error.message, error.hint)
             return
-        self.add(*(
-            ResourcePart(
-                server,
-                entry.uri,
-                entry.text if entry.text is not None else f"[{entry.mime_type or 'binary'}, not text]",
-                entry.mime_type or "",
-            )
-            for entry in result.contents
-        ))  # fmt: skip
+        self._add_noted(*make_resource_attachments(server, result.contents, self._model_facts))
+
+    async def _read_file(self, path: str) -> None:
+        import anyio.to_thread
+
+        from mcphost.host.conversation.local_files import parse_reference, read_attachment
+
+        def read() -> "Attachment":
+            return read_attachment(parse_reference(path), os.getcwd(), facts)
+
+        facts = self._model_facts
+        try:
+            self._add_noted(await anyio.to_thread.run_sync(read))
+        except McpHostError as error:
+            self._presenter.add_notice("error", error.message, error.hint)
+
+    def _add_noted(self, *attachments: "Attachment") -> None:
+        self.add(*(one.part for one in attachments))
+        for one in attachments:
+            if one.note:
+                self._screen.notify(f"{one.name}: {one.note}.", markup=False, timeout=8)
+
+    @property
+    def _model_facts(self) -> "ModelFacts":
+        from mcphost.llm.model import ModelFacts
+
+        model = self._host.model_selection.model
+        return ModelFacts() if model is None else model.facts
 
     def _show(self) -> None:
-        names: Iterable[str] = (f"{part.server} · {part.uri}  ({len(part.text):,} characters)" for part in self.parts)
-        self._screen.query_one(Composer).show_attachments(tuple(names))
+        from mcphost.tui.transcript.presenter import describe_attachment
+
+        self._screen.query_one(Composer).show_attachments(tuple(map(describe_attachment, self.parts)))

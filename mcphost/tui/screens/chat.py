@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mcphost.host.events import AutoApprovalChanged, EventDispatcher, ModelChanged, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
-    from mcphost.llm.messages import ResourcePart
+    from mcphost.llm.messages import Part
     from mcphost.protocol.prompts import Prompt
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.prompt_commands import PromptCommandRunner
@@ -344,7 +344,7 @@ class ChatScreen(Screen[None]):
         elif self.queue:
             self.run_worker(self._send_waiting, group="turn")
 
-    def _restore(self, draft: Draft, attachments: "Iterable[ResourcePart]") -> None:
+    def _restore(self, draft: Draft, attachments: "Iterable[Part]") -> None:
         if not self.is_attached:
             return  # the program is about to end
         composer = self.query_one(Composer)

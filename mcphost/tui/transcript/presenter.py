@@ -7,8 +7,10 @@ from typing import Any
 
 from mcphost.host import events
 from mcphost.llm.messages import (
+    FilePart,
     ImagePart,
     Message,
+    Part,
     ResourcePart,
     TextPart,
     ThinkingPart,
@@ -41,13 +43,21 @@ def format_time(seconds: float) -> str:
 
 def build_user_message(message: Message) -> UserMessage:
     """Return the block for a message from the user, with a line for each attachment."""
-    attached: list[str] = []
-    for part in message.parts:
-        if isinstance(part, ResourcePart):
-            attached.append(f"{part.server} · {part.uri}  ({len(part.text):,} characters)")
-        elif isinstance(part, ImagePart):
-            attached.append(f"picture, {part.mime_type}, about {len(part.data) * 3 // 4:,} bytes")
-    return UserMessage(message.text, tuple(attached), format_time(message.at))
+    attached = tuple(name for part in message.parts if (name := describe_attachment(part)))
+    return UserMessage(message.text, attached, format_time(message.at))
+
+
+def describe_attachment(part: Part) -> str:
+    """Return the server, name and size of an attachment; "" for a part that is none."""
+    match part:
+        case ResourcePart():
+            name, size = part.uri, f"{len(part.text):,} characters"
+        case ImagePart() | FilePart():
+            kind = "picture, " if isinstance(part, ImagePart) and not part.name else ""
+            name, size = part.name or part.mime_type, f"{kind}about {len(part.data) * 3 // 4:,} bytes"
+        case _:
+            return ""
+    return f"{part.server} · {name}  ({size})" if part.server else f"{name}  ({size})"
 
 
 def build_markdown_blocks(text: str) -> list[TranscriptBlock]:

@@ -1,0 +1,203 @@
+"""The user's own files as parts of a message: text, images, PDF and audio files, and listings of folders.
+
+Blocking: call these functions on a thread. Nothing is read from devices, pipes and sockets.
+"""
+
+import base64
+import codecs
+import os
+import re
+import stat
+from typing import NamedTuple
+
+from mcphost.errors import UsageError
+from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
+from mcphost.llm.model import ModelFacts
+from mcphost.pluralize import pluralize
+from mcphost.sandbox.image_formats import identify_image
+from mcphost.sanitize import replace_surrogates, sanitize, strip_hidden_text
+from mcphost.serialization import Struct
+
+MAX_TEXT_BYTES = 256 * 1024
+"""Bytes of text that are attached; the rest of a longer file is cut off."""
+MAX_READ_BYTES = 32 * 1024 * 1024
+"""Bytes of a text file that are read to find a range of lines."""
+MAX_BINARY_BYTES = 8 * 1024 * 1024
+MAX_FOLDER_ENTRIES = 500
+_LINE_RANGE = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?")
+_BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
+         (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+_AUDIO_STARTS = ((b"RIFF", "audio/wav"), (b"ID3", "audio/mp3"), (b"\xff\xfb", "audio/mp3"), (b"\xff\xf3", "audio/mp3"))
+_OTHER_STARTS = (
+    (b"PK\x03\x04", "a ZIP archive or an Office document"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"\x7fELF", "a program"),
+    (b"MZ", "a Windows program"),
+    (b"SQLite format 3", "an SQLite database"),
+)
+
+
+class FileReference(NamedTuple):
+    """A file that the user names, and its lines *first* to *last*, from 1; both are 0 for the whole file."""
+
+    path: str
+    first: int = 0
+    last: int = 0
+
+
+class Attachment(Struct, frozen=True, kw_only=True):
+    """What one reference adds to a message. `note` says what was left out or cut off, or is ""."""
+
+    name: str
+    part: Part
+    note: str = ""
+
+
+def parse_reference(text: str) -> FileReference:
+    """Parse `PATH`, `PATH:LINE` or `PATH:FIRST-LAST`. An existing file whose name ends like that is the whole file."""
+    match = _LINE_RANGE.fullmatch(text)
+    if match is None or os.path.lexists(os.path.expanduser(text)):
+        return FileReference(text)
+    first = int(match[2])
+    return FileReference(match[1], first, int(match[3] or first))
+
+
+def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) -> Attachment:
+    """Read a file or list a folder. A relative path is below *folder*, and must not leave it through a link.
+
+    *facts* decide which kinds of file the model takes; what is unknown is tried. Raises UsageError with the reason.
+    """
+    shown = sanitize(reference.path[:500], keep_newlines=False)
+    path = _resolve(reference.path, folder, shown)
+    try:
+        # Not blocking, because opening a pipe would wait for a writer.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{shown} cannot be read: {error.strerror}.", "Check the path.") from error
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISDIR(status.st_mode):
+            return _list_folder(handle, shown)
+        if not stat.S_ISREG(status.st_mode):
+            raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
+        limit = MAX_READ_BYTES if reference.first else MAX_BINARY_BYTES
+        with open(handle, "rb", closefd=False) as file:
+            body = file.read(limit + 1)
+    except OSError as error:
+        raise UsageError(f"{shown} cannot be read: {error.strerror}.", "Check the path.") from error
+    finally:
+        os.close(handle)
+    return make_attachment(reference, shown, body[:limit], facts, size=max(status.st_size, len(body)))
+
+
+def _resolve(path: str, folder: str, shown: str) -> str:
+    """Return the real path. Raises UsageError if a relative path leads out of *folder*, as through a link."""
+    if "\0" in path:
+        raise UsageError("A path cannot contain a zero byte.", "Check the path.")
+    expanded = os.path.expanduser(path)
+    base = os.path.realpath(folder)
+    real = os.path.realpath(os.path.join(base, expanded))
+    is_relative = not os.path.isabs(expanded) and ".." not in expanded.split("/")
+    if is_relative and os.path.commonpath((base, real)) != base:
+        target = sanitize(real[:500], keep_newlines=False)
+        raise UsageError(f"{shown} is a link to {target}, outside of this folder.", "To attach it, name that path.")
+    return real
+
+
+def _list_folder(handle: int, shown: str) -> Attachment:
+    names: list[str] = []
+    with os.scandir(handle) as entries:
+        for entry in entries:
+            if len(names) >= MAX_FOLDER_ENTRIES:
+                break
+            names.append(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name)
+        is_cut = len(names) >= MAX_FOLDER_ENTRIES
+    text = "\n".join(strip_hidden_text(replace_surrogates(name)) for name in sorted(names)) or "(empty)"
+    note = f"the first {MAX_FOLDER_ENTRIES} entries" if is_cut else ""
+    return Attachment(name=shown, part=ResourcePart("", shown, text, "inode/directory"), note=note)
+
+
+def make_attachment(
+    reference: FileReference, name: str, body: bytes, facts: ModelFacts, *, size: int = 0
+) -> Attachment:
+    """Return the attachment for the content of a file; *size* is that of the whole file if *body* is cut off.
+
+    Raises UsageError if its kind is not text and the model does not take it, or if it is too large.
+    """
+    if (binary := identify_binary(body)) and not reference.first:
+        if size > MAX_BINARY_BYTES:
+            limit = MAX_BINARY_BYTES // 1024**2
+            raise UsageError(f"{name} is {size / 1024**2:.1f} MB; at most {limit} MB can be attached.", "Attach less.")
+        return Attachment(name=name, part=make_binary_part(name, binary, body, facts))
+    return _read_text(reference, name, body, size or len(body))
+
+
+def identify_binary(body: bytes) -> str:
+    """Return the MIME type of an image, PDF or audio file by its first bytes, or "" for anything else."""
+    if (image := identify_image(body)) is not None:
+        return image.mime_type
+    if body[:1024].lstrip().startswith(b"%PDF-"):
+        return "application/pdf"
+    found = next((kind for start, kind in _AUDIO_STARTS if body.startswith(start)), "")
+    return found if found != "audio/wav" or body[8:12] == b"WAVE" else ""
+
+
+def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, server: str = "") -> Part:
+    """Return an image, PDF or audio file as a part of a message. Raises UsageError if the model does not take it."""
+    data = base64.b64encode(body).decode()
+    if mime_type.startswith("image/"):
+        if facts.supports_images is False:
+            raise UsageError(f"{name} is an image, and this model takes none.", "Choose a model with vision: Ctrl+B.")
+        image = identify_image(body)
+        if image is None or image.mime_type != mime_type:
+            raise UsageError(f"{name} is not a PNG, JPEG, GIF or WebP image.", "Convert it to one of them.")
+        if image.is_too_big:
+            raise UsageError(f"{name} has too many pixels ({image.width} x {image.height}).", "Scale it down.")
+        return ImagePart(mime_type, data, name=name, server=server)
+    if mime_type == "application/pdf":
+        if facts.supports_pdf is False:
+            raise UsageError(
+                f"{name} is a PDF file, and this model takes none.", "Attach its text, or choose another model: Ctrl+B."
+            )
+    elif facts.supports_audio is not True:
+        raise UsageError(f"{name} is an audio file, and this model takes none.", "Choose another model: Ctrl+B.")
+    return FilePart(name, mime_type, data, server)
+
+
+def _read_text(reference: FileReference, name: str, body: bytes, size: int) -> Attachment:
+    text, is_cut = _decode(name, body, size > len(body))
+    where, note = name, ""
+    if reference.first:
+        lines = text.splitlines(keepends=True)
+        last = min(max(reference.last, reference.first), len(lines))
+        if reference.first > len(lines):
+            raise UsageError(f"{name} has {pluralize(len(lines), 'line')}.", "Name lines that it has.")
+        text, is_cut = "".join(lines[reference.first - 1 : last]), False
+        where = f"{name}:{reference.first}-{last}"
+    if len(text.encode()) > MAX_TEXT_BYTES:
+        text, is_cut = text.encode()[:MAX_TEXT_BYTES].decode(errors="ignore"), True
+    if is_cut:
+        text = text[: text.rfind("\n") + 1] or text
+        note = f"the first {len(text.splitlines()):,} lines, {MAX_TEXT_BYTES // 1024} KB of {size / 1024:,.0f} KB"
+        text += f"{'' if text.endswith(chr(10)) else chr(10)}[Cut off here: these are {note}.]"
+    return Attachment(name=where, part=ResourcePart("", where, text, "text/plain"), note=note)
+
+
+def _decode(name: str, body: bytes, is_cut: bool) -> tuple[str, bool]:
+    """Decode UTF-8, or UTF-16 and UTF-32 with a byte order mark; return the text and whether it is cut off."""
+    encoding = next((found for bom, found in _BOMS if body.startswith(bom)), "utf-8-sig")
+    decoder = codecs.getincrementaldecoder(encoding)("strict")
+    try:
+        text = decoder.decode(body, final=not is_cut)
+    except UnicodeDecodeError as error:
+        raise _binary_error(name, body) from error
+    if "\0" in text[:MAX_TEXT_BYTES]:
+        raise _binary_error(name, body)
+    return text, is_cut
+
+
+def _binary_error(name: str, body: bytes) -> UsageError:
+    kind = next((what for start, what in _OTHER_STARTS if body.startswith(start)), "")
+    if kind:
+        return UsageError(f"{name} is {kind}, which no model reads.", "Attach a text, image or PDF file.")
+    return UsageError(f"{name} is neither UTF-8 nor UTF-16 text.", "Convert it to UTF-8, as with iconv.")

@@ -1,0 +1,42 @@
+"""A server's resource as parts of a message: text, or binary contents as far as the model takes them."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+
+from mcphost.errors import UsageError
+from mcphost.host.conversation.local_files import MAX_BINARY_BYTES, Attachment, identify_binary, make_binary_part
+from mcphost.llm.messages import ResourcePart
+from mcphost.llm.model import ModelFacts
+from mcphost.protocol.content import ResourceContents
+
+
+def make_resource_attachments(
+    server: str, contents: Iterable[ResourceContents], facts: ModelFacts
+) -> tuple[Attachment, ...]:
+    """Return an attachment for each of a resource's contents.
+
+    Binary contents that the model does not take are replaced with a text that names their type and size.
+    """
+    return tuple(_make_attachment(server, one, facts) for one in contents)
+
+
+def _make_attachment(server: str, contents: ResourceContents, facts: ModelFacts) -> Attachment:
+    mime_type = contents.mime_type or ""
+    if contents.text is not None:
+        part = ResourcePart(server, contents.uri, contents.text, mime_type)
+        return Attachment(name=contents.uri, part=part)
+    blob = contents.blob or ""
+    try:
+        if len(blob) > MAX_BINARY_BYTES * 4 // 3 + 4:
+            raise UsageError(f"it has {len(blob) * 3 // 4:,} bytes, and at most {MAX_BINARY_BYTES:,} can be attached")
+        body = base64.b64decode(blob, validate=True)
+        if kind := identify_binary(body):
+            return Attachment(name=contents.uri, part=make_binary_part(contents.uri, kind, body, facts, server))
+        reason = f"it has {len(body):,} bytes, and no model reads them"
+    except (binascii.Error, ValueError):
+        reason = "it is not valid base64"
+    except UsageError as error:
+        reason = error.message.rstrip(".").removeprefix(f"{contents.uri} is ")
+    text = f"[{mime_type or 'binary'}, not attached: {reason}]"
+    return Attachment(name=contents.uri, part=ResourcePart(server, contents.uri, text, mime_type), note=reason)

@@ -1,0 +1,198 @@
+"""The user's files as attachments: what is read, what is cut off, and what is refused with which reason."""
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from mcphost.errors import UsageError
+from mcphost.host.conversation.local_files import (
+    MAX_BINARY_BYTES,
+    MAX_FOLDER_ENTRIES,
+    MAX_TEXT_BYTES,
+    Attachment,
+    FileReference,
+    parse_reference,
+    read_attachment,
+)
+from mcphost.host.conversation.resource_attachments import make_resource_attachments
+from mcphost.llm.messages import FilePart, ImagePart, ResourcePart
+from mcphost.llm.model import ModelFacts
+from mcphost.protocol.content import ResourceContents
+from tests.screens.sample_images import sunset_image
+
+PNG = sunset_image(8, 8).data
+PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n"
+
+
+def attach(folder: Path, path: str, facts: ModelFacts | None = None) -> Attachment:
+    return read_attachment(parse_reference(path), str(folder), facts or ModelFacts())
+
+
+def text_of(attachment: Attachment) -> str:
+    assert isinstance(attachment.part, ResourcePart)
+    assert attachment.part.server == ""
+    return attachment.part.text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"plain\n", "plain\n"),
+        ("\ufeffmarked".encode(), "marked"),
+        ("日本語\n".encode(), "日本語\n"),
+        ("sechzehn ä".encode("utf-16"), "sechzehn ä"),
+        (b"", ""),
+    ],
+)
+def test_text_is_decoded_by_its_byte_order_mark_or_as_utf8(tmp_path: Path, body: bytes, text: str) -> None:
+    (tmp_path / "a.txt").write_bytes(body)
+    attachment = attach(tmp_path, "a.txt")
+    assert (text_of(attachment), attachment.name, attachment.note) == (text, "a.txt", "")
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"caf\xe9", "neither UTF-8 nor UTF-16"),
+        (b"a\0b", "neither UTF-8 nor UTF-16"),
+        (b"PK\x03\x04\xff\xfe", "ZIP archive"),
+        (b"\x7fELF\x02\x01\x01\0\xff", "a program"),
+        (b"SQLite format 3\0", "SQLite"),
+    ],
+)
+def test_other_bytes_are_refused_with_a_reason(tmp_path: Path, body: bytes, reason: str) -> None:
+    (tmp_path / "a.bin").write_bytes(body)
+    with pytest.raises(UsageError, match=reason):
+        attach(tmp_path, "a.bin")
+
+
+def test_lines_are_taken_from_a_file_and_named(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("".join(f"line {number}\n" for number in range(1, 51)))
+    some = attach(tmp_path, "a.py:10-12")
+    assert (some.name, text_of(some)) == ("a.py:10-12", "line 10\nline 11\nline 12\n")
+    assert text_of(attach(tmp_path, "a.py:50")) == "line 50\n"
+    assert attach(tmp_path, "a.py:49-9999").name == "a.py:49-50"
+    with pytest.raises(UsageError, match="has 50 lines"):
+        attach(tmp_path, "a.py:51")
+
+
+def test_a_file_whose_name_ends_like_a_range_is_that_file(tmp_path: Path) -> None:
+    path = tmp_path / "notes:10"
+    path.write_text("all of it")
+    assert text_of(attach(tmp_path, str(path))) == "all of it"
+
+
+def test_lines_deep_in_a_large_file_are_found(tmp_path: Path) -> None:
+    (tmp_path / "big.log").write_text("".join(f"{number:07d}\n" for number in range(100_000)))
+    assert text_of(attach(tmp_path, "big.log:90000-90001")) == "0089999\n0090000\n"
+
+
+def test_a_long_text_is_cut_at_a_line_and_both_sides_are_told(tmp_path: Path) -> None:
+    (tmp_path / "big.txt").write_text("äöü €\n" * 100_000)
+    attachment = attach(tmp_path, "big.txt")
+    text = text_of(attachment)
+    assert len(text.encode()) < MAX_TEXT_BYTES + 200
+    assert "of 1,074 KB" in attachment.note
+    assert text.splitlines()[-1] == f"[Cut off here: these are {attachment.note}.]"
+    assert set(text.splitlines()[:-1]) == {"äöü €"}
+
+
+def test_a_folder_attaches_the_names_in_it(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "b.py").touch()
+    (tmp_path / "src" / "sub").mkdir()
+    assert text_of(attach(tmp_path, "src")) == "b.py\nsub/"
+    assert text_of(attach(tmp_path, "src/sub")) == "(empty)"
+
+
+def test_the_listing_of_a_huge_folder_is_bounded_and_told(tmp_path: Path) -> None:
+    for number in range(MAX_FOLDER_ENTRIES + 5):
+        (tmp_path / f"{number}").touch()
+    attachment = attach(tmp_path, ".")
+    assert len(text_of(attachment).splitlines()) == MAX_FOLDER_ENTRIES
+    assert attachment.note == "the first 500 entries"
+
+
+def test_a_link_out_of_the_folder_is_refused_but_its_target_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "secret.txt").write_text("outside")
+    (tmp_path / "inside" / "link").symlink_to(tmp_path / "secret.txt")
+    (tmp_path / "inside" / "up").symlink_to(tmp_path)
+    for path in ("link", "up/secret.txt"):
+        with pytest.raises(UsageError, match="outside of this folder"):
+            attach(tmp_path / "inside", path)
+    assert text_of(attach(tmp_path / "inside", str(tmp_path / "secret.txt"))) == "outside"
+    assert text_of(attach(tmp_path / "inside", "../secret.txt")) == "outside"
+
+
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "a.txt").write_text("at home")
+    assert text_of(attach(tmp_path / "elsewhere", "~/a.txt")) == "at home"
+
+
+def test_pipes_and_devices_are_refused_without_waiting_for_them(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (str(tmp_path / "pipe"), "/dev/zero"):
+        with pytest.raises(UsageError, match="is not a file"):
+            attach(tmp_path, path)
+    with pytest.raises(UsageError, match="No such file"):
+        attach(tmp_path, "missing.txt")
+
+
+def test_images_and_pdf_files_are_sent_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "shot.bin").write_bytes(base64.b64decode(PNG))
+    (tmp_path / "paper.txt").write_bytes(PDF)
+    image, paper = attach(tmp_path, "shot.bin").part, attach(tmp_path, "paper.txt").part
+    assert image == ImagePart("image/png", PNG, name="shot.bin")
+    assert paper == FilePart("paper.txt", "application/pdf", base64.b64encode(PDF).decode())
+
+
+def test_what_the_model_does_not_take_is_refused_with_the_fix(tmp_path: Path) -> None:
+    (tmp_path / "shot.png").write_bytes(base64.b64decode(PNG))
+    (tmp_path / "paper.pdf").write_bytes(PDF)
+    (tmp_path / "song.mp3").write_bytes(b"ID3\x04\0")
+    facts = ModelFacts(supports_images=False, supports_pdf=False)
+    for name, kind in (("shot.png", "an image"), ("paper.pdf", "a PDF file"), ("song.mp3", "an audio file")):
+        with pytest.raises(UsageError, match=f"{name} is {kind}, and this model takes none") as refused:
+            attach(tmp_path, name, facts)
+        assert "model" in refused.value.hint
+    assert attach(tmp_path, "song.mp3", ModelFacts(supports_audio=True)).part == FilePart(
+        "song.mp3", "audio/mp3", base64.b64encode(b"ID3\x04\0").decode()
+    )
+
+
+def test_a_binary_file_over_the_limit_and_a_giant_image_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "big.pdf").write_bytes(PDF + bytes(MAX_BINARY_BYTES))
+    with pytest.raises(UsageError, match=r"big.pdf is 8.0 MB; at most 8 MB"):
+        attach(tmp_path, "big.pdf")
+    header = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2
+    (tmp_path / "giant.png").write_bytes(header)
+    with pytest.raises(UsageError, match="too many pixels"):
+        attach(tmp_path, "giant.png")
+
+
+def test_control_characters_of_a_name_do_not_reach_the_message() -> None:
+    with pytest.raises(UsageError) as refused:
+        read_attachment(FileReference("\x1b[31mred"), "/", ModelFacts())
+    assert "\x1b" not in refused.value.message
+
+
+def test_binary_resources_are_attached_as_far_as_the_model_takes_them() -> None:
+    contents = (
+        ResourceContents("x:text", text="hello"),
+        ResourceContents("x:image", mime_type="image/png", blob=PNG),
+        ResourceContents("x:pdf", blob=base64.b64encode(PDF).decode()),
+        ResourceContents("x:other", mime_type="application/zip", blob="UEsDBA=="),
+        ResourceContents("x:broken", blob="?"),
+    )
+    found = make_resource_attachments("files", contents, ModelFacts())
+    assert [type(one.part) for one in found] == [ResourcePart, ImagePart, FilePart, ResourcePart, ResourcePart]
+    assert [one.part.server for one in found if not isinstance(one.part, tuple)] == ["files"] * 5  # type: ignore[union-attr]
+    assert found[3].note == "it has 4 bytes, and no model reads them"
+    assert found[4].note == "it is not valid base64"
+    (blind,) = make_resource_attachments("files", contents[1:2], ModelFacts(supports_images=False))
+    assert isinstance(blind.part, ResourcePart)
+    assert "not attached: an image, and this model takes none" in blind.part.text
