@@ -12,6 +12,7 @@ from mcphost.config.mcp_json import FIELD_BY_KEY, SAMPLING_FIELD_BY_KEY, TRANSPO
 from mcphost.config.schema import (
     AuditConfig,
     BudgetConfig,
+    ConsentConfig,
     HostConfig,
     Limits,
     ModelConfig,
@@ -74,7 +75,12 @@ def config_toml_schema() -> Schema:
             "limits": _describe(_table(Limits, limits), "Time limits in seconds, and limits on calls and tools."),
             "roots": _describe(_ROOTS, "Folders to share with servers."),
             "secrets": _closed({"store": _describe(build_json_schema(SecretStore), "Where sign-ins are stored.")}),
-            "consent": _closed({"never": _describe(_TEXTS, 'Calls that are always refused, such as "fs/delete*".')}),
+            "consent": _closed(
+                {
+                    "never": _describe(_TEXTS, 'Calls that are always refused, such as "fs/delete*".'),
+                    **_table(ConsentConfig, ("origins",))["properties"],
+                }
+            ),
             "audit": _describe(_table(AuditConfig, settable_fields(AuditConfig)), "The record of what was done."),
             "budget": _describe(
                 _table(BudgetConfig, settable_fields(BudgetConfig)), "Limits on the cost of requests, in US dollars."

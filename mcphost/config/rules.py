@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from mcphost.errors import UsageError
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 MAX_TEXT_LENGTH = 8_000
 MAX_CONDITIONS = 20
@@ -21,15 +21,17 @@ _MAX_DIGITS = 300
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _PERCENT_CODE = re.compile(r"%([0-9A-Fa-f]{2})?")
 
-Operator = Literal["is", "in", "<", "<=", ">", ">=", "under", "re"]
+Operator = Literal["is", "in", "<", "<=", ">", ">=", "under", "re", "from", "never-from"]
 Scope = Literal["conversation", "project", "everywhere"]
 Value = bool | int | float | str
+ORIGIN_OPERATORS: tuple[Operator, ...] = ("never-from", "from")
+_ORIGIN_PART = re.compile(r"\s(?=(?:never-)?from:)")
 _OPERATOR_PREFIXES: tuple[tuple[str, Operator], ...] = (
     ("under:", "under"), ("in:", "in"), ("re:", "re"), ("<=", "<="), (">=", ">="), ("<", "<"), (">", ">"),
 )  # fmt: skip
 SYNTAX_HINT = (
     "A rule is SERVER, SERVER/TOOL or SERVER/PREFIX*, and then conditions: ?path=under:/a/folder&n=<10&kind=in:a,b"
-    "&name=re:PATTERN&force=false"
+    "&name=re:PATTERN&force=false&never-from:SERVER"
 )
 
 
@@ -38,7 +40,8 @@ class Condition(Struct, frozen=True):
 
     `values` has one value, or several for the operator "in". Values of different types are never equal: `1`, `true` and
     `"1"` all differ. The value of "under" is a folder, absolute or starting with `~`; that of "re" is a pattern that
-    must match the entire text.
+    must match the entire text. The operators "from" and "never-from" have no argument: they are about all arguments of
+    the call, and their values are names of servers, `*` for any, and `@file` for attached files.
     """
 
     argument: tuple[str, ...]
@@ -112,7 +115,7 @@ def parse_alternatives(text: str) -> tuple[Rule, ...]:
     """
     if len(text) > MAX_TEXT_LENGTH:
         raise UsageError(f"The rule is over {MAX_TEXT_LENGTH:,} characters.", SYNTAX_HINT)
-    head, mark, tail = text.partition("?")
+    head, mark, tail = _join_origin_parts(text).partition("?")
     server, slash, tool = head.partition("/")
     if not server.strip() or (slash and not tool):
         raise _syntax_error(text, f"names no {'tool' if server.strip() else 'server'}")
@@ -138,7 +141,10 @@ def format_rule(rule: Rule) -> str:
 
 
 def format_condition(condition: Condition) -> str:
-    """Return the text form of a condition, such as `path=under:/home/me`."""
+    """Return the text form of a condition, such as `path=under:/home/me` or `from:mail`."""
+    if condition.operator in ORIGIN_OPERATORS:
+        names = ",".join(_encode_percent(str(value), "%&,= ") for value in condition.values)
+        return f"{condition.operator}:{names}"
     name = ".".join(_encode_percent(part, "%.=&") for part in condition.argument)
     sign = next((sign for sign, test in _OPERATOR_PREFIXES if test == condition.operator), "")
     match condition.operator:
@@ -182,8 +188,33 @@ def _parse_conditions(rule: str, text: str) -> tuple[Condition, ...]:
     return tuple(_parse_condition(rule, part) for part in parts)
 
 
+def _join_origin_parts(text: str) -> str:
+    """Return a rule such as `web/* never-from:mail` with its last part as a condition, `web/*?never-from:mail`."""
+    head, *parts = (part.strip() for part in _ORIGIN_PART.split(text)) if "from:" in text else (text,)
+    return "&".join([head if "?" in head or not parts else f"{head}?{parts.pop(0)}", *parts])
+
+
+def prohibit_origins(rule: Rule) -> Rule:
+    """Return a never-rule in which `never-from:` is written as `from:`, since the rule itself says "never"."""
+    conditions = tuple(
+        replace(condition, operator="from") if condition.operator == "never-from" else condition
+        for condition in rule.conditions
+    )
+    return replace(rule, conditions=conditions)
+
+
+def _parse_origins(rule: str, operator: Operator, text: str) -> Condition:
+    names = tuple(_decode_or_raise(rule, name).strip() for name in text.split(","))
+    if not all(names) or len(names) > MAX_VALUES:
+        raise _syntax_error(rule, f"has {operator}: without the name of a server")
+    return Condition((), operator, names)
+
+
 def _parse_condition(rule: str, text: str) -> Condition:
     name, equals, value = text.partition("=")
+    for operator in ORIGIN_OPERATORS:
+        if not equals and text.startswith(f"{operator}:"):
+            return _parse_origins(rule, operator, text[len(operator) + 1 :])
     argument = tuple(_decode_or_raise(rule, part) for part in name.split("."))
     if not equals or not all(argument):
         raise _syntax_error(rule, f"has a condition that is not ARGUMENT=…: {_quote(text)}")

@@ -322,6 +322,14 @@ class SamplingConfig(Struct, frozen=True, kw_only=True):
     models: tuple[ModelConfig, ...] = ()
 
 
+class ConsentConfig(Struct, frozen=True, kw_only=True):
+    """Settings of consent, besides the never-rules."""
+
+    origins: Literal["mark", "ask"] = "mark"
+    """What text of other servers in a call's arguments does: "mark" shows it in questions; with "ask", permissions do
+    not cover the call unless they name those servers."""
+
+
 class AuditConfig(Struct, frozen=True, kw_only=True):
     """Settings of the audit log."""
 
@@ -385,6 +393,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     audit: AuditConfig = AuditConfig()
     budget: BudgetConfig = BudgetConfig()
+    consent: ConsentConfig = ConsentConfig()
     sampling: SamplingConfig = SamplingConfig()
     results: ResultsConfig = ResultsConfig()
     registry: RegistryConfig = RegistryConfig()

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 from mcphost.config.json_files import describe_type
 from mcphost.config.profiles import parse_profiles, switch_model
-from mcphost.config.rules import SYNTAX_HINT, Rule, parse_alternatives
+from mcphost.config.rules import SYNTAX_HINT, Rule, parse_alternatives, prohibit_origins
 from mcphost.config.schema import (
     AuditConfig,
     BudgetConfig,
+    ConsentConfig,
     HostConfig,
     InvalidValue,
     Limits,
@@ -157,6 +158,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
         never_rules=_parse_never_rules(top.get_table("consent")),
+        consent=ConsentConfig(**top.get_table("consent").read_values(ConsentConfig, ("origins",))),
         profiles=parse_profiles(top.get_table("profiles"), model),
     )
     top.report_unknown((*_GENERAL, *_TABLES))
@@ -250,10 +252,10 @@ def _parse_never_rules(table: TomlTable) -> tuple[Rule, ...]:
 
     Raises ConfigError for an invalid rule: skipping it would allow a call that the user meant to forbid.
     """
-    table.report_unknown(("never",))
+    table.report_unknown(("never", *settable_fields(ConsentConfig)))
     try:
         texts = cast("tuple[str, ...]", convert_value(table.values.get("never", []), tuple[str, ...]))
-        return tuple(rule for text in texts for rule in parse_alternatives(text))
+        return tuple(prohibit_origins(rule) for text in texts for rule in parse_alternatives(text))
     except InvalidValue as error:
         raise ConfigError(
             f'{table.file}: "consent.never" is not a list of rules.', f"Correct it. {SYNTAX_HINT}"

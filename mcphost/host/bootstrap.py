@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.turn import TurnParts
+    from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
@@ -235,7 +236,7 @@ class _LateGrants:
     def matcher(self) -> "RuleMatcher":
         from mcphost.host.consent.rule_matching import RuleMatcher
 
-        return RuleMatcher(self.validator)
+        return RuleMatcher(self.validator, asks_about_origins=self._core.config.consent.origins == "ask")
 
     @cached_property
     def active_grants(self) -> "ActiveGrants":
@@ -371,7 +372,14 @@ class _LateParts:
             self._core.config_rules,
             self._core.audit,
             self.auto_approval.approve,
+            self.origins.find,
         )
+
+    @cached_property
+    def origins(self) -> "ConversationOrigins":
+        from mcphost.host.origins.conversation_origins import ConversationOrigins
+
+        return ConversationOrigins(self._core.conversation, self._servers)
 
     @cached_property
     def reviewer(self) -> "ResultReviewer":

@@ -20,6 +20,7 @@ from mcphost.host.audit.audit_summary import (
     answer_label,
     arguments_digest,
     is_recordable,
+    origin_details,
     question_subject,
     question_topic,
     redact_details,
@@ -29,6 +30,7 @@ from mcphost.host.audit.audit_summary import (
     sent_arguments,
     to_redacted_json,
 )
+from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question
 from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.redact import redact_identifier
@@ -48,7 +50,7 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
     `kind` is one of tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill,
     drift (a changed tool definition), mode (auto-approve mode), grant, file, result. `name` is, for example, a tool's
     name, and `call` the model's id of the tool call. `definition` is the digest of the tool's definition, or of the
-    server's command or address.
+    server's command or address. `origins` are the parts of the arguments that came from other servers.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
     call: str = ""
     arguments: Mapping[str, Any] | None = None
     definition: str = ""
+    origins: tuple[ArgumentOrigin, ...] = ()
 
 
 class AuditLog:
@@ -216,7 +219,7 @@ class AuditLog:
         at, conversation = current_microseconds(), self.conversation_id
 
         def make() -> AuditRecord:
-            details = dict(detail or {})
+            details = {**(detail or {}), **origin_details(subject.origins)}
             if self._config.content and subject.arguments is not None:
                 details["arguments"] = to_redacted_json(subject.arguments)
             return AuditRecord(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcphost.errors import UsageError
+from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
@@ -32,6 +33,7 @@ CONTENT_LIMIT = 30_000
 """Maximum number of characters of a recorded question or answer."""
 NAME_LIMIT = 200
 """Maximum number of characters of each recorded tool name."""
+_MAX_ORIGINS = 20
 _TOOL_LISTS = ("kept", "held_back")
 _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
@@ -113,6 +115,8 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
     For tool changes, these are the names of the accepted and the quarantined tools; for a reviewed result, its sizes in
     bytes before and after the review and the SHA-256 of what the model received.
     """
+    if isinstance(question, ApproveTool):
+        return origin_details(question.origins)
     if isinstance(question, ReviewToolChanges) and answer is not None:
         accepted, held_back = split_tools(question, answer)
         return {"kept": list(accepted), "held_back": list(held_back)}
@@ -127,6 +131,24 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
     )
     original_size = len(join_parts(question.parts).model_text.encode("utf-8", "replace"))
     return {"given": len(passed), "of": original_size, "sha256": hashlib.sha256(passed).hexdigest() if passed else ""}
+
+
+def origin_details(origins: tuple[ArgumentOrigin, ...]) -> dict[str, Any]:
+    """Return where parts of a call's arguments came from, with lengths and digests, never the text; {} for none."""
+    if not origins:
+        return {}
+    rows = [
+        {
+            "server": redact_identifier(origin.server)[:NAME_LIMIT],
+            "tool": redact_identifier(origin.source)[:NAME_LIMIT],
+            "argument": redact_identifier(origin.argument)[:NAME_LIMIT],
+            "characters": origin.characters,
+            "encoding": origin.encoding,
+            "sha256": origin.digest,
+        }
+        for origin in origins[:_MAX_ORIGINS]
+    ]
+    return {"origins": rows, **({"more_origins": len(origins) - _MAX_ORIGINS} if len(origins) > _MAX_ORIGINS else {})}
 
 
 def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
@@ -209,4 +231,6 @@ def redact_details(members: Mapping[str, Any]) -> str:
     redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members
     }
+    if "origins" in members:
+        redacted["origins"] = members["origins"]  # redacted by `origin_details`; a digest looks like a secret
     return dumps(redacted) if members else ""

@@ -12,6 +12,7 @@ from mcphost.config.rules import Rule, pattern_covers
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.call_origins import NO_ORIGINS, CallOrigins
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.connection import ServerConnection
@@ -42,10 +43,15 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     folder: str | None = None
     is_read_only_trusted: bool = False
 
-    def to_rule_input(self, arguments: dict[str, Any]) -> RuleInput:
+    def to_rule_input(self, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS) -> RuleInput:
         """Return a call of this tool in the form that `RuleMatcher` takes."""
         return RuleInput(
-            server=self.server, tool=self.tool, arguments=arguments, account=self.account, folder=self.folder
+            server=self.server,
+            tool=self.tool,
+            arguments=arguments,
+            account=self.account,
+            folder=self.folder,
+            origins=origins,
         )
 
 
@@ -187,21 +193,24 @@ class ActiveGrants:
             self._on_store_error(error)
 
     async def find_covering(
-        self, identity: ToolIdentity, arguments: dict[str, Any]
+        self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
     ) -> tuple[CoveringGrant | None, ToolHistory]:
         """Return the first grant that covers the call, or None, with the tool's history; count a use of the grant."""
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)
+        call = identity.to_rule_input(arguments, origins)
         for grant in (*self._session_grants, *stored):
-            if await self._covers(grant, identity, arguments, _last_event_time(stored)) and self._count_use(grant):
+            if await self._covers(grant, identity, call, _last_event_time(stored)) and self._count_use(grant):
                 return CoveringGrant("session" if grant.session else "grant", grant.id), _tool_history(
                     identity, (*self._session_grants, *stored)
                 )
         return None, _tool_history(identity, (*self._session_grants, *stored))
 
-    async def covers(self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Return whether *grant* currently allows a call of the tool with these arguments."""
-        return await self._covers(grant, identity, arguments, 0.0)
+    async def covers(
+        self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
+    ) -> bool:
+        """Return whether *grant* currently allows a call of the tool with these arguments of these origins."""
+        return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
         """Return whether the user has granted the tool before, and if so, with its current definition.
@@ -274,7 +283,7 @@ class ActiveGrants:
         except StoreError as error:
             self._on_store_error(error)
 
-    async def _covers(self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], newest: float) -> bool:
+    async def _covers(self, grant: Grant, identity: ToolIdentity, call: RuleInput, newest: float) -> bool:
         places = {"conversation": self.conversation.id, "project": self._project_folder}
         applies = (
             grant.server_digest == identity.server_digest
@@ -285,7 +294,7 @@ class ActiveGrants:
             and not grant.suspended
             and _is_unexpired(grant, max(newest, grant.created))
         )
-        return applies and await self._matcher.match(grant.rule, identity.to_rule_input(arguments)) == "yes"
+        return applies and await self._matcher.allows(grant.rule, call)
 
 
 def project_folder() -> str:

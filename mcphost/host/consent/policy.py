@@ -9,6 +9,7 @@ from mcphost.config.rules import Rule, exact_pattern, format_rule
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.call_origins import NO_ORIGINS, ArgumentOrigin, CallOrigins
 from mcphost.host.config_rules import ConfigRules
 from mcphost.host.consent.grants import ActiveGrants, ToolHistory, ToolIdentity, identify_tool, make_grant
 from mcphost.host.consent.rule_matching import RuleMatcher
@@ -28,19 +29,21 @@ class Approval(Struct, frozen=True):
     "once", "session" and "always" are answers that the user just gave; "session" can be an earlier answer in this
     session as well. "rule" is an allow-rule from the command line; "grant" is a stored rule; "claim" is a trusted
     server's declaration that the tool is read-only; "autonomy" is auto-approve mode; "user" is a call that the user
-    makes. `grant_id` is the id of the grant, "" if there is none.
+    makes. `grant_id` is the id of the grant, "" if there is none. `origins` are the parts of the arguments that came
+    from other servers or from files.
     """
 
     source: str
     arguments: dict[str, Any]
     grant_id: str = ""
+    origins: tuple[ArgumentOrigin, ...] = ()
 
 
 class _OpenQuestion:
     """A question that is waiting for the user's answer; cancelling `scope` withdraws it."""
 
-    def __init__(self, subject: ToolIdentity, arguments: dict[str, Any]) -> None:
-        self.identity, self.arguments = subject, arguments
+    def __init__(self, subject: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins) -> None:
+        self.identity, self.arguments, self.origins = subject, arguments, origins
         self.scope = anyio.CancelScope()
 
 
@@ -48,6 +51,13 @@ QuestionFactory = Callable[[ToolHistory], ApproveTool]
 ArgumentsCheck = Callable[[dict[str, Any]], Awaitable[bool]]
 AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
 """Returns whether a tool call is auto-approved, and counts it; called only if nothing else allows the call."""
+OriginSearch = Callable[[str, dict[str, Any]], Awaitable[CallOrigins]]
+"""Returns which parts of arguments for a server came from other servers or from files."""
+
+
+async def _find_no_origins(server: str, arguments: dict[str, Any]) -> CallOrigins:
+    del server, arguments
+    return NO_ORIGINS
 
 
 class ConsentPolicy:
@@ -61,6 +71,7 @@ class ConsentPolicy:
         config_rules: ConfigRules,
         audit: AuditLog,
         auto_approve: AutoApprovalCheck | None = None,
+        find_origins: OriginSearch = _find_no_origins,
     ) -> None:
         self._audit = audit
         self._active_grants = active_grants
@@ -68,6 +79,7 @@ class ConsentPolicy:
         self._matcher = matcher
         self._config_rules = config_rules
         self._auto_approve = auto_approve
+        self._find_origins = find_origins
         self._open_questions: list[_OpenQuestion] = []
 
     async def authorize(
@@ -86,16 +98,20 @@ class ConsentPolicy:
         changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a
         rule given with the answer is not stored.
         """
+        origins = await self._find_origins(identity.server, arguments)
         subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
-                  definition=identity.digest)  # fmt: skip
+                  definition=identity.digest, origins=origins.found)  # fmt: skip
         while True:
-            forbidden = await self._find_never_rule(identity, arguments)
+            forbidden = await self._find_never_rule(identity, arguments, origins)
             if forbidden is not None:
                 return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
-            approval, history = await self._find_approval(identity, arguments, has_changed=has_changed)
+            approval, history = await self._find_approval(identity, arguments, origins, has_changed=has_changed)
             if approval is not None:
                 return await self._record_decision(subject, approval, approval.source, approval.grant_id)
-            waiting, question = _OpenQuestion(identity, arguments), make_question(history)
+            waiting = _OpenQuestion(identity, arguments, origins)
+            question = replace(
+                make_question(history), origins=origins.found, are_origins_complete=not origins.unchecked
+            )
             verdict = None
             with waiting.scope:
                 self._open_questions.append(waiting)
@@ -115,7 +131,7 @@ class ConsentPolicy:
                         else self._active_grants.grant_session(grant)
                     )
                     await self._record_grant(grant)
-                    return Approval("always" if is_permanent else "session", arguments, grant.id)
+                    return Approval("always" if is_permanent else "session", arguments, grant.id, origins.found)
                 case Deny():
                     return verdict
                 case None if waiting.scope.cancelled_caught:
@@ -136,30 +152,31 @@ class ConsentPolicy:
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
         if is_edited and not question.editable:
             return Deny("The arguments of this call cannot be edited.")
-        forbidden = await self._find_never_rule(identity, arguments)
+        origins = await self._find_origins(identity.server, arguments)
+        forbidden = await self._find_never_rule(identity, arguments, origins)
         if forbidden is not None:
-            return await self._record_decision(
-                replace(subject, arguments=arguments), _config_denial(forbidden), "config", format_rule(forbidden)
-            )
+            subject = replace(subject, arguments=arguments, origins=origins.found)
+            return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
         if isinstance(verdict, AllowOnce):
-            return Approval("once", arguments)
+            return Approval("once", arguments, origins=origins.found)
         if is_edited and is_valid is not None and not await is_valid(arguments):
-            return Approval("once", arguments)  # the caller finds the fault and asks again: no rule yet
-        return await self._approve_with_rule(identity, arguments, verdict.rule)
+            # The caller finds the fault and asks again: no rule yet.
+            return Approval("once", arguments, origins=origins.found)
+        return await self._approve_with_rule(identity, arguments, origins, verdict.rule)
 
     async def _approve_with_rule(
-        self, identity: ToolIdentity, arguments: dict[str, Any], rule: Rule
+        self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins, rule: Rule
     ) -> Approval | Deny:
         """Store the rule from the user's answer and allow the call; deny the call if the rule does not cover it."""
-        if await self._matcher.match(rule, identity.to_rule_input(arguments)) != "yes":
+        if not await self._matcher.allows(rule, identity.to_rule_input(arguments, origins)):
             return Deny(RULE_MISMATCH)
         # Collecting the digests of thousands of tools takes a while.
         grant = await anyio.to_thread.run_sync(make_grant, identity, rule)
         grant = await self._active_grants.grant_persistent(grant)
-        if not await self._active_grants.covers(grant, identity, arguments):
+        if not await self._active_grants.covers(grant, identity, arguments, origins):
             return Deny(RULE_MISMATCH)  # it was already expired
         await self._record_grant(grant)
-        return Approval("grant", arguments, grant.id)
+        return Approval("grant", arguments, grant.id, origins.found)
 
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
@@ -182,7 +199,7 @@ class ConsentPolicy:
     async def _recheck_open_questions(self, grant: Grant) -> None:
         """Withdraw the open questions that the grant covers; their calls are authorized again, now by the grant."""
         for waiting in tuple(self._open_questions):
-            if await self._active_grants.covers(grant, waiting.identity, waiting.arguments):
+            if await self._active_grants.covers(grant, waiting.identity, waiting.arguments, waiting.origins):
                 waiting.scope.cancel()
 
     async def check_manual_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
@@ -191,7 +208,8 @@ class ConsentPolicy:
         Raises ConsentDenied if a never-rule covers the call or the tool has changed since the user last granted it.
         """
         subject = identify_tool(offered)
-        forbidden = await self._find_never_rule(subject, arguments)
+        origins = await self._find_origins(subject.server, arguments)
+        forbidden = await self._find_never_rule(subject, arguments, origins)
         if forbidden is not None:
             where = self._config_rules.file
             raise ConsentDenied(_config_denial(forbidden).reason, f"To allow it, change [consent] never in {where}.")
@@ -201,32 +219,36 @@ class ConsentPolicy:
                 "Let the model call it in a chat and review the change there.",
             )
 
-    async def _find_never_rule(self, identity: ToolIdentity, arguments: dict[str, Any]) -> Rule | None:
+    async def _find_never_rule(
+        self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins
+    ) -> Rule | None:
         """Return the first never-rule that covers or might cover the call, or None."""
-        rule_input = identity.to_rule_input(arguments)
+        rule_input = identity.to_rule_input(arguments, origins)
         for rule in self._config_rules.never:
             if await self._matcher.match(rule, rule_input) != "no":
                 return rule
         return None
 
     async def _find_approval(
-        self, identity: ToolIdentity, arguments: dict[str, Any], *, has_changed: bool
+        self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins, *, has_changed: bool
     ) -> tuple[Approval | None, ToolHistory]:
-        grant, history = await self._active_grants.find_covering(identity, arguments)
+        grant, history = await self._active_grants.find_covering(identity, arguments, origins)
         history = replace(history, changed=has_changed or history.changed)
         if grant is not None:
-            return Approval(grant.source, arguments, grant.id), history
+            return Approval(grant.source, arguments, grant.id, origins.found), history
         if history.changed:
             # The user must review a changed tool, even if a rule written before the change covers it.
             return None, history
-        rule_input = identity.to_rule_input(arguments)
+        rule_input = identity.to_rule_input(arguments, origins)
         for rule in self._config_rules.allow:
-            if await self._matcher.match(rule, rule_input) == "yes":
-                return Approval("rule", arguments), history
+            if await self._matcher.allows(rule, rule_input):
+                return Approval("rule", arguments, origins=origins.found), history
+        if not self._matcher.may_carry(origins):
+            return None, history
         if identity.is_read_only_trusted:
-            return Approval("claim", arguments), history
+            return Approval("claim", arguments, origins=origins.found), history
         auto_approved = self._auto_approve is not None and self._auto_approve(identity, arguments)
-        return (Approval("autonomy", arguments) if auto_approved else None), history
+        return (Approval("autonomy", arguments, origins=origins.found) if auto_approved else None), history
 
 
 def _config_denial(rule: Rule) -> Deny:

@@ -14,6 +14,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.rules import Condition, Rule, Value
+from mcphost.host.call_origins import NO_ORIGINS, OTHER_SERVERS, CallOrigins
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.sanitize import sanitize, strip_unsafe
 from mcphost.serialization import Struct, encode
@@ -182,6 +183,7 @@ class RuleInput(Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any]
     account: str = ""
     folder: str | None = None
+    origins: CallOrigins = NO_ORIGINS
 
 
 class RuleMatcher:
@@ -190,8 +192,22 @@ class RuleMatcher:
     Regular expressions run in the validator's child process, which is killed if they take too long.
     """
 
-    def __init__(self, validator: SchemaValidator) -> None:
+    def __init__(self, validator: SchemaValidator, *, asks_about_origins: bool = False) -> None:
+        """With *asks_about_origins*, text of another server needs a rule that names that server."""
         self._validator = validator
+        self.asks_about_origins = asks_about_origins
+
+    async def allows(self, rule: Rule, call: RuleInput) -> bool:
+        """Return whether an allow-rule certainly covers the call, with the origins of its arguments."""
+        return self.may_carry(call.origins, rule) and await self.match(rule, call) == "yes"
+
+    def may_carry(self, origins: CallOrigins, rule: Rule | None = None) -> bool:
+        """Return whether a call with arguments of these origins may run without asking, as far as *rule* names them."""
+        if not self.asks_about_origins:
+            return True
+        conditions = rule.conditions if rule is not None else ()
+        named = {value for condition in conditions if condition.operator == "from" for value in condition.values}
+        return OTHER_SERVERS in named or (origins.servers | origins.unchecked) <= named
 
     async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
         """Return whether the rule covers the call, ignoring the rule's scope and expiry.
@@ -209,6 +225,8 @@ class RuleMatcher:
         return answer
 
     async def _match_condition(self, condition: Condition, call: RuleInput) -> RuleMatch:
+        if condition.operator in ("from", "never-from"):
+            return _match_origins(condition, call.origins)
         is_present, value, is_ambiguous = _find_argument(call.arguments, condition.argument)
         if is_ambiguous:
             # A server that reads "Path" as "path" may act on either.
@@ -231,6 +249,18 @@ class RuleMatcher:
         schema = {"type": "string", "allOf": [{"pattern": pattern}, {"pattern": f"^(?:{pattern})$"}]}
         verdict = await self._validator.validate(encode(schema), value)
         return {"fits": "yes", "invalid": "no"}.get(verdict.outcome, "unsure")  # pyright: ignore[reportReturnType]
+
+
+def _match_origins(condition: Condition, origins: CallOrigins) -> RuleMatch:
+    """Return whether the arguments contain text of one of the servers, or for "never-from", whether they do not."""
+    named = {str(value) for value in condition.values}
+    is_any = OTHER_SERVERS in named
+    is_from = condition.operator == "from"
+    if (is_any and origins.found) or named & origins.servers:
+        return "yes" if is_from else "no"
+    if origins.unchecked and (is_any or OTHER_SERVERS in origins.unchecked or named & origins.unchecked):
+        return "unsure"
+    return "no" if is_from else "yes"
 
 
 def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any, bool]:

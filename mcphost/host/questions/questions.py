@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from mcphost.config.rules import Rule
 from mcphost.errors import MalformedMessage
+from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.questions.cost import ApproveCost
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.frontend import Question
@@ -170,7 +171,8 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     `folder` is the server's working directory, to which paths in arguments are relative; None if the server runs on
     another machine. `schema` is the tool's input schema, for editing the arguments; edits are refused unless
     `editable`. If the question is asked again because edited arguments are invalid, `arguments_error` describes the
-    error. `skill` is the URI of a skill to load, "" for a server's tool.
+    error. `skill` is the URI of a skill to load, "" for a server's tool. `origins` are the parts of the arguments that
+    came from other servers or from files; `are_origins_complete` is False if not all texts could be compared.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -186,6 +188,8 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     editable: bool = True
     arguments_error: str = field(default="", name="fault")
     skill: str = ""
+    origins: tuple[ArgumentOrigin, ...] = ()
+    are_origins_complete: bool = True
 
     def refusal(self) -> ToolVerdict:
         """Return an answer that denies the call."""

@@ -98,7 +98,7 @@ class ToolExecutor:
         arguments, by, grant = approval.arguments, approval.source, approval.grant_id
         tracked_task = self._orphaned_tasks.track(server, offered.connection.identity, tool)
         subject = AuditSubject(kind="tool", server=server, name=tool, call=call, arguments=arguments,
-                  definition=offered.definition.digest)  # fmt: skip
+                  definition=offered.definition.digest, origins=approval.origins)  # fmt: skip
         span = AuditSpan(self._audit, subject)
         pending = _PendingCall(
             self._events, call, offered, arguments, by, tracked_task, span, lambda: self._is_grant_active(grant)

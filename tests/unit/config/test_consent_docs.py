@@ -25,7 +25,7 @@ def test_each_rule_of_the_table_is_one(text: str) -> None:
 
 
 def test_the_table_matches_the_code() -> None:
-    assert len(RULES) == 8
+    assert len(RULES) == 9
     rules = [parse_rule(text) for text in RULES]
     assert [rule.covers("fs", "read_file") for rule in rules[:4]] == [True, True, True, True]
     assert [rule.covers("fs", "Read_file") for rule in rules[:4]] == [True, False, False, False]
@@ -34,6 +34,7 @@ def test_the_table_matches_the_code() -> None:
         Condition(("branch",), "in", ("main", "dev")),
     )
     assert rules[7].conditions == (Condition(("options", "depth"), "<", (3,)),)
+    assert rules[8].conditions == (Condition((), "never-from", ("mail",)),)
 
 
 @pytest.mark.parametrize("code", re.findall(r"`(%[0-9A-F]{2})`", PAGE))
@@ -58,6 +59,14 @@ def test_its_files_are_read(tmp_path: Path) -> None:
     assert config.problems == ()
     assert {format_rule(rule) for rule in config.never_rules} >= {"git/push?force=true", "fs/delete*", "shell"}
     assert config.servers[0].trust_annotations
+
+
+def test_the_settings_about_origins_are_read(tmp_path: Path) -> None:
+    (block,) = [block for block in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL) if "never-from" in block]
+    (tmp_path / "config.toml").write_text(block)
+    config = load_config(tmp_path)
+    assert (config.problems, config.consent.origins) == ((), "ask")
+    assert [format_rule(rule) for rule in config.never_rules] == ["web/*?from:mail", "chat?from:*"]
     (tmp_path / "mcp.json").write_text(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[1])
     assert load_config(tmp_path).servers[0].review_results
     (tmp_path / "mcp.json").write_text(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[2])

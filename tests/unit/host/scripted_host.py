@@ -13,7 +13,7 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import SessionObserver
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.rules import Rule
-from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
+from mcphost.config.schema import ConsentConfig, HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import build_host
 from mcphost.host.host import Host
@@ -141,6 +141,7 @@ async def open_host_with(
     audit_log: AuditLog | None = None,
     limits: Limits | None = None,
     project: ProjectPlaces | None = None,
+    consent: ConsentConfig | None = None,
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is called `peer`.
 
@@ -157,8 +158,9 @@ async def open_host_with(
     database = Database(folder / "store.db")
     model_config = ModelConfig(name="scripted" if model else "")
     config = HostConfig(
-        servers=servers, model=model_config, pass_rules=passes, never_rules=never, limits=limits or Limits()
-    )
+        servers=servers, model=model_config, pass_rules=passes, never_rules=never, limits=limits or Limits(),
+        consent=consent or ConsentConfig(),
+    )  # fmt: skip
     host = build_host(
         config,
         store=database,

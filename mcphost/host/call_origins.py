@@ -1,0 +1,49 @@
+"""What is known about the origins of a tool call's arguments."""
+
+from mcphost.serialization import Struct
+
+FILES = "@file"
+"""The name that stands for attached files that no server provided, in origins and in rules."""
+OTHER_SERVERS = "*"
+"""The name that stands for every server, in rules and for a check that could not be completed."""
+
+
+class ArgumentOrigin(Struct, frozen=True, kw_only=True):
+    """Characters of an argument that also stand in a text of another server, or in an attached file.
+
+    `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`, or several paths joined by " + "
+    if the copied text is spread over them. `server` is the source's server, or `FILES`; `source` names the tool, the
+    resource or the prompt. `encoding` says how the copy is written, such as "base64"; "" means as it is. `spans` are
+    the start and end of each copied part in the argument's own text. `digest` is the SHA-256 of the copied text, in
+    hexadecimal. `is_typed` means that the user typed the same text, and `is_own` that the called server provided it
+    as well.
+    """
+
+    argument: str
+    server: str
+    source: str
+    characters: int
+    encoding: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
+    digest: str = ""
+    is_typed: bool = False
+    is_own: bool = False
+
+
+class CallOrigins(Struct, frozen=True, kw_only=True):
+    """The origins of a call's arguments.
+
+    `unchecked` names the servers whose texts were not all compared; it contains `OTHER_SERVERS` if the arguments are
+    too large to be compared at all.
+    """
+
+    found: tuple[ArgumentOrigin, ...] = ()
+    unchecked: frozenset[str] = frozenset()
+
+    @property
+    def servers(self) -> frozenset[str]:
+        """The names of the servers from which something was copied."""
+        return frozenset(origin.server for origin in self.found)
+
+
+NO_ORIGINS = CallOrigins()

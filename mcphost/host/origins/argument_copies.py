@@ -1,0 +1,240 @@
+"""Search of a call's arguments for text that came from other servers or from files."""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple, cast
+
+from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins
+from mcphost.host.origins.copy_index import CopyBudget
+from mcphost.host.origins.encodings import decoded_texts, rotate_13
+from mcphost.host.origins.outside_texts import SHORTEST_COPY, OutsideTexts
+from mcphost.host.origins.text_folding import FoldedText
+
+MAX_CHARACTERS = 1_000_000
+"""Maximum length of the arguments that are compared; of longer ones the beginning is, and the rest is unchecked."""
+MAX_VALUES = 10_000
+MAX_COMPARISONS = 400_000
+_MAX_DEPTH = 64
+_LONG_NUMBER = 10 ** (SHORTEST_COPY - 1)
+_MAX_SPANS = 100
+_MAX_ORIGINS = 100
+_MAX_JOINED = 6
+_SHORTEST_ADDITION = 8
+"""Characters that a copy over several arguments must have beside those found in single ones."""
+
+
+class _Value(NamedTuple):
+    """A text in the arguments; `path` says where."""
+
+    path: str
+    text: str
+
+
+class _Found(NamedTuple):
+    """A copied part of an argument, folded; `first` to `end` is its place in the text that was searched.
+
+    `span` is its place in the argument's own text, which is the whole encoded part if it was decoded first.
+    """
+
+    paths: str
+    encoding: str
+    server: str
+    source: str
+    first: int
+    end: int
+    span: tuple[int, int]
+    copied: str
+
+
+def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) -> CallOrigins:
+    """Return the parts of the arguments, of 16 or more characters, that came from others than *server*.
+
+    Encoded values are decoded within bounds; values that are spread over several arguments are joined. Takes time
+    linear in the size of the arguments.
+    """
+    values, is_whole = _collect(arguments)
+    search = _Search(index)
+    for value in values:
+        search.add_value(value)
+    search.add_joined(values)
+    unchecked = set(index.dropped) - {server}
+    if not is_whole or search.budget.is_used_up:
+        unchecked.add(OTHER_SERVERS)
+    return CallOrigins(found=search.origins(server), unchecked=frozenset(unchecked))
+
+
+def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
+    """Return the texts, member names and long numbers in the arguments, and whether that is all of them."""
+    values: list[_Value] = []
+    room = MAX_CHARACTERS
+    waiting: list[tuple[str, Any, int]] = [("", arguments, 0)]
+    is_whole = True
+    while waiting:
+        path, value, depth = waiting.pop()
+        if isinstance(value, dict | list):
+            if depth == _MAX_DEPTH:
+                is_whole = False
+                continue
+            waiting += reversed([(*pair, depth + 1) for pair in _members(path, cast("Any", value))])
+            continue
+        text = value if isinstance(value, str) else _number_text(value)
+        if not text:
+            continue
+        if room <= 0 or len(values) >= MAX_VALUES:
+            return values, False
+        is_whole = is_whole and len(text) <= room
+        values.append(_Value(path, text[:room]))
+        room -= len(text)
+    return values, is_whole
+
+
+def _members(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, member in cast("dict[str, Any]", value).items():
+            inner = f"{path}.{name}" if path else name
+            if len(name) >= SHORTEST_COPY:
+                yield f"name of {inner}"[:200], name
+            yield inner[:200], member
+    else:
+        items = cast("list[Any]", value)
+        if len(items) >= SHORTEST_COPY and all(type(item) is int and 9 <= item < 256 for item in items):
+            yield path, ",".join(map(str, items))
+        for number, item in enumerate(items):
+            yield f"{path}[{number}]", item
+
+
+def _number_text(value: Any) -> str:
+    return str(value) if isinstance(value, int | float) and abs(value) >= _LONG_NUMBER else ""
+
+
+class _Search:
+    """A search that collects what it finds in one call."""
+
+    def __init__(self, index: OutsideTexts) -> None:
+        self._index = index
+        self._found: list[_Found] = []
+        self.budget = CopyBudget(MAX_COMPARISONS)
+
+    def add_value(self, value: _Value) -> None:
+        """Search one value, and what it contains in an encoding."""
+        if len(value.text) < SHORTEST_COPY:
+            return
+        self._search_folded(value.path, "", FoldedText(value.text), None)
+        for decoded in decoded_texts(value.text):
+            self._search_folded(value.path, decoded.encoding, FoldedText(decoded.text), (decoded.start, decoded.end))
+
+    def _search_folded(self, path: str, encoding: str, folded: FoldedText, region: tuple[int, int] | None) -> None:
+        """Search a text and its simple ciphers; *region* is where the whole of it is in the argument."""
+        found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
+        letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
+        found += _without_known(letters, found)
+        if not found and not encoding:
+            places = folded.letter_places
+            found += self._search(path, "ROT13", rotate_13(folded.letters), places, region, is_letters=True)
+            found += self._search(path, "reversed", folded.letters[::-1], places[::-1], region, is_letters=True)
+        self._found += found
+
+    def _search(
+        self, path: str, encoding: str, text: str, places: Sequence[int], region: tuple[int, int] | None, *,
+        is_letters: bool,
+    ) -> list[_Found]:  # fmt: skip
+        found: list[_Found] = []
+        for copy in (self._index.letters if is_letters else self._index.plain).find(text, self.budget):
+            server, source = self._index.label(copy.text, is_letters=is_letters)
+            # A blank at an end is compared, but says nothing.
+            copied = text[copy.start : copy.end]
+            start = copy.start + len(copied) - len(copied.lstrip(" "))
+            copied = copied.strip(" ")
+            first, last = sorted((places[start], places[start + len(copied) - 1]))
+            span = region or (first, last + 1)
+            found.append(_Found(path, encoding, server, source, first, last + 1, span, copied))
+        return found
+
+    def add_joined(self, values: Sequence[_Value]) -> None:
+        """Search for text that is spread over several values, forwards and backwards."""
+        if len(values) > 1:
+            self._search_joined(values)
+            self._search_joined(values[::-1])
+
+    def _search_joined(self, values: Sequence[_Value]) -> None:
+        folded = FoldedText("".join(value.text for value in values))
+        starts = list(accumulate((len(value.text) for value in values), initial=0))
+        whole = (0, 0)
+        found = self._search("", "split", folded.text, folded.places, whole, is_letters=False)
+        letters = self._search("", "split", folded.letters, folded.letter_places, whole, is_letters=True)
+        found += _without_known(letters, found)
+        for part in found:
+            one, last = bisect_right(starts, part.first) - 1, bisect_right(starts, part.end - 1) - 1
+            pieces = [
+                (value.path, max(part.first - start, 0), min(part.end - start, len(value.text)))
+                for value, start in zip(values[one : last + 1], starts[one : last + 1], strict=True)
+                if value.text
+            ]
+            if len(pieces) > 1 and self._count_new(part.server, pieces) >= _SHORTEST_ADDITION:
+                paths = [path for path, _, _ in pieces]
+                joined = " + ".join(paths[:_MAX_JOINED]) + (" + …" if len(paths) > _MAX_JOINED else "")
+                self._found.append(part._replace(paths=joined))
+
+    def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
+        """Return how many characters of these parts of values were not found in the values themselves."""
+        count = 0
+        for path, first, end in pieces:
+            known = [found.span for found in self._found if (found.paths, found.server) == (path, server)]
+            count += end - first
+            count -= sum(max(0, min(end, stop) - max(first, start)) for start, stop in _merge(known))
+        return count
+
+    def origins(self, callee: str) -> tuple[ArgumentOrigin, ...]:
+        """Return what was found, by argument and source, without what only the callee itself provided."""
+        groups: dict[tuple[str, str, str], list[_Found]] = {}
+        own = [found for found in self._found if found.server == callee]
+        for found in self._found:
+            if found.server != callee:
+                groups.setdefault((found.paths, found.server, found.source), []).append(found)
+        return tuple(self._to_origin(group, own) for group in list(groups.values())[:_MAX_ORIGINS])
+
+    def _to_origin(self, group: list[_Found], own: list[_Found]) -> ArgumentOrigin:
+        first = group[0]
+        same = [found for found in group if found.encoding == first.encoding]
+        copied = "\n".join(dict.fromkeys(found.copied for found in same))
+        spans = _merge(found.span for found in same)
+        return ArgumentOrigin(
+            argument=first.paths,
+            server=first.server,
+            source=first.source,
+            characters=sum(end - start for start, end in _merge((found.first, found.end) for found in same)),
+            encoding=first.encoding,
+            spans=tuple(span for span in spans[:_MAX_SPANS] if span[1]),
+            digest=hashlib.sha256(copied.encode("utf-8", "surrogatepass")).hexdigest(),
+            is_typed=all(self._index.is_typed(found.copied) for found in same),
+            is_own=any(
+                mine.paths == first.paths and mine.first < other.end and other.first < mine.end
+                for mine in own
+                for other in same
+            ),
+        )
+
+
+def _without_known(found: list[_Found], known: list[_Found]) -> list[_Found]:
+    """Return what was found outside of the known copies from the same server."""
+    covered: dict[str, list[tuple[int, int]]] = {}
+    for server in {part.server for part in known}:
+        covered[server] = _merge((part.first, part.end) for part in known if part.server == server)
+    return [
+        part
+        for part in found
+        if not any(start <= part.first and part.end <= end for start, end in covered.get(part.server, ()))
+    ]
+
+
+def _merge(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the spans in order, those that touch or overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

@@ -1,0 +1,69 @@
+"""Origins of the arguments of tool calls in the open conversation."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.call_origins import CallOrigins
+from mcphost.host.origins.argument_copies import find_origins
+from mcphost.host.origins.outside_texts import MAX_CHARACTERS, OutsideText, OutsideTexts, index_messages, index_newest
+from mcphost.host.servers.servers import Servers
+from mcphost.llm.messages import Message
+
+_MAX_NOTED = 200
+_MAX_NOTED_CHARACTERS = 1_000_000
+
+
+class ConversationOrigins:
+    """Finder of what a call's arguments have in common with texts from outside.
+
+    The texts are those that the model received in the open conversation. They are indexed on a thread when the next
+    call is proposed: of a long conversation that was opened again, all at once, else only the new ones.
+    """
+
+    def __init__(self, conversation: ActiveConversation, servers: Servers) -> None:
+        self._conversation = conversation
+        self._servers = servers
+        self._noted: list[OutsideText] = []
+        self._index = OutsideTexts()
+        self._indexed: tuple[Message, ...] = ()
+        self._lock = anyio.Lock()
+        conversation.on_replaced(self._noted.clear)
+
+    def note(self, outside: OutsideText) -> None:
+        """Remember a text that enters the conversation as if the user had written it, such as a server's prompt."""
+        if sum(len(noted.text) for noted in self._noted) < _MAX_NOTED_CHARACTERS and len(self._noted) < _MAX_NOTED:
+            self._noted.append(outside)
+
+    async def find(self, server: str, arguments: dict[str, Any]) -> CallOrigins:
+        """Return which parts of the arguments of a call of *server* came from other servers, or from files."""
+        standing = (*self._instructions(), *self._noted)
+        messages = self._conversation.messages
+        async with self._lock:
+            return await anyio.to_thread.run_sync(self._find, messages, standing, server, arguments)
+
+    def _instructions(self) -> Iterator[OutsideText]:
+        """Yield what each ready server says about itself, which the model receives with each request."""
+        for connection in self._servers:
+            facts = connection.view().facts if connection.is_ready else None
+            if facts is not None and facts.instructions:
+                yield OutsideText(connection.config.name, "instructions", facts.instructions)
+
+    def _find(
+        self, messages: tuple[Message, ...], standing: Iterable[OutsideText], server: str, arguments: dict[str, Any]
+    ) -> CallOrigins:
+        self._update(messages)
+        for outside in standing:
+            self._index.add(outside)
+        return CallOrigins() if self._index.is_empty else find_origins(self._index, server, arguments)
+
+    def _update(self, messages: tuple[Message, ...]) -> None:
+        """Index the messages that are new since the last call, or all of them if earlier ones changed."""
+        known = len(self._indexed)
+        is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]
+        if not is_continued or not index_messages(self._index, messages[known:], limit=MAX_CHARACTERS):
+            self._index = index_newest(messages)
+        self._indexed = messages

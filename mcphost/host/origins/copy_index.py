@@ -1,0 +1,140 @@
+"""Index of texts that finds every long enough part of another text that was copied from one of them."""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_FIRST_SIZE = 1 << 10
+_MAX_STEP = 1 << 20
+
+
+class Copy(NamedTuple):
+    """A part of a text, from `start` to `end`, that also stands in the indexed text with the number `text`."""
+
+    start: int
+    end: int
+    text: int
+
+
+class CopyBudget:
+    """Limit on the comparisons of one search, so that texts that repeat themselves cannot make it slow."""
+
+    def __init__(self, comparisons: int) -> None:
+        self.comparisons = comparisons
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the search ended early, so that copies may be missing."""
+        return self.comparisons < 0
+
+
+class CopyIndex:
+    """Index of grams, which are parts of a fixed length, at regular distances in each text.
+
+    A copy of at least `gram + stride - 1` characters contains one of the indexed grams, wherever it begins. The grams
+    are in a hash table of arrays, which takes 8 bytes for each `stride` characters.
+    """
+
+    def __init__(self, gram: int, stride: int) -> None:
+        self._gram = gram
+        self._stride = stride
+        self.shortest = gram + stride - 1
+        """Length in characters of the shortest copy that is found."""
+        self._texts: list[str] = []
+        self._groups: list[str] = []
+        self._starts: list[int] = [0]
+        # Entry 0 is not used: it ends a chain of entries with the same hash.
+        self._places, self._next = array("I", [0]), array("I", [0])
+        self._heads = array("I", bytes(4 * _FIRST_SIZE))
+
+    @property
+    def size(self) -> int:
+        """The length of all texts in characters."""
+        return self._starts[-1]
+
+    def add(self, text: str, group: str) -> int:
+        """Add a text and return its number. For each *group*, a search finds its own copies."""
+        number, start = len(self._texts), self._starts[-1]
+        self._texts.append(text)
+        self._groups.append(group)
+        self._starts.append(start + len(text))
+        gram, places, after = self._gram, self._places, self._next
+        first = len(places)
+        places.extend(range(start, start + len(text) - gram + 1, self._stride))
+        after.extend(bytes(len(places) - first))
+        if len(places) > len(self._heads):
+            self._rebuild()
+            return number
+        heads, mask = self._heads, len(self._heads) - 1
+        for entry, place in enumerate(range(0, len(text) - gram + 1, self._stride), first):
+            bucket = hash(text[place : place + gram]) & mask
+            after[entry] = heads[bucket]
+            heads[bucket] = entry
+        return number
+
+    def _rebuild(self) -> None:
+        size = len(self._heads)
+        while size < len(self._places):
+            size *= 2
+        heads, after, mask, gram = array("I", bytes(4 * size)), self._next, size - 1, self._gram
+        entry = 1
+        for text in self._texts:
+            for place in range(0, len(text) - gram + 1, self._stride):
+                bucket = hash(text[place : place + gram]) & mask
+                after[entry] = heads[bucket]
+                heads[bucket] = entry
+                entry += 1
+        self._heads = heads
+
+    def find(self, text: str, budget: CopyBudget) -> Iterator[Copy]:
+        """Yield the copies in *text*, for each group in order; those of one group do not overlap."""
+        gram, heads, mask = self._gram, self._heads, len(self._heads) - 1
+        covered: dict[str, int] = {}
+        for place in range(len(text) - gram + 1):
+            entry = heads[hash(text[place : place + gram]) & mask]
+            if not entry:
+                continue
+            best: dict[str, Copy] = {}
+            while entry and not budget.is_used_up:
+                budget.comparisons -= 1
+                copied = self._compare(entry, text, place, covered)
+                if copied is not None:
+                    group = self._groups[copied.text]
+                    if group not in best or copied.end > best[group].end:
+                        best[group] = copied
+                entry = self._next[entry]
+            for group, copied in best.items():
+                covered[group] = copied.end
+                yield copied
+
+    def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
+        """Return the longest copy around a gram at *place* that has the hash of the entry's gram, or None."""
+        number = bisect_right(self._starts, self._places[entry]) - 1
+        source, at = self._texts[number], self._places[entry] - self._starts[number]
+        gram = self._gram
+        done = covered.get(self._groups[number], 0)
+        if place + gram <= done or source[at : at + gram] != text[place : place + gram]:
+            return None
+        end = place + gram + _common_length(source, at + gram, text, place + gram)
+        start = place
+        # No gram of this copy lies further to the left, so at most `stride` characters are missing there.
+        while start > 0 and at > 0 and place - start < self._stride and source[at - 1] == text[start - 1]:
+            start, at = start - 1, at - 1
+        if end - start < self.shortest:
+            return None
+        return Copy(max(start, done), end, number)
+
+
+def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
+    """Return how many characters of both texts are equal from these places on."""
+    length, step, is_growing = 0, 16, True
+    while step:
+        at, other_place = one_at + length, other_at + length
+        part = one[at : at + step]
+        if len(part) == step and part == other[other_place : other_place + step]:
+            length += step
+        else:
+            is_growing = False
+        step = min(2 * step, _MAX_STEP) if is_growing else step // 2
+    return length

@@ -1,0 +1,154 @@
+"""Encodings in which copied text may be hidden, such as escapes, base64, hexadecimal and compression."""
+
+import base64
+import binascii
+import codecs
+import html
+import re
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from mcphost.sanitize import replace_surrogates
+
+MAX_DECODED = 1_000_000
+"""Maximum number of characters that are decoded from one text, all encodings together."""
+_MAX_DEPTH = 3
+_MAX_RUNS = 1_000
+_SHORTEST = 16
+_JSON_ESCAPE = re.compile(r'\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(["\\/bfnrt\']))')
+_JSON_CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_COMPACT_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{22,}={0,2}")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]\s{0,4}){16,}(?:=\s?){0,2}")
+_BASE32 = re.compile(r"(?:[A-Z2-7]\s{0,4}){24,}=*")
+_HEX = re.compile(r"(?:(?:0x|\\x|%)?[0-9A-Fa-f]{2}[\s:,;-]{0,2}){16,}")
+_HEX_NOISE = re.compile(r"0x|\\x|[^0-9A-Fa-f]")
+_DECIMAL = re.compile(r"(?:\d{2,3}[\s,;]{1,3}){15,}\d{2,3}")
+_PRINTABLE_SHARE = 0.9
+
+
+class DecodedText(NamedTuple):
+    """A text that an argument contains in an encoding; `start` and `end` are where, in the argument's own text."""
+
+    encoding: str
+    text: str
+    start: int
+    end: int
+
+
+def unescape(text: str) -> str:
+    """Return *text* with the escapes of JSON, HTML and URLs replaced by their characters."""
+    if "\\" in text:
+        text = _JSON_ESCAPE.sub(_unescape_json, text)
+    if "&" in text and ";" in text:
+        text = html.unescape(text)
+    if "%" in text:
+        text = unquote(text)
+    return replace_surrogates(text)
+
+
+def _unescape_json(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _JSON_CHARACTERS.get(match[3], match[3])
+
+
+def decoded_source_texts(text: str) -> Iterator[str]:
+    """Yield what a text from outside contains in escapes and in base64, as servers write it, within bounds."""
+    plain = unescape(text)
+    if plain != text:
+        yield plain
+    room = MAX_DECODED
+    for count, run in enumerate(_COMPACT_BASE64.finditer(text)):
+        if count == _MAX_RUNS or room <= 0:
+            return
+        for data in _decode_base64(run[0]):
+            found = _to_text(data, room)[1]
+            room -= len(found)
+            if found:
+                yield found
+
+
+def decoded_texts(text: str) -> Iterator[DecodedText]:
+    """Yield what *text* contains in an encoding, also in one inside another, within bounds."""
+    room = MAX_DECODED
+    waiting = [(DecodedText("", text, 0, len(text)), 0)]
+    while waiting:
+        outer, depth = waiting.pop()
+        for inner in _decode_once(outer, room):
+            room -= len(inner.text)
+            yield inner
+            if depth + 1 < _MAX_DEPTH and len(inner.text) >= _SHORTEST:
+                waiting.append((inner, depth + 1))
+
+
+def _decode_once(outer: DecodedText, room: int) -> Iterator[DecodedText]:
+    text, is_nested = outer.text, bool(outer.encoding)
+    prefix = f"{outer.encoding}, " if is_nested else ""
+    plain = unescape(text)
+    if plain != text and len(plain) <= room:
+        yield DecodedText(f"{prefix}escaped", plain, outer.start, outer.end)
+        room -= len(plain)
+    for encoding, pattern, decode in (
+        ("base64", _BASE64, _decode_base64),
+        ("base32", _BASE32, _decode_base32),
+        ("hexadecimal", _HEX, _decode_hex),
+        ("character codes", _DECIMAL, _decode_decimal),
+    ):
+        for count, run in enumerate(pattern.finditer(text)):
+            if count == _MAX_RUNS or room <= 0:
+                break
+            for data in decode(run[0]):
+                how, found = _to_text(data, room)
+                if found:
+                    room -= len(found)
+                    start, end = (outer.start, outer.end) if is_nested else run.span()
+                    yield DecodedText(f"{prefix}{encoding}{how}", found, start, end)
+
+
+def _decode_base64(text: str) -> Iterator[bytes]:
+    letters = re.sub(r"[\s=]", "", text).replace("-", "+").replace("_", "/")
+    # The run may begin with letters that do not belong to it, such as the name before a colon was left out.
+    letters = letters[: len(letters) - (len(letters) % 4 == 1)]
+    try:
+        yield base64.b64decode(letters + "=" * (-len(letters) % 4))
+    except (binascii.Error, ValueError):
+        return
+
+
+def _decode_base32(text: str) -> Iterator[bytes]:
+    letters = re.sub(r"[\s=]", "", text)
+    try:
+        yield base64.b32decode(letters + "=" * (-len(letters) % 8))
+    except (binascii.Error, ValueError):
+        return
+
+
+def _decode_hex(text: str) -> Iterator[bytes]:
+    digits = _HEX_NOISE.sub("", text)
+    yield bytes.fromhex(digits[: len(digits) // 2 * 2])
+
+
+def _decode_decimal(text: str) -> Iterator[bytes]:
+    codes = [int(code) for code in re.findall(r"\d+", text)]
+    if all(code < 256 for code in codes):
+        yield bytes(codes)
+
+
+def _to_text(data: bytes, room: int) -> tuple[str, str]:
+    """Return how *data* was compressed, "" for not at all, and its text, "" if it is no text."""
+    how = ""
+    if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > _SHORTEST // 2):
+        try:
+            data = zlib.decompressobj(wbits=47).decompress(data, min(room, MAX_DECODED))
+            how = ", compressed"
+        except zlib.error:
+            pass
+    text = data.decode("utf-16-le" if data[1:2] == b"\0" else "utf-8", "replace")[:room]
+    readable = sum(char.isprintable() or char.isspace() for char in text) - text.count("\ufffd")
+    return (how, text) if text and readable >= _PRINTABLE_SHARE * len(text) else ("", "")
+
+
+def rotate_13(letters: str) -> str:
+    """Return *letters* with each one replaced by the 13th after it in the alphabet (ROT13)."""
+    return codecs.encode(letters, "rot13")

@@ -1,0 +1,76 @@
+"""Folding of text for comparison: without regard to case, width, accents, look-alikes, and invisible characters."""
+
+import re
+import unicodedata
+from array import array
+
+from mcphost.sanitize import strip_unsafe
+from mcphost.unicode_forms import ascii_skeleton, normalize
+
+_TABLE_LIMIT = 20_000
+_QUOTES = str.maketrans(dict.fromkeys('"`‘’‚‛“”„‟«»‹›′″＂＇', "'"))
+_SPACES = re.compile("  +")
+_NOT_LETTERS = re.compile(r"[\W_]+")
+_ASCII_NOT_LETTERS = {code: None for code in range(128) if not chr(code).isalnum()}
+_IDEOGRAPHS = ((0x3400, 0xA000), (0x20000, 0x2F800))
+
+
+class _FoldTable(dict[int, str]):
+    """Table for `str.translate` that folds each character when it first occurs."""
+
+    def __missing__(self, code: int) -> str:
+        if any(first <= code < end for first, end in _IDEOGRAPHS):
+            return chr(code)
+        folded = _fold_character(chr(code))
+        if len(self) < _TABLE_LIMIT:
+            self[code] = folded
+        return folded
+
+
+def _fold_character(char: str) -> str:
+    if char.isspace():
+        return " "
+    plain = normalize("NFKD", ascii_skeleton(char)).casefold().translate(_QUOTES)
+    return "".join(part for part in strip_unsafe(plain) if unicodedata.category(part)[0] not in "MZC")
+
+
+_TABLE = _FoldTable()
+
+
+def fold(text: str) -> str:
+    """Return *text* for comparison; each run of white space becomes one space.
+
+    Takes time linear in the length of the text.
+    """
+    return _SPACES.sub(" ", text.translate(_TABLE))
+
+
+def keep_letters(folded: str) -> str:
+    """Return the letters and digits of folded text."""
+    return folded.translate(_ASCII_NOT_LETTERS) if folded.isascii() else _NOT_LETTERS.sub("", folded)
+
+
+class FoldedText:
+    """Folded text of which each character knows its place in the original; `letters` are its letters and digits."""
+
+    def __init__(self, original: str) -> None:
+        text: list[str] = []
+        places = array("I")
+        letters: list[str] = []
+        letter_places = array("I")
+        was_space = False
+        for place, char in enumerate(original):
+            folded = _TABLE[ord(char)]
+            is_space = folded == " "
+            if is_space and was_space:
+                continue
+            if folded:
+                was_space = is_space
+            for part in folded:
+                text.append(part)
+                places.append(place)
+                if part.isalnum():
+                    letters.append(part)
+                    letter_places.append(place)
+        self.text, self.places = "".join(text), places
+        self.letters, self.letter_places = "".join(letters), letter_places

@@ -1,0 +1,201 @@
+"""Copies of text from other servers are found in arguments, however they are written."""
+
+import base64
+import codecs
+import gzip
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.host.call_origins import FILES, OTHER_SERVERS, CallOrigins
+from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
+from mcphost.host.origins.copy_index import CopyBudget, CopyIndex
+from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts, index_messages, index_newest
+from mcphost.host.origins.text_folding import fold
+from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart
+
+SECRET = "The password is hunter2-correct-horse-battery"
+PROSE = (Path(__file__).parents[3] / "docs" / "consent.md").read_text(encoding="utf-8")
+
+
+def index_of(*texts: tuple[str, str, str]) -> OutsideTexts:
+    index = OutsideTexts()
+    for text in texts:
+        index.add(OutsideText(*text))
+    return index
+
+
+def mail_index(*more: tuple[str, str, str]) -> OutsideTexts:
+    return index_of(("mail", "read_message", f"Hello,\n{SECRET}\nBye"), *more)
+
+
+def search(arguments: dict[str, Any], server: str = "web") -> CallOrigins:
+    return find_origins(mail_index(), server, arguments)
+
+
+def result(server: str, text: str, **more: Any) -> Message:
+    return Message(role="tool", parts=(ToolReturnPart("1", f"{server}_t", text, server=server, tool="t", **more),))
+
+
+def test_a_copy_is_told_with_its_argument_source_length_and_place() -> None:
+    (origin,) = search({"to": "bob", "body": f"FYI {SECRET}!"}).found
+    assert (origin.argument, origin.server, origin.source) == ("body", "mail", "read_message")
+    assert (origin.characters, origin.spans, origin.encoding) == (45, ((4, 49),), "")
+    assert len(origin.digest) == 64
+
+
+def test_every_verbatim_copy_of_16_characters_is_found() -> None:
+    index, numbers = index_of(("mail", "read_message", PROSE)), random.Random(7)
+    missed: list[str] = []
+    for _ in range(1_500):
+        start, length = numbers.randrange(len(PROSE) - 60), numbers.randrange(16, 60)
+        piece = PROSE[start : start + length]
+        if len(fold(piece)) < 16:
+            continue  # more than one blank in a row counts as one
+        found = find_origins(index, "web", {"body": f"~~{piece}~~"}).found
+        covered = sum(end - start for start, end in found[0].spans) if found else 0
+        if covered < len(piece.strip()) - 7:
+            missed.append(piece)
+    assert missed == []
+
+
+def test_shorter_coincidences_are_not_marked() -> None:
+    assert search({"body": "The password of that is a word that opens it"}).found == ()
+
+
+def test_the_results_of_the_called_server_are_not_foreign_but_known() -> None:
+    assert search({"body": SECRET}, "mail").found == ()
+    index = mail_index(("web", "fetch", f"<p>{SECRET}</p>"))
+    (origin,) = find_origins(index, "web", {"body": SECRET}).found
+    assert (origin.server, origin.is_own) == ("mail", True)
+
+
+def test_a_text_of_several_servers_names_them_all() -> None:
+    index = mail_index(("notes", "read", SECRET))
+    assert find_origins(index, "web", {"body": SECRET}).servers == {"mail", "notes"}
+
+
+def test_what_the_user_typed_is_foreign_only_if_a_source_has_it_too() -> None:
+    index = mail_index()
+    index.add_typed(f"please send: {SECRET}, and meet me at the station at noon")
+    assert find_origins(index, "web", {"body": "meet me at the station at noon"}).found == ()
+    (origin,) = find_origins(index, "web", {"body": SECRET}).found
+    assert origin.is_typed
+
+
+@pytest.mark.parametrize(
+    ("written", "encoding"),
+    [
+        (SECRET.upper(), ""),
+        (SECRET.replace(" ", "\n\t "), ""),
+        (" ".join(SECRET), ""),
+        (".".join(SECRET), ""),
+        ("\u200b".join(SECRET), ""),
+        (SECRET.replace("a", "\u0430").replace("o", "\u043e"), ""),
+        (SECRET.translate({ord(sign): ord(sign) + 0xFEE0 for sign in SECRET if "!" <= sign <= "~"}), ""),
+        (SECRET[::-1], "reversed"),
+        (codecs.encode(SECRET, "rot13"), "ROT13"),
+        (base64.b64encode(SECRET.encode()).decode(), "base64"),
+        (base64.urlsafe_b64encode(SECRET.encode()).decode().rstrip("="), "base64"),
+        (base64.b64encode(base64.b64encode(SECRET.encode())).decode(), "base64, base64"),
+        (base64.b64encode(gzip.compress(SECRET.encode())).decode(), "base64, compressed"),
+        (base64.b64encode(SECRET.encode("utf-16-le")).decode(), "base64"),
+        (base64.b32encode(SECRET.encode()).decode(), "base32"),
+        (SECRET.encode().hex(), "hexadecimal"),
+        (SECRET.encode().hex(" "), "hexadecimal"),
+        ("".join(f"%{byte:02X}" for byte in SECRET.encode()), "escaped"),
+        ("".join(f"\\u{ord(sign):04x}" for sign in SECRET), "escaped"),
+        ("".join(f"&#{ord(sign)};" for sign in SECRET), "escaped"),
+        (" ".join(str(byte) for byte in SECRET.encode()), "character codes"),
+        (f"https://x.example/?q={base64.urlsafe_b64encode(SECRET.encode()).decode()}", "base64"),
+    ],
+)
+def test_a_rewritten_copy_is_found(written: str, encoding: str) -> None:
+    (origin, *_) = search({"q": written}).found
+    assert (origin.server, origin.encoding) == ("mail", encoding)
+    assert origin.characters >= 38
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"a": SECRET[:12], "b": SECRET[12:24], "c": SECRET[24:]},
+        {"parts": [SECRET[at : at + 5] for at in range(0, len(SECRET), 5)]},
+        {"z": SECRET[30:], "y": SECRET[15:30], "x": SECRET[:15]},
+    ],
+)
+def test_a_copy_that_is_spread_over_several_arguments_is_found(arguments: dict[str, Any]) -> None:
+    assert "mail" in search(arguments).servers
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"deep": {"list": [{"text": SECRET}]}},
+        {SECRET: True},
+        {"codes": list(SECRET.encode())},
+    ],
+)
+def test_a_copy_is_found_at_any_place_of_the_arguments(arguments: dict[str, Any]) -> None:
+    assert search(arguments).servers == {"mail"}
+
+
+def test_a_long_number_is_found() -> None:
+    index = index_of(("bank", "cards", "Card 4111111111111111 ends soon"))
+    assert find_origins(index, "web", {"n": 4111111111111111}).servers == {"bank"}
+
+
+def test_text_that_a_server_wrote_in_an_encoding_is_found_when_the_call_has_it_decoded() -> None:
+    encoded = base64.urlsafe_b64encode(SECRET.encode()).decode()
+    index = index_of(("mail", "get", f'{{"body":"{encoded}","note":"line one of it\\nand line two"}}'))
+    assert find_origins(index, "web", {"body": SECRET}).servers == {"mail"}
+    assert find_origins(index, "web", {"body": "line one of it\nand line two"}).servers == {"mail"}
+
+
+def test_results_attachments_and_files_of_messages_are_sources_and_declined_calls_are_not() -> None:
+    index = OutsideTexts()
+    attached = ResourcePart("notes", "note://1", "the minutes of the meeting in May")
+    file = ResourcePart("", "file:///home/me/plan.txt", "the plan that nobody may see yet")
+    index_messages(
+        index,
+        [
+            result("mail", SECRET),
+            result("fs", "a reason that the user gave for it", outcome="declined"),
+            Message(role="user", parts=(attached, file, TextPart("what does it say about the budget?"))),
+        ],
+    )
+    body = f"{SECRET} {attached.text} {file.text} a reason that the user gave for it, about the budget?"
+    found = find_origins(index, "web", {"body": body})
+    assert {(origin.server, origin.source) for origin in found.found} == {
+        ("mail", "t"), ("notes", "note://1"), (FILES, "file:///home/me/plan.txt"),
+    }  # fmt: skip
+
+
+def test_of_a_conversation_over_the_limit_the_newest_is_indexed_and_the_rest_is_unchecked() -> None:
+    numbers = random.Random(1)
+    texts = ["".join(numbers.choices("abcdefghijklmnopqrstuvwxyz ", k=1_000)) for _ in range(20)]
+    messages = tuple(result("old" if number < 10 else "new", text) for number, text in enumerate(texts))
+    index = index_newest(messages, limit=5_000)
+    assert find_origins(index, "web", {"x": texts[-1]}).servers == {"new"}
+    assert find_origins(index, "web", {"x": texts[0]}).unchecked >= {"old"}
+
+
+def test_arguments_that_are_too_large_or_repeat_too_much_are_said_to_be_unchecked() -> None:
+    assert OTHER_SERVERS in search({"x": "word " * (MAX_CHARACTERS // 4)}).unchecked
+    index = index_of(("mail", "read", ("abcdefghijk" + "z") * 20_000 + "q"))
+    budget = CopyBudget(1_000)
+    plain = CopyIndex(10, 7)
+    plain.add("ab" * 5_000, "mail")
+    list(plain.find("abababababab" * 1_000, budget))
+    assert budget.is_used_up
+    assert not find_origins(index, "web", {"x": "nothing of it"}).unchecked
+
+
+def test_an_index_finds_the_longest_copy_of_each_group() -> None:
+    index = CopyIndex(10, 7)
+    index.add("xx the quick brown fox xx", "a")
+    index.add("yy the quick brown fox jumps over yy", "b")
+    copies = list(index.find("-- the quick brown fox jumps over --", CopyBudget(10_000)))
+    assert {(copy.text, copy.end - copy.start) for copy in copies} == {(0, 21), (1, 32)}

@@ -1,0 +1,164 @@
+"""Data of one server that would leave through another: marked in the question, refused by rules, and audited."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.rules import parse_rule
+from mcphost.config.schema import ConsentConfig
+from mcphost.config.settings import parse_settings
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
+from mcphost.llm.messages import ToolReturnPart
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.audit_rows import create_audit_log, read_rows
+from tests.unit.host.scripted_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
+
+pytestmark = pytest.mark.anyio
+SECRET = "The door code of the office is 4711-0815-XY"
+READ = tool_round(("mail__read", {}))
+POST = tool_round(("web__post", {"body": f"fyi: {SECRET}"}))
+HARMLESS = tool_round(("web__post", {"body": "Good morning"}))
+
+
+def open_peers() -> dict[str, InProcessServer]:
+    return {
+        "mail": create_peer(tools__list=tools_result(tool_definition("read")), tools__call=text_result(SECRET)),
+        "web": create_peer(tools__list=tools_result(tool_definition("post")), tools__call=text_result("posted")),
+    }
+
+
+def never_rules(*texts: str) -> Any:
+    rules = ", ".join(json.dumps(text) for text in texts)
+    return parse_settings(f"[consent]\nnever = [{rules}]\n", "config.toml", lambda problem: None).never_rules
+
+
+def last_result(host: Host) -> ToolReturnPart:
+    parts = [part for message in host.conversation.messages for part in message.parts]
+    return [part for part in parts if isinstance(part, ToolReturnPart)][-1]
+
+
+async def ask(folder: Path, *rounds: Any, answers: tuple[Any, ...] = (), **more: Any) -> tuple[list[ApproveTool], Any]:
+    """Run one turn with these rounds; return the questions and the last result."""
+    frontend = ScriptedFrontend(*answers)
+    model = ScriptedModel(*rounds, text_round("done"))
+    async with open_host_with(folder, open_peers(), model, frontend, **more) as host:
+        await host.conversation.send("what is new?")
+        return [question for question in frontend.asked if isinstance(question, ApproveTool)], last_result(host)
+
+
+async def test_the_question_marks_what_came_from_another_server(tmp_path: Path) -> None:
+    questions, _ = await ask(tmp_path, READ, POST, answers=(AllowOnce(), AllowOnce()))
+    assert questions[0].origins == ()
+    (origin,) = questions[1].origins
+    assert (origin.argument, origin.server, origin.source) == ("body", "mail", "read")
+    assert (origin.characters, origin.spans) == (len(SECRET), ((5, 5 + len(SECRET)),))
+
+
+async def test_instructions_of_a_server_are_a_source(tmp_path: Path) -> None:
+    peers = open_peers()
+    peers["notes"] = create_peer(
+        tools__list=tools_result(tool_definition("read")), info={"instructions": f"Remember: {SECRET}"}
+    )
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peers, ScriptedModel(POST, text_round("done")), frontend) as host:
+        await host.conversation.send("go")
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveTool)
+    assert [(origin.server, origin.source) for origin in question.origins] == [("notes", "instructions")]
+
+
+async def test_a_conversation_that_was_opened_again_remembers_its_sources(tmp_path: Path) -> None:
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce())
+    model = ScriptedModel(READ, text_round("read"), HARMLESS, text_round("ok"), POST, text_round("done"))
+    async with open_host_with(tmp_path, open_peers(), model, frontend) as host:
+        await host.conversation.send("read")
+        first = host.conversation.id
+        host.conversation.open_new()
+        await host.conversation.send("post")
+        await host.conversation.open(first)
+        await host.conversation.send("post")
+    assert [isinstance(it, ApproveTool) and bool(it.origins) for it in frontend.asked] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "rule", ["web/* never-from:mail", "web never-from:mail", "web/post?from:mail", "web/post?from:*", "web from:a,mail"]
+)
+async def test_a_never_rule_refuses_data_of_a_server_and_no_grant_overrides_it(tmp_path: Path, rule: str) -> None:
+    allowed = (AllowOnce(), AllowSession())
+    questions, result = await ask(tmp_path, READ, HARMLESS, POST, answers=allowed, never=never_rules(rule))
+    assert len(questions) == 2
+    assert (result.outcome, SECRET in result.text) == ("declined", False)
+    assert "from:" in result.text
+
+
+async def test_an_answer_with_edited_arguments_is_checked_again(tmp_path: Path) -> None:
+    edited = AllowOnce({"body": SECRET})
+    _, result = await ask(
+        tmp_path, READ, HARMLESS, answers=(AllowOnce(), edited), never=never_rules("web never-from:mail")
+    )
+    assert result.outcome == "declined"
+
+
+@pytest.mark.parametrize(("policy", "asked"), [("mark", 2), ("ask", 3)])
+async def test_a_grant_covers_foreign_data_unless_the_user_wants_to_be_asked(
+    tmp_path: Path, policy: Any, asked: int
+) -> None:
+    answers = (AllowOnce(), AllowSession(), Deny())
+    consent = ConsentConfig(origins=policy)
+    questions, result = await ask(tmp_path, READ, HARMLESS, POST, answers=answers, consent=consent)
+    assert (len(questions), result.outcome) == (asked, "ok" if policy == "mark" else "declined")
+
+
+async def test_a_grant_still_covers_calls_without_foreign_data_when_origins_are_asked_about(tmp_path: Path) -> None:
+    answers = (AllowOnce(), AllowSession())
+    consent = ConsentConfig(origins="ask")
+    questions, result = await ask(tmp_path, READ, HARMLESS, HARMLESS, answers=answers, consent=consent)
+    assert (len(questions), result.outcome) == (2, "ok")
+
+
+@pytest.mark.parametrize(
+    ("rule", "asked"), [("web/post?from:mail", 2), ("web/post?from:*", 2), ("web/post?never-from:mail", 2)]
+)
+async def test_a_rule_that_names_the_server_covers_its_data(tmp_path: Path, rule: str, asked: int) -> None:
+    is_allowed = "never" not in rule
+    answers = (AllowOnce(), AllowRule(parse_rule(rule)))
+    consent = ConsentConfig(origins="ask")
+    questions, result = await ask(tmp_path, READ, POST, POST, answers=answers, consent=consent) if is_allowed else (
+        await ask(tmp_path, READ, POST, answers=answers, consent=consent)
+    )  # fmt: skip
+    assert (len(questions), result.outcome) == (asked, "ok" if is_allowed else "declined")
+
+
+async def test_a_call_by_the_user_obeys_the_never_rule(tmp_path: Path) -> None:
+    frontend = ScriptedFrontend(AllowOnce())
+    model = ScriptedModel(READ, text_round("read"))
+    async with open_host_with(
+        tmp_path, open_peers(), model, frontend, never=never_rules("web never-from:mail")
+    ) as host:
+        await host.conversation.send("read")
+        with pytest.raises(Exception, match="never allows"):
+            await host.tools.call("web", "post", {"body": SECRET})
+
+
+async def test_the_audit_log_has_the_origins_and_not_the_text(tmp_path: Path) -> None:
+    log = create_audit_log(tmp_path)
+    await ask(tmp_path, READ, POST, answers=(AllowOnce(), AllowOnce()), audit_log=log)
+    rows = [row for row in await read_rows(log, "tool") if row.server == "web"]
+    for row in [row for row in rows if row.event in ("answered", "started")]:
+        (origin,) = json.loads(row.detail)["origins"]
+        assert (origin["server"], origin["tool"], origin["argument"]) == ("mail", "read", "body")
+        assert (origin["characters"], len(origin["sha256"])) == (len(SECRET), 64)
+        assert "door code" not in row.detail
+    assert [row.event for row in rows] == ["answered", "started", "ended"]
+    await log.close()
