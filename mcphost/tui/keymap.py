@@ -165,6 +165,15 @@ ACTIONS: tuple[Action, ...] = (
         "read",
     ),
     Action(
+        "find",
+        "ctrl+f",
+        "^F",
+        "find",
+        "Find in the conversation",
+        "Find text in messages, reasoning and results, also in folded ones",
+        "find",
+    ),
+    Action(
         "model",
         "ctrl+b",
         "^B",
@@ -254,6 +263,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Conversation", "e", "go back to your message and edit it"),
     ("Conversation", "end", "back to the newest line"),
     ("Conversation", "esc", "back to the message"),
+    ("Find", "enter or down", "next match; shift+enter or up: the previous one"),
     ("Question", "F8, tab or a click", "enter it; until then letters do nothing, and enter or esc denies"),
     ("Question", "esc or d", "deny; r denies with a reason"),
     ("Question", "a", "allow once"),

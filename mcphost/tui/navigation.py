@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from textual.screen import Screen
+from textual.widgets import Input
 
 from mcphost.tui.input_guard import InputGuardApp
 from mcphost.tui.messages import (
@@ -19,6 +20,7 @@ from mcphost.tui.messages import (
 )
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
+from mcphost.tui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -235,6 +237,18 @@ class NavigationApp(InputGuardApp):
                 self.run_worker(partial(self._open_conversation, conversation_id), group="history")
 
         self.open_page(HistoryScreen(self.host), open_)
+
+    def action_find(self) -> None:
+        """Open the bar that finds text in the conversation, or focus it."""
+        from mcphost.tui.widgets.find_bar import FindBar
+
+        if self.screen is not self.chat:
+            return
+        opened = self.chat.query(FindBar)
+        if opened:
+            opened.first().query_one(Input).focus()
+        else:
+            self.chat.mount(FindBar(self.chat.query_one(Transcript)), before="#composer")
 
     def action_rewind(self) -> None:
         """Open the screen on which the user can go back to an earlier message, with the newest selected."""

@@ -1,5 +1,6 @@
 """Basic blocks of the transcript, which show speaker headings, messages, Markdown, reasoning and notices."""
 
+import re
 from collections.abc import Sequence
 
 from textual.content import Content
@@ -68,6 +69,13 @@ class TranscriptBlock:
         """Return the text to copy to the clipboard, or "" if there is none."""
         return ""
 
+    def search_text(self) -> str:
+        """Return the text in which the user can find something, including what is folded."""
+        return self.copy_text()
+
+    def reveal(self, pattern: re.Pattern[str], place: int) -> None:
+        """Unfold what is needed to show occurrence number *place*, from 0, of *pattern* in `search_text`."""
+
 
 def _estimate_rows(text: str, width: int) -> int:
     return text.count("\n") + len(text) // max(20, width) + 1
@@ -126,6 +134,10 @@ class UserMessage(TranscriptBlock):
     def copy_text(self) -> str:
         """Return the text of the message."""
         return self.text
+
+    def search_text(self) -> str:
+        """Return the text of the message and the names of its attachments."""
+        return "\n".join((self.text, *self.attachment_names))
 
 
 class MarkdownBlock(TranscriptBlock):
@@ -201,6 +213,12 @@ class ThinkingBlock(TranscriptBlock):
     def copy_text(self) -> str:
         """Return the full reasoning."""
         return self.text
+
+    def reveal(self, pattern: re.Pattern[str], place: int) -> None:
+        """Unfold the reasoning, unless it is too long."""
+        if not self.is_expanded and len(self.text) <= _MAX_INLINE_THINKING:
+            self.is_expanded = True
+            self.invalidate()
 
 
 LEVEL_MARKS = {"info": ("ℹ", "$muted"), "warning": ("▲", "$warning"), "error": ("✕", "$error")}

@@ -1,10 +1,11 @@
 """Vertical layout of the transcript, with the heights of its blocks and a cache of their rendered rows."""
 
+import re
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
-from typing import cast
+from typing import NamedTuple, cast
 
 from rich.segment import Segment
 from rich.style import Style as RichStyle
@@ -183,6 +184,25 @@ def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
     ]
 
 
+class FoundText(NamedTuple):
+    """Text to highlight: all matches of a pattern, and in another color the one with the number *place*, from 0."""
+
+    pattern: re.Pattern[str]
+    place: int = -1
+
+
+def find_current_row(strips: Sequence[Strip]) -> int:
+    """Return the index of the row in which the highlighted current match begins, or 0 if there is none."""
+    return next(
+        (
+            number
+            for number, strip in enumerate(strips)
+            if any(segment.style and segment.style.meta.get("found") for segment in strip)
+        ),
+        0,
+    )
+
+
 class BlockRenderer:
     """Renderer that turns blocks into styled rows (strips) of *width* columns and highlights selected text.
 
@@ -197,7 +217,9 @@ class BlockRenderer:
         resolve_style: Callable[[str | Style], Style],
         current_style: Style,
         selection_style: Style | None,
+        found: "FoundText | None" = None,
     ) -> None:
+        self._found, self._found_count = found, 0
         self.width, self.base, self.resolve_style, self.current_style, self.selection_style = (
             width,
             base,
@@ -215,8 +237,12 @@ class BlockRenderer:
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})
         out = [Strip([Segment(" " * self.width, gap)], self.width)] * block.gap
         line = first_line
+        self._found_count = 0
         for piece in block.render(self.width):
-            out.extend(self._render_content(piece, line, selection))
+            shown = piece
+            if self._found is not None and not piece.is_decoration:
+                shown = piece._replace(content=self._highlight(piece.content, self._found))
+            out.extend(self._render_content(shown, line, selection))
             line += piece.content.plain.count("\n") + 1
         return out
 
@@ -258,6 +284,15 @@ class BlockRenderer:
                 rows = part[start:end].rstrip_end(room).render_strips(2 * room, None, style, options)
                 out += [[_offset_segment(segment, start, number) for segment in row] for row in rows] or [[]]
         return out
+
+    def _highlight(self, content: Content, found: FoundText) -> Content:
+        for match in found.pattern.finditer(content.plain):
+            is_current = self._found_count == found.place
+            style = "bold $background on $accent" if is_current else "$background on $warning"
+            meta = Style.from_meta({"found": is_current})
+            content = content.stylize(style, *match.span()).stylize(meta, *match.span())
+            self._found_count += 1
+        return content
 
     def _options(self, selection: Selection | None) -> RenderOptions:
         return RenderOptions(self.resolve_style, _EMPTY_RULES, selection, self.selection_style)

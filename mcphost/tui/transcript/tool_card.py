@@ -1,6 +1,7 @@
 """Transcript block for a tool call, with its server, tool, arguments, progress and result."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from itertools import islice, starmap
 from time import monotonic
 from typing import Any
@@ -34,6 +35,8 @@ _FOLDED_LINES = 6
 _FOLDED_VALUE = 160
 _UNFOLDED_VALUE = 4000
 _UNFOLDED_ROWS = 200
+_FOUND_CONTEXT = 80
+"""Characters before a found text that are shown with it."""
 
 
 def format_value(value: Any) -> str:
@@ -76,6 +79,8 @@ class ToolCard(TranscriptBlock):
         self.progress: tuple[float, float | None, str] | None = None
         self.is_expanded = False
         self.has_long_arguments = False
+        self.found_line = ""
+        """Line of the folded part of the result in which the user found something."""
 
     @property
     def is_running(self) -> bool:
@@ -181,6 +186,9 @@ class ToolCard(TranscriptBlock):
             out.append(
                 PrefixedContent("▎ │ ", "▎ │ ", Content.styled(note, "$accent").stylize(ACTIVATE_STYLE), "", lead)
             )
+        if self.found_line:
+            found = Content(clean_line(self.found_line, 400))
+            out.append(PrefixedContent("▎ │ ", "▎ │ ", found, "", lead))
         if self.review_outcome:
             out.append(
                 PrefixedContent("▎ │ ", "▎ │ ", Content.styled(REVIEW_LABELS[self.review_outcome], "$accent"), "", lead)
@@ -222,6 +230,35 @@ class ToolCard(TranscriptBlock):
             (f"called with {clean_line(name, 200)}".rstrip(), format_value(value)) for name, value in given.items()
         )
         return Section("result", self.result), *starmap(Section, texts)
+
+    def search_text(self) -> str:
+        """Return the names of the server and the tool, the arguments and the result, in the order of the screen."""
+        given = [self.raw] if self.arguments is None else starmap("{} {}".format, self._arguments_as_text())
+        return "\n".join((f"{self.server} · {self.tool}", *given, self.result))
+
+    def _arguments_as_text(self) -> Iterator[tuple[str, str]]:
+        return ((name, format_value(value)) for name, value in (self.arguments or {}).items())
+
+    def reveal(self, pattern: re.Pattern[str], place: int) -> None:
+        """Show the line of the result with occurrence number *place*, if it is folded away; unfold long arguments."""
+        text = self.search_text()
+        match = next(islice(pattern.finditer(text), place, None), None)
+        in_result = match.start() - (len(text) - len(self.result)) if match else -1
+        found = ""
+        if match is not None and in_result >= 0:
+            begin = self.result.rfind("\n", 0, in_result) + 1
+            number = self.result.count("\n", 0, begin)
+            if number >= _FOLDED_LINES or in_result - begin > _FOUND_CONTEXT:
+                begin = max(begin, in_result - _FOUND_CONTEXT)
+                end = self.result.find("\n", in_result)
+                line = self.result[begin : min(end if end >= 0 else len(self.result), begin + 3 * _FOUND_CONTEXT)]
+                found = f"line {number + 1:,}: {line}"
+        elif match is not None and not self.is_expanded:
+            self.is_expanded = True
+            self.invalidate()
+        if found != self.found_line:
+            self.found_line = found
+            self.invalidate()
 
     def copy_text(self) -> str:
         """Return the result or, if there is none yet, the arguments as JSON."""

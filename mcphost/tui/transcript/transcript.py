@@ -32,13 +32,21 @@ from mcphost.tui.screen_text import render_with_blank_rows
 from mcphost.tui.transcript.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
 from mcphost.tui.transcript.copying import list_copyable_parts
 from mcphost.tui.transcript.image_block import ImageCard
-from mcphost.tui.transcript.layout import LINES_PER_BLOCK, BlockLayout, BlockRenderer, list_plain_lines
+from mcphost.tui.transcript.layout import (
+    LINES_PER_BLOCK,
+    BlockLayout,
+    BlockRenderer,
+    FoundText,
+    find_current_row,
+    list_plain_lines,
+)
 from mcphost.tui.transcript.streaming import StreamingText
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.unseen import UnseenBlocks
 
 if TYPE_CHECKING:
     from mcphost.sandbox.image_formats import DecodedImage
+    from mcphost.tui.transcript.find import FindMatch, FindQuery
 
 _FRAME_SECONDS = 1 / 30
 _SPIN_SECONDS = 0.25
@@ -92,6 +100,8 @@ class Transcript(ScrollView, can_focus=True):
         self._spin_count = 0
         self._draw_seconds, self._is_own_scroll = 0.0, False
         self._copied_part = (-1, -1)
+        self._found: FoundText | None = None
+        self._found_block: TranscriptBlock | None = None
         self._unseen = UnseenBlocks()
         self._selection_cache: tuple[Any, dict[int, list[Strip]]] = (None, {})
 
@@ -291,7 +301,10 @@ class Transcript(ScrollView, can_focus=True):
     def _render_block(self, block: TranscriptBlock, index: int, selection: Selection | None) -> list[Strip]:
         edge = self._get_style("on $surface") if self._has_cursor(index) else Style()
         chosen = Style.from_styles(self.screen.get_component_styles("screen--selection")) if selection else None
-        pen = BlockRenderer(self.text_width, self.visual_style, self._get_style, edge, chosen)
+        found = self._found
+        if found is not None and block is not self._found_block:
+            found = found._replace(place=-1)
+        pen = BlockRenderer(self.text_width, self.visual_style, self._get_style, edge, chosen, found)
         if isinstance(block, ImageCard):
             self._request_image(block)
         return pen.render(block, index * LINES_PER_BLOCK, selection)
@@ -345,6 +358,29 @@ class Transcript(ScrollView, can_focus=True):
 
     def _has_cursor(self, index: int) -> bool:
         return index == self.current_index and self.has_focus
+
+    # -- find
+
+    def first_visible_index(self) -> int:
+        """Return the index of the topmost visible block."""
+        return self._block_layout.find_index(self.scroll_offset.y) if self.blocks else 0
+
+    def show_find(self, query: "FindQuery | None", match: "FindMatch | None" = None) -> None:
+        """Highlight the text of *query*, or nothing if it is None, and scroll to *match*, unfolding it."""
+        self._found = FoundText(query.pattern, match.place if match else -1) if query else None
+        self._found_block = match.block if match else None
+        self._block_layout.clear_strips()
+        if query is None or match is None or match.block not in self.blocks:
+            self._update_view()
+            return
+        index = self.current_index = self.blocks.index(match.block)
+        match.block.reveal(query.pattern, match.place)
+        self.is_following = False
+        self._update_view(changed=match.block)
+        row = self._block_layout.top(index) + find_current_row(self._block_layout.get_strips(index))
+        if not self.scroll_offset.y <= row < self.scroll_offset.y + self.size.height - 1:
+            self._scroll_to_row(min(max(0, row - self.size.height // 3), self.max_scroll_y))
+        self._update_view()
 
     # -- selection
 

@@ -199,6 +199,8 @@ class ComposerInput(OrderedTextArea):
             self.insert("\n")
         elif key == "up" and not self.text and self.composer.has_queue:
             self.post_message(QueueRecallRequested())
+        elif key == "ctrl+f":  # otherwise TextArea deletes a word
+            self.post_message(ActionRequested("find"))
         elif key == "ctrl+s":
             self.post_message(SteerRequested())
         elif key == "up" and self.cursor_location[0] == 0 and self.is_on_first_row:

@@ -1,0 +1,72 @@
+"""Search in the texts of the transcript's blocks, in slices that leave the event loop free between them."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+from mcphost.tui.transcript.blocks import TranscriptBlock
+
+MAX_MATCHES = 10_000
+"""Maximum matches that are counted."""
+MAX_QUERY = 200
+"""Maximum characters of a text to find."""
+_SLICE_SECONDS = 0.004
+_BLOCKS_PER_CHECK = 32
+
+
+class FindMatch(NamedTuple):
+    """An occurrence of the text to find: the number `place` of the block's occurrences, from 0."""
+
+    block: TranscriptBlock
+    place: int
+
+
+class FindQuery:
+    """Text to find; upper and lower case are the same."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text[:MAX_QUERY]
+        self.pattern = re.compile(re.escape(self.text), re.IGNORECASE)
+        self._lower = self.text.lower()
+
+    def count(self, text: str) -> int:
+        """Return how often the text occurs in *text*."""
+        if self._lower not in text.lower():  # this is much faster than the pattern
+            return 0
+        return sum(1 for _ in self.pattern.finditer(text))
+
+
+class FindResult:
+    """The matches in a list of blocks, in their order; more are added while the search goes on."""
+
+    def __init__(self, query: FindQuery) -> None:
+        self.query = query
+        self.matches: list[FindMatch] = []
+        self.is_complete = False
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are more matches than are counted."""
+        return len(self.matches) >= MAX_MATCHES
+
+    def index(self, match: FindMatch | None) -> int:
+        """Return the index of a match, or -1 if it is None or no match."""
+        return self.matches.index(match) if match is not None and match in self.matches else -1
+
+    async def search(self, blocks: Sequence[TranscriptBlock]) -> None:
+        """Search all blocks, with a pause for other work after every few milliseconds."""
+        begun = perf_counter()
+        for number, block in enumerate(blocks):
+            self._add(block)
+            if self.is_full:
+                break
+            if number % _BLOCKS_PER_CHECK == 0 and perf_counter() - begun > _SLICE_SECONDS:
+                await asyncio.sleep(0)
+                begun = perf_counter()
+        self.is_complete = True
+
+    def _add(self, block: TranscriptBlock) -> None:
+        count = self.query.count(block.search_text())
+        self.matches.extend(FindMatch(block, place) for place in range(min(count, MAX_MATCHES - len(self.matches))))
