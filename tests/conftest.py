@@ -68,6 +68,7 @@ PROCESS_TESTS = frozenset(
             "accounts ambiguous_arguments big_results consent recheck_before_send reconnecting repeated_results"
             " resend rewinding result_images result_review rule_matching server_tools setup startup_cost startup_wait"
             " file_watcher live_config live_editor origins_in_consent steering tool_results tool_schemas tool_toggles"
+            " compaction file_watcher live_config live_editor steering tool_results tool_schemas tool_toggles"
         ),
         "unit/llm": "imports",
         "unit/sandbox": "image_decoder schema_validator",

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
@@ -24,6 +25,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             action="store_true",
             help="open addresses in a browser ($BROWSER), once their question is answered",
         )
+        _add_compact_flag(parser, ("ask", "auto", "never"))
         return
     parser.add_argument("prompt", metavar="PROMPT", help="the message to the model; - reads it from standard input")
     parsing.add_model_flag(parser)
@@ -60,6 +62,20 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         metavar="DOLLARS",
         help="budget of the turn; exit code 7 before a request that would exceed it",
     )
+    _add_compact_flag(parser, ("auto", "never"))
+
+
+def _add_compact_flag(parser: argparse.ArgumentParser, choices: tuple[str, ...]) -> None:
+    told = "whether earlier messages are summarized when a request would be too long for the model"
+    parser.add_argument("--compact", choices=choices, help=told)
+
+
+def _set_compaction(config: "HostConfig", mode: str | None) -> "HostConfig":
+    """Return the configuration with the mode of `--compact`; without it, "ask" means "never": no person is there."""
+    from mcphost.serialization import replace
+
+    mode = mode or ("never" if config.compaction.mode == "ask" else config.compaction.mode)
+    return replace(config, compaction=replace(config.compaction, mode=mode))
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -81,7 +97,9 @@ def _run_pipe(args: argparse.Namespace) -> int:
         from mcphost.headless.question_answers import PipeFrontend
 
         frontend = PipeFrontend(open_url if args.open else None)
-        async with open_host(options, frontend, open_url=frontend.open_url if args.open else None) as host:
+        open_address = frontend.open_url if args.open else None
+        adjust = partial(_set_compaction, mode=args.compact)
+        async with open_host(options, frontend, open_url=open_address, adjust_config=adjust) as host:
             return await PipeServer(host, frontend).run()
 
     return run_command(options, work)
@@ -103,7 +121,7 @@ def _run_turn(args: argparse.Namespace) -> int:
 
         def add_rules(config: "HostConfig") -> "HostConfig":
             check_servers((*options.allow, *options.pass_results), (server.name for server in config.servers))
-            return replace(config, allow_rules=rules, pass_rules=passes)
+            return replace(_set_compaction(config, args.compact), allow_rules=rules, pass_rules=passes)
 
         try:
             rules, passes = parse_rules(options.allow), parse_rules(options.pass_results)

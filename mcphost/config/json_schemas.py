@@ -12,6 +12,7 @@ from mcphost.config.mcp_json import FIELD_BY_KEY, SAMPLING_FIELD_BY_KEY, TRANSPO
 from mcphost.config.schema import (
     AuditConfig,
     BudgetConfig,
+    CompactionConfig,
     ConsentConfig,
     HostConfig,
     Limits,
@@ -86,6 +87,9 @@ def config_toml_schema() -> Schema:
                 _table(BudgetConfig, settable_fields(BudgetConfig)), "Limits on the cost of requests, in US dollars."
             ),
             "sampling": _describe(sampling, "Limits on requests of servers to the model, and models for them."),
+            "compaction": _describe(
+                _table(CompactionConfig, settable_fields(CompactionConfig)), "Summaries of long conversations."
+            ),
             "results": _describe(_table(ResultsConfig, settable_fields(ResultsConfig)), "Stored tool results."),
             "registry": _describe(_table(RegistryConfig, settable_fields(RegistryConfig)), "Where servers are found."),
             "profiles": {

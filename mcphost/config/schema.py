@@ -330,6 +330,25 @@ class ConsentConfig(Struct, frozen=True, kw_only=True):
     not cover the call unless they name those servers."""
 
 
+CompactionMode = Literal["ask", "auto", "never"]
+
+
+class CompactionConfig(Struct, frozen=True, kw_only=True):
+    """When and how the beginning of a conversation is summarized for the model."""
+
+    mode: CompactionMode = "ask"
+    """What happens before a request that would hardly fit: "auto" summarizes and goes on without a question."""
+
+    threshold: Annotated[int, Meta(ge=10, le=100)] = 85
+    """Share of the model's window, in percent, from which a request hardly fits."""
+
+    keep_messages: Annotated[int, Meta(ge=1, le=1_000)] = 6
+    """How many of the last messages are never summarized; those of their turn are kept as well."""
+
+    model: Annotated[str, Meta(max_length=200)] = ""
+    """The model that writes summaries, as `provider/model`; "" for the selected one."""
+
+
 class AuditConfig(Struct, frozen=True, kw_only=True):
     """Settings of the audit log."""
 
@@ -395,6 +414,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     budget: BudgetConfig = BudgetConfig()
     consent: ConsentConfig = ConsentConfig()
     sampling: SamplingConfig = SamplingConfig()
+    compaction: CompactionConfig = CompactionConfig()
     results: ResultsConfig = ResultsConfig()
     registry: RegistryConfig = RegistryConfig()
     theme: Annotated[str, Meta(max_length=64)] = ""

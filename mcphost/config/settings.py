@@ -11,6 +11,7 @@ from mcphost.config.rules import SYNTAX_HINT, Rule, parse_alternatives, prohibit
 from mcphost.config.schema import (
     AuditConfig,
     BudgetConfig,
+    CompactionConfig,
     ConsentConfig,
     HostConfig,
     InvalidValue,
@@ -85,6 +86,7 @@ _TABLES = (
     "budget",
     "ledger",
     "sampling",
+    "compaction",
     "results",
     "registry",
     "profiles",
@@ -153,6 +155,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         audit=top.get_table("audit" if "audit" in document else "ledger").read(AuditConfig),  # "ledger" before 0.1
         budget=_parse_budget(top),
         sampling=_parse_sampling(top.get_table("sampling")),
+        compaction=top.get_table("compaction").read(CompactionConfig),
         results=top.get_table("results").read(ResultsConfig),
         registry=top.get_table("registry").read(RegistryConfig),
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,

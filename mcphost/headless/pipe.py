@@ -54,6 +54,7 @@ class PipeCommands:
             "verify": self._verify,
             "send": self._send,
             "stop": self._stop,
+            "compact": self._compact,
             "autonomy": self._autonomy,
             "answer": self._answer,
             "grants": self._grants,
@@ -211,6 +212,13 @@ class PipeCommands:
         if result.error:
             raise TurnFailed(result.error, result.hint, result.exit_code)
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
+
+    async def _compact(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Summarize earlier messages for the model after a question; with `undo`, send them again instead."""
+        if message.get("undo") is True:
+            return {"undone": (await self._host.conversation.undo_compaction()).messages}, 0
+        instructions = get_text(message, "instructions") if "instructions" in message else ""
+        return {"used": await self._host.conversation.compact(instructions)}, 0
 
     async def _stop(self, message: dict[str, Any]) -> tuple[Any, int]:
         return {"stopped": self._host.conversation.stop()}, 0

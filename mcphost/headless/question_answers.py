@@ -9,6 +9,13 @@ import anyio
 from mcphost.config.rules import SYNTAX_HINT, Scope, parse_rule
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.questions.compaction import (
+    KeepMessages,
+    OfferCompaction,
+    ReviewCompaction,
+    UseSummary,
+    summary_error,
+)
 from mcphost.host.questions.cost import (
     ApproveCost,
     CompactConversation,
@@ -109,6 +116,8 @@ _SIMPLE_ANSWERS: dict[type[Any], dict[str, Any]] = {
     UnlockSecrets: {"deny": LeaveLocked()},
     EnterClientId: {"deny": DeclineClient()},
     ReviewResult: {"once": PassResult(), "deny": WithholdResult()},
+    OfferCompaction: {"once": True, "deny": False},
+    ReviewCompaction: {"deny": KeepMessages()},
 }
 _DENY_WITH_REASON: dict[str, Any] = {"deny": "reason"}
 _STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
@@ -135,6 +144,7 @@ _STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
     UnlockSecrets: [{"accept": {"pass_phrase": ""}}],
     ReviewResult: [_DENY_WITH_REASON, {"accept": {"texts": ["", None]}}],
     EnterClientId: [{"accept": {"client_id": "", "client_secret": ""}}],
+    ReviewCompaction: [{"accept": {"sentences": [{"text": "", "sources": [1]}]}}],
 }
 
 
@@ -373,6 +383,13 @@ def _accept_result(question: ReviewResult, value: dict[str, Any]) -> PassEditedR
     return edited
 
 
+def _accept_summary(question: ReviewCompaction, value: dict[str, Any]) -> UseSummary:
+    edited = cast("UseSummary", _convert_answer(question, value, UseSummary))
+    if error := summary_error(question, edited.sentences):
+        raise UsageError(error, _invalid_answer_error(question).hint)
+    return edited
+
+
 def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type: type[Any]) -> Any:
     if not set(value) <= set(answer_type.__struct_fields__):
         raise _invalid_answer_error(question)
@@ -425,6 +442,7 @@ _ACCEPT_PARSERS: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
     ReviewReply: lambda question, value: _convert_answer(question, value, EditedReply),
     ReviewResult: _accept_result,
     ApproveCost: _accept_cost,
+    ReviewCompaction: _accept_summary,
 }
 
 
@@ -437,6 +455,8 @@ def _simple_answers(question: Question[Any]) -> dict[str, Any]:
     known = _SIMPLE_ANSWERS.get(type(question), {})
     if isinstance(question, ShareRoots) and question.askers:
         return {"deny": DoNotShare()}  # each server needs its own answer
+    if isinstance(question, ReviewCompaction):
+        return {"once": UseSummary(question.sentences), **known}
     has_no_other = isinstance(question, SignInQuestion) and not question.other_method
     return {name: verdict for name, verdict in known.items() if name != "other" or not has_no_other}
 

@@ -24,6 +24,9 @@ class Conversation:
         self.compaction: Compaction | None = None
         """The summary that stands for the beginning of this branch in requests to the model; None if there is none."""
 
+        self.compaction_changed_at = 0.0
+        """When `compaction` changed last, in seconds since 1970: sizes of requests before that say nothing."""
+
         self._compactions: list[Compaction] = []  # of all branches
         self._numbers: list[int] = []  # of each message in the store; 0 while it is not saved
         self._store = store
@@ -47,6 +50,7 @@ class Conversation:
         conversation.title = _title(first) if first else ""
         conversation._compactions = list(await store.compactions.load(conversation_id))
         conversation._choose_compaction()
+        conversation.compaction_changed_at = conversation.compaction.at if conversation.compaction else 0.0
         return conversation
 
     @property
@@ -54,11 +58,17 @@ class Conversation:
         """The number of each message in the store; 0 while it is not saved."""
         return self._numbers
 
+    @property
+    def covered(self) -> int:
+        """How many of the first messages the current summary stands for."""
+        return 0 if self.compaction is None else self._numbers.index(self.compaction.last) + 1
+
     async def add_compaction(self, compaction: Compaction) -> Compaction:
         """Store a summary and use it from now on; no message is changed. Raises StoreError."""
         stored = await self._store.compactions.add(self.id, compaction)
         self._compactions.append(stored)
         self._choose_compaction()
+        self.compaction_changed_at = time.time()
         return stored
 
     async def undo_compaction(self) -> Compaction | None:
@@ -68,6 +78,7 @@ class Conversation:
             await self._store.compactions.undo(undone.number)
             self._compactions.remove(undone)
             self._choose_compaction()
+            self.compaction_changed_at = time.time()
         return undone
 
     def _choose_compaction(self) -> None:

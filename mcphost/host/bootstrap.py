@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mcphost.host.consent.policy import ConsentPolicy
     from mcphost.host.consent.rule_matching import RuleMatcher
     from mcphost.host.conversation.commands import PromptCommands
+    from mcphost.host.conversation.compactor import Compactor
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
@@ -398,8 +399,9 @@ class _LateParts:
         core, skills = self._core, self.features.skills
         core.conversation.on_rewound(skills.unload_all)
         return BuiltinTools(
-            skills, self.consent, core.results, core.conversation, core.events, self.reviewer, core.audit
-        )
+            skills, self.consent, core.results, core.conversation, core.events, self.reviewer, core.audit,
+            core.model_selection,
+        )  # fmt: skip
 
     @cached_property
     def executor(self) -> "ToolExecutor":
@@ -443,8 +445,23 @@ class _LateParts:
         return ManualCalls(self._servers, self.consent, self.executor, self.argument_validator)
 
     @cached_property
+    def compactor(self) -> "Compactor":
+        from mcphost.host.conversation.compactor import Compactor
+
+        core = self._core
+        return Compactor(
+            core.config.compaction,
+            core.conversation,
+            core.model_selection,
+            core.frontend,
+            core.events,
+            core.spending.get(),
+        )
+
+    @cached_property
     def turn_parts(self) -> "TurnParts":
         from mcphost.host.conversation.budget import BudgetGuard
+        from mcphost.host.conversation.compaction import SummaryStage
         from mcphost.host.conversation.model_request import ModelRequestBuilder
         from mcphost.host.conversation.tool_selection import ToolSelection
         from mcphost.host.conversation.turn import TurnParts
@@ -457,6 +474,7 @@ class _LateParts:
             tools=ToolSelection(core.config.limits, self._tool_registry, self.builtin_tools, core.events),
             model_selection=core.model_selection,
             instructions=self.instructions,
+            message_stages=(SummaryStage(),),
         )
         budget = BudgetGuard(
             core.config.budget,
@@ -467,6 +485,7 @@ class _LateParts:
             events=core.events,
             list_models=setup.list_remembered if setup is not None else None,
         )
+        budget.compact = self.compactor.shorten
         return TurnParts(
             requests=requests,
             instructions=self.instructions,
@@ -475,6 +494,7 @@ class _LateParts:
             tool_pipeline=self.tool_pipeline,
             auto_approval=self.auto_approval,
             reviewer=self.reviewer,
+            compactor=self.compactor,
             events=core.events,
             frontend=core.frontend,
             max_rounds=core.config.limits.max_rounds,

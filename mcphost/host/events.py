@@ -331,6 +331,29 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
     messages: int
 
 
+class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
+    """A model is about to summarize the first `messages` messages: `done` of `planned` requests are finished.
+
+    With 0 planned requests, it ended: well, with an error, or cancelled. `usage` is then the sum of its requests.
+    """
+
+    messages: int
+    done: int
+    planned: int
+    usage: Usage = Usage()
+
+
+class CompactionChanged(HostEvent, frozen=True, tag="compaction_changed"):
+    """A summary stands for the first `messages` messages in requests from now on; 0 if none does any more.
+
+    It has that many `sentences`, of which `unknown` lead to no message.
+    """
+
+    messages: int = 0
+    sentences: int = 0
+    unknown: int = 0
+
+
 AnyEvent = (
     ServerState
     | SignInProgress
@@ -360,6 +383,8 @@ AnyEvent = (
     | NoticeEvent
     | ModelChanged
     | ConversationOpened
+    | SummaryProgress
+    | CompactionChanged
 )
 
 

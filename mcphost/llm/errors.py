@@ -224,7 +224,7 @@ def _describe_quota(failure: CallFailure, context: ErrorContext) -> tuple[str, s
 def _describe_context(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     return (
         f"The conversation is longer than {context.model} can take.",
-        "Start a new conversation, enable fewer tools, or choose a model with a larger context.",
+        "Summarize it (/compact), enable fewer tools, or choose a model with a larger context.",
     )
 
 

@@ -12,6 +12,8 @@ from mcphost.llm.messages import Usage
 from mcphost.serialization import Struct, decode, encode, replace
 from mcphost.store.database import Database
 
+MAX_SENTENCES = 120
+MAX_SENTENCE_CHARS = 1_000
 MAX_COMPACTIONS = 100
 """Only the newest compactions of a conversation are loaded."""
 

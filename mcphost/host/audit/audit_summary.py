@@ -39,6 +39,7 @@ _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
     "tools_changed": "drift", "trust_project": "file", "review_result": "result", "approve_cost": "budget",
+    "offer_compaction": "turn", "review_compaction": "turn",
 }  # fmt: skip
 """Maps kinds of questions to kinds of audit rows; a kind that is missing here is used unchanged."""
 _COMMANDS = frozenset({"process", "connection", "trust", "browser"})
@@ -52,6 +53,7 @@ ANSWER_LABELS = {
     "Accept": "accept", "Decline": "decline", "Cancel": "cancel", "AcceptUrl": "visited",
     "SwitchSignInMethod": "other way", "EnteredClient": "entered", "DeclineClient": "deny",
     "KeepInMemory": "for this run", "KeepInPlainFile": "in a file", "KeepInEncryptedFile": "in a sealed file",
+    "UseSummary": "summary used", "KeepMessages": "deny",
     "EnterPassphrase": "passphrase", "LeaveLocked": "deny",
     "SendOnce": "once", "RaiseBudget": "raised", "UseCheaperModel": "cheaper model", "CompactConversation": "compacted",
     "LeaveOutTools": "left out tools", "StopTurn": "stop",

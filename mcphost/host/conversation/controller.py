@@ -2,8 +2,8 @@
 
 import itertools
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -20,6 +20,7 @@ from mcphost.host.views import TurnResult
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import Usage
 from mcphost.sanitize import replace_surrogates
+from mcphost.store.compactions import Compaction
 from mcphost.store.conversations import BranchInfo, ConversationInfo, ConversationStore
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.turn import Turn, TurnParts
 
 CONTINUE_PROMPT = "Your answer was cut off. Go on exactly where it ended."
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -145,6 +147,39 @@ class ConversationController:
         self._active.require_idle()
         await self._active.open(await self._active.current.fork(len(self.messages) if count is None else count))
 
+    # -- summaries
+    @property
+    def compaction(self) -> Compaction | None:
+        """The summary that stands for the beginning of the open conversation in requests; None if there is none."""
+        return self._active.current.compaction
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The number of each message of the open conversation in the store; 0 while it is not saved."""
+        return self._active.current.numbers
+
+    async def compact(self, instructions: str = "") -> bool:
+        """Let the model summarize all but the last messages; return whether the user agreed to use the summary.
+
+        *instructions* are added to those for the model. Raises UsageError while a turn is running or if there is
+        nothing to summarize, ModelError and StoreError; nothing is changed then, nor if it is stopped.
+        """
+
+        async def work() -> bool:
+            with self._scope or anyio.CancelScope():
+                return (await self._turn_parts.get().compactor.compact(instructions)).is_changed
+            return False
+
+        return await self._run_alone(work) or False
+
+    async def undo_compaction(self) -> Compaction:
+        """Send the messages again that the summary stands for; return the summary.
+
+        Raises UsageError while a turn is running or if there is no summary, and StoreError.
+        """
+        self._active.require_idle()
+        return await self._turn_parts.get().compactor.undo()
+
     def select_model(self, config: ModelConfig) -> None:
         """Select and prepare the model for the next turn. Raises UsageError while a turn is running, or ModelError."""
         self._active.require_idle()
@@ -186,32 +221,48 @@ class ConversationController:
         instead of being raised. Raises UsageError if a turn is already running or the host is not open. Cancelling the
         caller stops the turn.
         """
+        parts = self._turn_parts.get()
+
+        async def work() -> TurnResult:
+            reviewed = await self._prepare_attachments(parts, attachments)
+            return await self._run(parts, self._scope or anyio.CancelScope(), text, reviewed)
+
+        return await self._run_alone(work) or TurnResult("stopped", "")
+
+    async def _run_alone(self, run: Callable[[], Awaitable[T]]) -> T | None:
+        """Run a turn, or something else that must not run beside one; return None if it was stopped.
+
+        It is a task of the host, so that it ends properly even if the frontend ends first. Raises UsageError if a turn
+        is running or the host is not open, and what *run* raises. Cancelling the caller stops it.
+        """
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
         if self._lifetime.tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
-        parts = self._turn_parts.get()
         done = anyio.Event()
-        results: list[TurnResult] = []
+        results: list[T] = []
+        errors: list[McpHostError] = []
         self._scope, self._active.is_busy = anyio.CancelScope(), True
 
         async def work() -> None:
             try:
-                reviewed = await self._prepare_attachments(parts, attachments)
-                results.append(await self._run(parts, self._scope or anyio.CancelScope(), text, reviewed))
+                results.append(await run())
+            except McpHostError as error:
+                errors.append(error)
             finally:
                 self._scope, self._active.is_busy = None, False
                 self._steering.clear()
                 done.set()
 
-        # The turn is a task of the host, so that it ends properly even if the frontend ends first.
         self._lifetime.tasks.start_soon(work, name="turn")
         try:
             await done.wait()
         except BaseException:
             self.stop()
             raise
-        return results[0] if results else TurnResult("stopped", "")
+        if errors:
+            raise errors[0]
+        return results[0] if results else None
 
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
         """Let the user review the attachments; return them with a note in place of what the user withholds.

@@ -5,22 +5,16 @@ that the model writes, only those that it was shown count.
 """
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection
 
-from mcphost.llm.messages import ImagePart, Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.host.message_text import MAX_TEXT, describe_message, format_numbers, parse_numbers, shorten_middle
+from mcphost.llm.messages import Message
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import dumps
-from mcphost.store.compactions import SummarySentence
+from mcphost.store.compactions import MAX_SENTENCE_CHARS, MAX_SENTENCES, SummarySentence
 
-MAX_SENTENCES = 120
-MAX_SENTENCE_CHARS = 1_000
-MAX_SOURCES = 200
 MAX_SUMMARY_CHARS = 200_000
 _MAX_INSTRUCTIONS = 2_000
-_MAX_TEXT = 20_000
-_MAX_RESULT = 6_000
-_MAX_ARGUMENTS = 2_000
 
 SUMMARY_PROMPT = (
     "You shorten a conversation, so that a model can go on with it. You get JSON lines: each is a message with its "
@@ -33,45 +27,17 @@ SUMMARY_PROMPT = (
     "comes from a tool. Write in the language of the conversation, and nothing but such lines."
 )
 _NUMBER_CHARACTERS = "0123456789,;，、 -\u2013"
-_RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
 _BULLET_PATTERN = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
 
 
-def encode_message(number: int, message: Message) -> str:
-    """Return the JSON line of a message; long texts lose their middle."""
-    return dumps({"n": number, "role": message.role, "text": "\n".join(_describe_parts(message))})
+def encode_message(number: int, message: Message, limit: int = MAX_TEXT) -> str:
+    """Return the JSON line of a message; a text over *limit* characters loses its middle."""
+    return dumps({"n": number, "role": message.role, "text": shorten_middle(describe_message(message), limit)})
 
 
 def encode_sentence(sentence: SummarySentence) -> str:
     """Return the JSON line of a sentence of an earlier summary."""
     return dumps({"sentence": sentence.text, "for": format_numbers(sentence.sources)})
-
-
-def _describe_parts(message: Message) -> Iterator[str]:
-    for part in message.parts:
-        match part:
-            case TextPart():
-                yield shorten_middle(part.text, _MAX_TEXT)
-            case ToolUsePart():
-                arguments = part.raw if part.arguments is None else dumps(part.arguments)
-                yield f"[calls {part.name} with {shorten_middle(arguments, _MAX_ARGUMENTS)}]"
-            case ToolReturnPart():
-                outcome = part.outcome or ("error" if part.is_error else "ok")
-                yield f"[{part.name}: {outcome}] {shorten_middle(part.text, _MAX_RESULT)}"
-            case ResourcePart():
-                yield f"[attached {part.uri} of {part.server}] {shorten_middle(part.text, _MAX_RESULT)}"
-            case ImagePart():
-                yield f"[an image, {part.mime_type}]"
-            case _:
-                pass
-
-
-def shorten_middle(text: str, limit: int) -> str:
-    """Return *text* without its middle if it is longer than *limit* characters, with a note in its place."""
-    if len(text) <= limit:
-        return text
-    head = limit * 2 // 3
-    return f"{text[:head]}[… {len(text) - limit:,} characters …]{text[len(text) - (limit - head) :]}"
 
 
 def build_summary_prompt(instructions: str, max_words: int) -> str:
@@ -107,29 +73,3 @@ def _split_numbers(line: str) -> tuple[str, str]:
         if start >= 0 and numbers[:1].isdigit() and not numbers.strip(_NUMBER_CHARACTERS):
             return ended[:start].strip(), numbers
     return line, ""
-
-
-def parse_numbers(text: str, known: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of a text such as `12, 14-16` that are in *known*, at most MAX_SOURCES, in order.
-
-    *known* is sorted. A range costs as much as the known numbers in it, however wide it is.
-    """
-    found: set[int] = set()
-    for match in _RANGE_PATTERN.finditer(text):
-        first, last = int(match[1]), int(match[2] or match[1])
-        start, end = bisect_left(known, first), bisect_right(known, last)
-        found.update(known[start : min(end, start + MAX_SOURCES)])
-        if len(found) >= MAX_SOURCES:
-            break
-    return tuple(sorted(found)[:MAX_SOURCES])
-
-
-def format_numbers(numbers: Iterable[int]) -> str:
-    """Return sorted numbers as text, such as `12, 14-16`."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

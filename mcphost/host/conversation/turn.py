@@ -12,7 +12,8 @@ import anyio
 from mcphost.errors import ModelError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.consent.auto_approve import AutoApproval
-from mcphost.host.conversation.budget import BudgetGuard
+from mcphost.host.conversation.budget import BudgetGuard, PreparedRequest
+from mcphost.host.conversation.compactor import Compactor
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder
 from mcphost.host.events import (
@@ -121,6 +122,7 @@ class TurnParts(NamedTuple):
     tool_pipeline: ToolPipeline
     auto_approval: AutoApproval
     reviewer: ResultReviewer
+    compactor: Compactor
     events: EventBus
     frontend: Frontend
     max_rounds: int
@@ -146,6 +148,7 @@ class Turn:
         self._tool_pipeline = parts.tool_pipeline
         self._reviewer = parts.reviewer
         self._budget, self._spending = parts.budget, parts.spending
+        self._compactor = parts.compactor
         self._events, self._frontend = parts.events, parts.frontend
         self._max_rounds = parts.max_rounds
         self._auto_approval = parts.auto_approval
@@ -193,13 +196,12 @@ class Turn:
         return TurnOutcome(outcome, self.text, self.declined, self.usage)
 
     async def _round(self, number: int) -> Message:
-        prepared = await self._budget.prepare(self._conversation, self._id, self._model)
-        self._model = model = prepared.model
+        prepared = await self._prepare()
+        model = prepared.model
         self._events.publish(RoundStarted(self._number, number, model.name, model.label))
         answer = StreamedAnswer(model.name)
         try:
-            async with self._spending.track(prepared.entry, model.facts) as spending:
-                await self._stream(prepared.request, answer, spending)
+            await self._send(prepared, answer)
             self._check_complete(answer)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
@@ -220,7 +222,34 @@ class Turn:
         is_lost = answer.is_empty and answer.finish.reason == "unknown"
         raise AnswerCutOff(*(_EMPTY_ANSWER if is_lost else _UNFINISHED[answer.finish.reason]))
 
-    async def _stream(self, request: llm.ModelRequest, answer: StreamedAnswer, spending: OpenSpending) -> None:
+    async def _prepare(self) -> PreparedRequest:
+        """Build a request that the budget allows; if it hardly fits the window, summarize earlier messages first."""
+        prepared = await self._budget.prepare(self._conversation, self._id, self._model)
+        if await self._make_room(prepared.request):
+            prepared = await self._budget.prepare(self._conversation, self._id, self._model)
+        self._model = prepared.model
+        return prepared
+
+    async def _make_room(self, request: llm.ModelRequest, overflow: ModelError | None = None) -> bool:
+        is_changed, usage = await self._compactor.make_room(request, overflow, turn=self._id)
+        self._count_usage(usage)
+        return is_changed
+
+    async def _send(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
+        """Stream the answer to a request; if it is too long for the model, once more with summarized messages."""
+        try:
+            await self._stream(prepared, answer)
+        except ModelError as error:
+            is_too_long = error.model_kind == "context" and answer.is_empty
+            if not is_too_long or not await self._make_room(prepared.request, error):
+                raise
+            await self._stream(await self._prepare(), answer)
+
+    async def _stream(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
+        async with self._spending.track(prepared.entry, self._model.facts) as spending:
+            await self._receive(prepared.request, answer, spending)
+
+    async def _receive(self, request: llm.ModelRequest, answer: StreamedAnswer, spending: OpenSpending) -> None:
         drafted = time.monotonic()
         async with self._model.stream(request) as events:
             async for event in events:

@@ -1,4 +1,4 @@
-"""The tools that mcphost itself offers to the model: `load_skill` and `read_result`."""
+"""The tools that mcphost itself offers to the model: `load_skill`, `read_result` and `read_conversation`."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,10 +10,12 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.grants import ToolHistory, ToolIdentity
 from mcphost.host.consent.policy import Approval, ConsentPolicy
 from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
+from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.questions import ApproveTool, Deny, ResultPart
-from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT, RESERVED_TOOL_NAMES
+from mcphost.host.reserved_names import LOAD_SKILL, READ_CONVERSATION, READ_RESULT, RESERVED_TOOL_NAMES
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
+from mcphost.host.tools.conversation_tool import ConversationTool
 from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
@@ -329,7 +331,7 @@ def _heading(content: SkillContent) -> str:
 
 
 class BuiltinTools:
-    """The tools of mcphost itself, `load_skill` and `read_result`."""
+    """The tools of mcphost itself, `load_skill`, `read_result` and `read_conversation`."""
 
     def __init__(
         self,
@@ -340,13 +342,15 @@ class BuiltinTools:
         events: EventBus,
         reviewer: ResultReviewer,
         audit: AuditLog,
+        model_selection: ModelSelection,
     ) -> None:
         self.skill_tool = SkillTool(skills, consent, events, reviewer, audit)
         self.result_tool = ResultTool(result_store, conversation, events, reviewer)
+        self._conversation_tool = ConversationTool(conversation, model_selection, events)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the definitions of the built-in tools that are currently offered to the model."""
-        return (*self.skill_tool.specs(), *self.result_tool.specs())
+        return (*self.skill_tool.specs(), *self.result_tool.specs(), *self._conversation_tool.specs())
 
     def has_tool(self, name: str) -> bool:
         """Return whether *name* is a built-in tool that is currently offered to the model."""
@@ -356,4 +360,6 @@ class BuiltinTools:
         """Run one call of a built-in tool. Errors are part of the outcome; only cancellation is raised."""
         if use.name == LOAD_SKILL:
             return await self.skill_tool.run(use, why)
+        if use.name == READ_CONVERSATION:
+            return await self._conversation_tool.run(use, why)
         return await self.result_tool.run(use, why)

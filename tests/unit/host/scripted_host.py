@@ -13,10 +13,12 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import SessionObserver
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.rules import Rule
-from mcphost.config.schema import ConsentConfig, HostConfig, Limits, ModelConfig, ServerConfig
+from mcphost.config.schema import CompactionConfig, ConsentConfig, HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import build_host
 from mcphost.host.host import Host
+from mcphost.host.questions.frontend import Frontend
+from mcphost.llm.model import ChatModel
 from mcphost.protocol.jsonrpc import (
     ErrorData,
     JsonRpcErrorResponse,
@@ -130,8 +132,8 @@ def create_peer(
 async def open_host_with(
     folder: Path,
     peers: InProcessServer | dict[str, InProcessServer],
-    model: ScriptedModel | None = None,
-    frontend: ScriptedFrontend | None = None,
+    model: ChatModel | None = None,
+    frontend: Frontend | None = None,
     wait: Callable[[str], bool] = bool,
     results: ResultStore | None = None,
     *,
@@ -142,6 +144,7 @@ async def open_host_with(
     limits: Limits | None = None,
     project: ProjectPlaces | None = None,
     consent: ConsentConfig | None = None,
+    compaction: CompactionConfig | None = None,
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is called `peer`.
 
@@ -160,6 +163,7 @@ async def open_host_with(
     config = HostConfig(
         servers=servers, model=model_config, pass_rules=passes, never_rules=never, limits=limits or Limits(),
         consent=consent or ConsentConfig(),
+        compaction=compaction or CompactionConfig(),
     )  # fmt: skip
     host = build_host(
         config,

@@ -6,17 +6,14 @@ import time
 import pytest
 
 from mcphost.host.conversation.summary_format import (
-    MAX_SENTENCE_CHARS,
-    MAX_SENTENCES,
-    MAX_SOURCES,
     build_summary_prompt,
     encode_message,
     encode_sentence,
-    format_numbers,
     parse_summary,
 )
+from mcphost.host.message_text import MAX_NUMBERS, format_numbers
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.store.compactions import SummarySentence
+from mcphost.store.compactions import MAX_SENTENCE_CHARS, MAX_SENTENCES, SummarySentence
 
 SHOWN = range(1, 21)
 
@@ -52,7 +49,7 @@ def test_what_a_model_writes_is_bounded_and_read_quickly() -> None:
     sentences = parse_summary(f"{'x' * 5_000} [1]\n" * 40, SHOWN)
     assert {len(sentence.text) for sentence in sentences} == {MAX_SENTENCE_CHARS}
     assert len(parse_summary("a [1]\n" * 10_000, SHOWN)) == MAX_SENTENCES
-    assert len(parse_summary("a [1-100000]", range(1, 100_001))[0].sources) == MAX_SOURCES
+    assert len(parse_summary("a [1-100000]", range(1, 100_001))[0].sources) == MAX_NUMBERS
     for hostile in ("[" * 200_000, "[1" * 100_000, "1 " * 100_000 + "[", "a " + "[1-9]" * 40_000, "-" * 200_000):
         parse_summary(hostile, SHOWN)
     assert time.process_time() - started < 2

@@ -1,0 +1,267 @@
+"""Compaction of the open conversation: on request, and before a request that the model's window would not hold."""
+
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple
+
+from mcphost.config.profiles import switch_model
+from mcphost.config.schema import CompactionConfig
+from mcphost.errors import ModelError, UsageError
+from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.conversation.compaction import find_cut, list_request_messages, write_summary
+from mcphost.host.conversation.summarizer import Summarizer
+from mcphost.host.conversation.token_estimate import (
+    estimate_message_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
+)
+from mcphost.host.events import CompactionChanged, EventBus, SummaryProgress
+from mcphost.host.message_text import describe_message, shorten_middle
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.questions.compaction import (
+    OfferCompaction,
+    ReviewCompaction,
+    SummarySource,
+    UseSummary,
+    mark_edited,
+    summary_error,
+)
+from mcphost.host.questions.frontend import Frontend
+from mcphost.host.spending import OpenSpending, SpendingTracker
+from mcphost.llm.messages import Usage
+from mcphost.llm.model import ChatModel, ModelRequest
+from mcphost.pluralize import pluralize
+from mcphost.serialization import replace
+from mcphost.store.compactions import Compaction
+from mcphost.store.spending import SpendingEntry, TokenShare
+
+_MAX_SOURCE_CHARS = 20_000
+_MAX_SOURCES_CHARS = 2_000_000
+_GROWTH_BEFORE_NEXT_OFFER = 0.05
+
+
+class RoomResult(NamedTuple):
+    """Whether a summary is used from now on, and the usage of the requests for it."""
+
+    is_changed: bool = False
+    usage: Usage = Usage()
+
+
+class Compactor:
+    """Maker of summaries that stand for the beginning of the open conversation.
+
+    No message is changed. A summary is shown to the user before it is used, unless the mode is "auto".
+    """
+
+    def __init__(
+        self,
+        config: CompactionConfig,
+        active: ActiveConversation,
+        model_selection: ModelSelection,
+        frontend: Frontend,
+        events: EventBus,
+        spending: SpendingTracker,
+    ) -> None:
+        self._config = config
+        self._active = active
+        self._model_selection = model_selection
+        self._frontend = frontend
+        self._events = events
+        self._spending = spending
+        self._refused = ("", 0)  # the conversation in which an offer was refused, and the size of the request
+
+    async def compact(self, instructions: str = "") -> RoomResult:
+        """Summarize all but the last messages, and use the summary if the user agrees.
+
+        *instructions* are added to those for the model. Raises UsageError if there is nothing to summarize, ModelError
+        if the model fails, and StoreError; nothing is changed then. May be cancelled.
+        """
+        conversation = self._active.current
+        count = find_cut(conversation, self._config.keep_messages)
+        if not count:
+            kept = f"The last {self._config.keep_messages} messages are always sent whole."
+            raise UsageError("There is nothing to summarize yet.", f"{kept} See keep_messages under [compaction].")
+        return await self._summarize(conversation, count, instructions, "you asked for it", is_reviewed=True)
+
+    async def shorten(self) -> bool:
+        """Do what `compact` does, and return whether a summary is used; failures are reported as notices."""
+        try:
+            return (await self.compact()).is_changed
+        except (UsageError, ModelError) as error:
+            self._events.notify("error", error.message, error.hint)
+            return False
+
+    async def undo(self) -> Compaction:
+        """Send the messages again that the active summary stands for; return the summary.
+
+        Raises UsageError if there is none, and StoreError.
+        """
+        undone = await self._active.current.undo_compaction()
+        if undone is None:
+            raise UsageError("No summary is in use.", "Make one with /compact.")
+        self._publish_change()
+        return undone
+
+    async def make_room(
+        self, request: ModelRequest, overflow: ModelError | None = None, *, turn: str = ""
+    ) -> RoomResult:
+        """Summarize messages if *request* is near the size of the window, or was refused with the error *overflow*.
+
+        Does nothing in the mode "never"; in the mode "ask", the user is asked first. A failure is reported to the user
+        as a notice, and nothing is changed then. *turn* is the id of the turn that the summary's cost belongs to.
+        """
+        model = self._model_selection.model
+        if self._config.mode == "never" or model is None:
+            return RoomResult()
+        window = model.facts.context_window
+        tokens = estimate_request_tokens(request, self._active.current)
+        conversation = self._active.current
+        if overflow is None and (not window or tokens < window * self._config.threshold / 100):
+            return RoomResult()
+        count = find_cut(conversation, self._config.keep_messages) or find_cut(conversation, 1)
+        if not count:
+            return RoomResult()
+        is_asking = self._config.mode == "ask"
+        if is_asking and not await self._offer(count, tokens, window, overflow):
+            return RoomResult()
+        why = "the conversation hardly fits the model's window"
+        try:
+            return await self._summarize(conversation, count, "", why, is_reviewed=is_asking, turn=turn)
+        except ModelError as error:
+            self._events.notify("error", f"No summary was made. {error.message}", error.hint)
+            return RoomResult()
+
+    async def _offer(self, count: int, tokens: int, window: int, overflow: ModelError | None) -> bool:
+        conversation = self._active.current
+        grown = tokens - self._refused[1]
+        if overflow is None and self._refused[0] == conversation.id and grown < window * _GROWTH_BEFORE_NEXT_OFFER:
+            return False
+        model = self._model()
+        price = model.facts.input_price
+        question = OfferCompaction(
+            server="",
+            why="the model's window is too small" if overflow else "the model's window is almost full",
+            messages=count,
+            tokens=tokens,
+            window=window,
+            model=model.name,
+            cost=None if price is None else price * _count_message_tokens(conversation, count),
+        )
+        if await self._frontend.ask(question):
+            return True
+        self._refused = (conversation.id, tokens)
+        return False
+
+    async def _summarize(
+        self,
+        conversation: Conversation,
+        count: int,
+        instructions: str,
+        why: str,
+        *,
+        is_reviewed: bool,
+        turn: str = "",
+    ) -> RoomResult:
+        model = self._model()
+
+        def publish_progress(done: int, planned: int) -> None:
+            self._events.publish(SummaryProgress(count, done, planned))
+
+        def track(tokens: int) -> AbstractAsyncContextManager[OpenSpending]:
+            shares = (TokenShare("messages", "", "", tokens),)
+            entry = SpendingEntry(
+                at=0.0, conversation=conversation.id, turn=turn, model=model.name, shares=shares, input_tokens=tokens
+            )
+            return self._spending.track(entry, model.facts)
+
+        summarizer = Summarizer(model, instructions, publish_progress, track)
+        try:
+            compaction = await summarizer.summarize(conversation, count)
+        finally:
+            self._events.publish(SummaryProgress(count, 0, 0, summarizer.usage))
+        before, after = _count_message_tokens(conversation, count), self._count_summary_tokens(conversation, compaction)
+        if after >= before:
+            raise ModelError(
+                "The summary is not shorter than the messages.", "Choose another model for it, or go on without."
+            )
+        if is_reviewed:
+            question = _make_review(conversation, compaction, before, after, why)
+            answer = await self._frontend.ask(question)
+            sentences = mark_edited(answer.sentences, question.sentences) if isinstance(answer, UseSummary) else ()
+            if summary_error(question, sentences):
+                return RoomResult(usage=summarizer.usage)
+            compaction = replace(compaction, sentences=sentences)
+        await conversation.add_compaction(compaction)
+        self._publish_change()
+        return RoomResult(is_changed=True, usage=summarizer.usage)
+
+    def _model(self) -> ChatModel:
+        """Return the model for summaries. Raises ModelError if none is selected."""
+        selection, name = self._model_selection, self._config.model
+        if name:
+            return selection.get_model(switch_model(selection.config, name))
+        if selection.model is None:
+            raise ModelError("No model is chosen.", "Choose one with /model.")
+        return selection.model
+
+    def _count_summary_tokens(self, conversation: Conversation, compaction: Compaction) -> int:
+        return estimate_text_tokens(write_summary(conversation, compaction, compaction.messages))
+
+    def _publish_change(self) -> None:
+        conversation = self._active.current
+        active = conversation.compaction
+        if active is None:
+            self._events.publish(CompactionChanged())
+        else:
+            unknown = sum(not one.sources and not one.by_user for one in active.sentences)
+            self._events.publish(CompactionChanged(conversation.covered, len(active.sentences), unknown))
+
+
+def estimate_request_tokens(request: ModelRequest, conversation: Conversation) -> int:
+    """Estimate the size of a request in tokens.
+
+    The provider's own count for the last answer is used if no summary was made since then.
+    """
+    size = 0
+    for message in reversed(conversation.messages):
+        usage = message.usage
+        if usage is not None and usage.input_tokens and message.at > conversation.compaction_changed_at:
+            return size + usage.input_tokens + usage.output_tokens
+        size += estimate_message_tokens(message)
+    tools = sum(map(estimate_tool_tokens, request.tools))
+    return estimate_text_tokens(request.system) + tools + sum(map(estimate_message_tokens, request.messages))
+
+
+def _count_message_tokens(conversation: Conversation, count: int) -> int:
+    """Estimate the tokens of the part of a request that stands for the first *count* messages."""
+    kept = len(conversation.messages) - count
+    messages = list_request_messages(conversation)
+    return sum(map(estimate_message_tokens, messages[: len(messages) - kept]))
+
+
+def _make_review(
+    conversation: Conversation, compaction: Compaction, before: int, after: int, why: str
+) -> ReviewCompaction:
+    cited = {number for sentence in compaction.sentences for number in sentence.sources}
+    return ReviewCompaction(
+        server="",
+        why=f"{why}; {pluralize(compaction.messages, 'message')} stay stored as they are",
+        sentences=compaction.sentences,
+        numbers=tuple(conversation.numbers[: compaction.messages]),
+        sources=tuple(list_sources(conversation, cited)),
+        messages=compaction.messages,
+        model=compaction.model,
+        usage=compaction.usage,
+        tokens_before=before,
+        tokens_after=after,
+    )
+
+
+def list_sources(conversation: Conversation, cited: set[int]) -> Iterator[SummarySource]:
+    """Yield the messages with these numbers, each and all together in bounds."""
+    left = _MAX_SOURCES_CHARS
+    for number, message in zip(conversation.numbers, conversation.messages, strict=True):
+        if number in cited:
+            text = shorten_middle(describe_message(message), min(_MAX_SOURCE_CHARS, max(left, 0)))
+            left -= len(text)
+            yield SummarySource(number, message.role, text)

@@ -1,0 +1,75 @@
+"""Messages as plain text for models, and the numbers of messages as text, such as `12, 14-16`."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from mcphost.llm.messages import ImagePart, Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.serialization import dumps
+
+MAX_NUMBERS = 200
+MAX_TEXT = 20_000
+_MAX_RESULT = 6_000
+_MAX_ARGUMENTS = 2_000
+_RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
+
+
+def describe_message(message: Message, *, whole: bool = False) -> str:
+    """Return a message as plain text, with its calls and their results; unless *whole*, long ones lose their middle."""
+    return "\n".join(_describe_parts(message, shorten=not whole))
+
+
+def _describe_parts(message: Message, *, shorten: bool) -> Iterator[str]:
+    def limited(text: str, limit: int) -> str:
+        return shorten_middle(text, limit) if shorten else text
+
+    for part in message.parts:
+        match part:
+            case TextPart():
+                yield limited(part.text, MAX_TEXT)
+            case ToolUsePart():
+                arguments = part.raw if part.arguments is None else dumps(part.arguments)
+                yield f"[calls {part.name} with {limited(arguments, _MAX_ARGUMENTS)}]"
+            case ToolReturnPart():
+                outcome = part.outcome or ("error" if part.is_error else "ok")
+                yield f"[{part.name}: {outcome}] {limited(part.text, _MAX_RESULT)}"
+            case ResourcePart():
+                yield f"[attached {part.uri} of {part.server}] {limited(part.text, _MAX_RESULT)}"
+            case ImagePart():
+                yield f"[an image, {part.mime_type}]"
+            case _:
+                pass
+
+
+def shorten_middle(text: str, limit: int) -> str:
+    """Return *text* without its middle if it is longer than *limit* characters, with a note in its place."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    return f"{text[:head]}[… {len(text) - limit:,} characters …]{text[len(text) - (limit - head) :]}"
+
+
+def parse_numbers(text: str, known: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of a text such as `12, 14-16` that are in *known*, at most MAX_NUMBERS, in order.
+
+    *known* is sorted. A range costs as much as the known numbers in it, however wide it is.
+    """
+    found: set[int] = set()
+    for match in _RANGE_PATTERN.finditer(text):
+        first, last = int(match[1]), int(match[2] or match[1])
+        start, end = bisect_left(known, first), bisect_right(known, last)
+        found.update(known[start : min(end, start + MAX_NUMBERS)])
+        if len(found) >= MAX_NUMBERS:
+            break
+    return tuple(sorted(found)[:MAX_NUMBERS])
+
+
+def format_numbers(numbers: Iterable[int]) -> str:
+    """Return sorted numbers as text, such as `12, 14-16`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

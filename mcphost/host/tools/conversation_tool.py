@@ -1,0 +1,147 @@
+"""The tool `read_conversation`, with which the model reads the messages that a summary stands for."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import anyio.to_thread
+
+from mcphost.errors import UsageError
+from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
+from mcphost.host.message_text import describe_message, format_numbers, parse_numbers
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.reserved_names import READ_CONVERSATION
+from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
+from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
+from mcphost.llm.messages import Message, ToolUsePart
+from mcphost.llm.model import ToolSpec
+from mcphost.sanitize import strip_hidden_text
+from mcphost.serialization import Raw, dumps, encode
+
+_MAX_ARGUMENT = 1_000
+_MAX_HITS = 20
+_EXCERPT = 400
+_MAX_CHARS = MODEL_TEXT_LIMIT // 4  # UTF-8 takes at most four bytes a character
+_MIN_CHARS = 2_000
+_WINDOW_SHARE = 0.15
+_CHARS_PER_TOKEN = 3
+_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "numbers": {"type": "string", "description": "Numbers of messages, such as 12, 14-16"},
+        "search": {"type": "string", "description": "Words that a message must contain, instead of numbers"},
+        "offset": {"type": "integer", "minimum": 0, "description": "The character of the first message to begin with"},
+    },
+    "additionalProperties": False,
+}
+_SPEC = ToolSpec(
+    READ_CONVERSATION,
+    "Read earlier messages of this conversation that were replaced by a summary, by number or by a search.",
+    Raw(encode(_SCHEMA)),
+)
+
+
+class _Arguments(NamedTuple):
+    numbers: str
+    search: str
+    offset: int
+    room: int
+    """How many characters of messages are returned at most."""
+
+
+class ConversationTool:
+    """The tool `read_conversation`, which is offered while a summary stands for messages.
+
+    It needs no approval, because the model has had these messages before.
+    """
+
+    def __init__(self, conversation: ActiveConversation, model_selection: ModelSelection, events: EventBus) -> None:
+        self._conversation = conversation
+        self._model_selection = model_selection
+        self._events = events
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return the tool's definition if a summary is in use, else nothing."""
+        return (_SPEC,) if self._conversation.current.compaction is not None else ()
+
+    async def run(self, use: ToolUsePart, _why: str) -> ToolCallOutcome:
+        """Run one call proposed by the model. Errors are part of the outcome; only cancellation is raised."""
+        self._events.publish(ToolProposed(use.id, "", READ_CONVERSATION, use.arguments, use.raw))
+        try:
+            arguments = _parse_arguments(use.arguments or {}, self._room())
+        except UsageError as error:
+            self._events.publish(ToolFinished(use.id, "", READ_CONVERSATION, "failed", str(error)))
+            part = make_tool_return(use, "", READ_CONVERSATION, str(error), outcome="failed")
+            return ToolCallOutcome(part, is_invalid=True)
+        self._events.publish(ToolStarted(use.id, "", READ_CONVERSATION, use.arguments or {}, "session"))
+        covered = _list_covered(self._conversation.current)
+        text = strip_hidden_text(await anyio.to_thread.run_sync(partial(_read, covered, arguments)))
+        self._events.publish(ToolFinished(use.id, "", READ_CONVERSATION, "ok", text))
+        return ToolCallOutcome(make_tool_return(use, "", READ_CONVERSATION, text, outcome="ok"))
+
+    def _room(self) -> int:
+        """Return how many characters a result may have: a share of the model's window."""
+        model = self._model_selection.model
+        window = model.facts.context_window if model is not None else 0
+        share = int(window * _WINDOW_SHARE) * _CHARS_PER_TOKEN
+        return min(max(share, _MIN_CHARS), _MAX_CHARS) if window else _MAX_CHARS
+
+
+def _parse_arguments(values: Mapping[str, Any], room: int) -> _Arguments:
+    numbers, search, offset = values.get("numbers", ""), values.get("search", ""), values.get("offset", 0)
+    if not isinstance(numbers, str) or not isinstance(search, str) or bool(numbers.strip()) == bool(search.strip()):
+        raise UsageError("Give either numbers, such as 12, 14-16, or a text to search.")
+    if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 2**53:
+        raise UsageError("offset is a whole number of characters.")
+    return _Arguments(numbers[:_MAX_ARGUMENT], search[:_MAX_ARGUMENT], offset, room)
+
+
+def _list_covered(conversation: Conversation) -> dict[int, Message]:
+    """Return the messages that the active summary stands for, by number."""
+    count = conversation.covered
+    return dict(zip(conversation.numbers[:count], conversation.messages[:count], strict=True))
+
+
+def _read(messages: Mapping[int, Message], arguments: _Arguments) -> str:
+    """Return messages or search results as JSON lines, so that no message can imitate another."""
+    if arguments.search.strip():
+        return "\n".join(_search(messages, arguments))
+    numbers = parse_numbers(arguments.numbers, sorted(messages))
+    if not numbers:
+        known = format_numbers(sorted(messages)) or "none"
+        return f"[mcphost: no message has such a number. There are: {known[:_MAX_ARGUMENT]}]"
+    return "\n".join(_list_messages(messages, numbers, arguments))
+
+
+def _list_messages(messages: Mapping[int, Message], numbers: tuple[int, ...], arguments: _Arguments) -> Iterator[str]:
+    room = arguments.room
+    for at, number in enumerate(numbers):
+        text = describe_message(messages[number], whole=True)
+        start = arguments.offset if at == 0 else 0
+        shown = text[start : start + room]
+        yield dumps({"n": number, "role": messages[number].role, "text": shown})
+        room -= len(shown)
+        end = start + len(shown)
+        if end < len(text):
+            yield f"[mcphost: message {number} has {len(text)} characters; it continues at offset {end}]"
+        if room <= 0 and at + 1 < len(numbers):
+            yield f"[mcphost: not shown: {format_numbers(numbers[at + 1 :])}]"
+            return
+
+
+def _search(messages: Mapping[int, Message], arguments: _Arguments) -> Iterator[str]:
+    words = arguments.search.casefold().split()
+    hits, most = 0, min(_MAX_HITS, arguments.room // _EXCERPT)
+    for number, message in messages.items():
+        text = describe_message(message, whole=True)
+        folded = text.casefold()
+        if all(word in folded for word in words):
+            hits += 1
+            if hits <= most:
+                at = max(0, folded.find(words[0]) - _EXCERPT // 4)
+                yield dumps({"n": number, "role": message.role, "excerpt": text[at : at + _EXCERPT]})
+    if hits > most:
+        yield f"[mcphost: {hits - most} more messages contain these words; search for more words]"
+    if not hits:
+        yield "[mcphost: no summarized message contains these words]"
