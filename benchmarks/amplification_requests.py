@@ -235,10 +235,10 @@ _callback_case("200 connections with many parameters", 200, b"GET /callback?" + 
 def _kept_case(name: str, body: bytes) -> None:
     @work_case(f"conversation read back: {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.store.conversations import _decode_message
+        from mcphost.store.search_index import decode_message
 
         async def work() -> object:
-            return _decode_message(body)
+            return decode_message(body)
 
         return len(body), work
 

@@ -1,7 +1,6 @@
 """Commands `call`, `read`, `prompt`, `skill` and `complete`, each of which sends one request to one server."""
 
 import argparse
-import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -209,29 +208,12 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
 
 
 def _write_resource(result: "ReadResourceResult", file_name: str) -> int:
-    from mcphost.config.file_edits import replace_file
+    from mcphost.cli.output_file import write_output_file
 
     if len(result.contents) != 1:
         raise UsageError(f"The resource has {len(result.contents)} parts; -o writes one.", "Get them all with --json.")
-    content = _decode_contents(result.contents[0])
-    target = Path(file_name).expanduser()
-    try:
-        if target.is_file():
-            replace_file(target, content, target.stat().st_mode & 0o777)
-        elif not target.exists():
-            replace_file(target, content, 0o666 & ~_umask())
-        else:  # a pipe or a device, which cannot be replaced
-            target.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"{file_name} cannot be written: {error.strerror}.", "Choose another place.") from error
+    write_output_file(file_name, _decode_contents(result.contents[0]))
     return 0
-
-
-def _umask() -> int:
-    """Return the process's umask; reading it requires setting it for a moment."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _decode_contents(part: "ResourceContents") -> bytes:

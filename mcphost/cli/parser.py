@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "login": ("accounts", "sign in to a server"),
     "logout": ("accounts", "sign out of a server"),
     "accounts": ("accounts", "list all sign-ins, or select the account of a server"),
-    "sessions": ("sessions", "list or show saved conversations"),
+    "sessions": ("sessions", "list, search, show, export, rename or delete saved conversations"),
     "grants": ("grants", "list, search or revoke permissions"),
     "audit": ("audit", "list, verify or export the record of what was asked, decided and done"),
     "completion": ("completion", "print a script that completes commands and names in bash, zsh or fish"),

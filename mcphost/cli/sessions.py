@@ -1,7 +1,8 @@
-"""Command `sessions`: lists and shows saved conversations."""
+"""Command `sessions`: lists, searches, shows, exports, renames and deletes saved conversations."""
 
 import argparse
 import datetime as dt
+import sys
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -9,68 +10,196 @@ from mcphost.errors import UsageError
 from mcphost.pluralize import pluralize
 
 if TYPE_CHECKING:
+    from mcphost.cli.parser import Options
+    from mcphost.host.conversation.history import ConversationHistory
     from mcphost.llm.messages import ToolReturnPart
+    from mcphost.store.conversations import ConversationInfo
+    from mcphost.store.search import FoundConversation, MarkedText
+
+ACTIONS = ("list", "search", "show", "export", "rename", "delete")
+INDEXING_SECONDS = 20.0
+"""How long `search` first indexes conversations of earlier versions."""
+_LISTED = 100
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `sessions`."""
-    parser.add_argument("action", nargs="?", choices=("list", "show"), default="list", help="list by default")
-    parser.add_argument("id", nargs="?", metavar="ID", help="which one to show; its beginning is enough")
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="list by default")
+    parser.add_argument("id", nargs="?", metavar="ID|TEXT", help="the beginning of an id; search: what to find")
+    parser.add_argument("rest", nargs="*", metavar="WORD", help="search: more words; rename: the title")
+    parser.add_argument("--format", choices=("markdown", "json", "html"), help="export: markdown by default")
+    parser.add_argument("-o", "--output", metavar="FILE", help="export: write it there")
+    parser.add_argument("--yes", action="store_true", help="delete: do not ask")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """List saved conversations, or show one."""
+    """Run the chosen action on saved conversations."""
     from mcphost.cli.command_runner import remove_model, run_command
     from mcphost.cli.parser import build_options
 
-    if args.action == "show" and not args.id:
-        raise UsageError("Which conversation?", "mcphost sessions show ID; ids: mcphost sessions list")
-    if args.action == "list" and args.id:
-        raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {quote(args.id)}")
+    _check_arguments(args)
     options = build_options(args, one_shot=False)
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.output import print_dim, print_json, print_note, print_table, print_text
         from mcphost.host.questions.frontend import RefusingFrontend
-        from mcphost.serialization import to_builtins
 
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
             if args.action == "list":
-                rows = await host.conversation.list_stored()
-                if args.json:
-                    print_json({"sessions": [to_builtins(row) for row in rows]})
-                else:
-                    cells = [
-                        (row.id, _format_time(row.updated), pluralize(row.messages, "message"), row.title)
-                        for row in rows
-                    ]
-                    print_table(cells, ("ID", "Updated", "Messages", "Title"))
-                    if not rows and not options.quiet:
-                        print_note("There are no saved conversations yet.")
-                return 0
-            matches = await host.conversation.list_stored(prefix=args.id)
-            exact = [row for row in matches if row.id == args.id] or list(matches)
-            if len(exact) != 1:
-                what = "There is no conversation" if not exact else f"{len(exact)} conversations begin with"
-                raise UsageError(f"{what} {args.id!r}.", "List them with: mcphost sessions")
-            await host.conversation.open(exact[0].id)
-            if args.json:
-                print_json(
-                    {
-                        **to_builtins(exact[0]),
-                        "messages": [to_builtins(message) for message in host.conversation.messages],
-                    }
-                )
-            else:
-                print_text(exact[0].title)
-                print_dim(f"{_format_time(exact[0].created)}, {exact[0].model or 'no model'}")
-                for message in host.conversation.messages:
-                    _print_message(message)
-        return 0
+                return await _list(host.history, options, as_json=args.json)
+            if args.action == "search":
+                return await _search(host.history, options, " ".join((args.id, *args.rest)), as_json=args.json)
+            info = await host.history.find(args.id)
+            match args.action:
+                case "export":
+                    return await _export(host.history, info, args)
+                case "rename":
+                    return await _rename(host.history, info, " ".join(args.rest), as_json=args.json)
+                case "delete":
+                    return await _delete(host.history, info, yes=args.yes, as_json=args.json)
+                case _:
+                    return await _show(host.history, info, as_json=args.json)
 
     return run_command(options, work)
+
+
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Raise UsageError if the action lacks a word or has one too many."""
+    action = args.action
+    if action == "list" and args.id:
+        raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {quote(args.id)}")
+    if action == "search" and not args.id:
+        raise UsageError("What to search for?", "mcphost sessions search TEXT")
+    if action != "list" and not args.id:
+        raise UsageError("Which conversation?", f"mcphost sessions {quote(action)} ID; ids: mcphost sessions list")
+    if action == "rename" and not args.rest:
+        raise UsageError("Which title?", "mcphost sessions rename ID TITLE")
+    if args.rest and action not in ("search", "rename"):
+        raise UsageError(f"sessions {action} takes one id.", "Run it once for each conversation.")
+    if (args.format or args.output) and action != "export":
+        raise UsageError("--format and -o belong to: mcphost sessions export ID.")
+
+
+async def _list(history: "ConversationHistory", options: "Options", *, as_json: bool) -> int:
+    from mcphost.cli.output import print_json, print_note, print_table
+    from mcphost.serialization import to_builtins
+
+    rows = await history.list_recent(_LISTED)
+    if as_json:
+        print_json({"sessions": [to_builtins(row) for row in rows]})
+        return 0
+    cells = [
+        (
+            row.id,
+            _format_time(row.updated),
+            pluralize(row.messages, "message"),
+            f"{'* ' if row.is_pinned else ''}{row.title}",
+        )
+        for row in rows
+    ]
+    print_table(cells, ("ID", "Updated", "Messages", "Title"))
+    if not rows and not options.quiet:
+        print_note("There are no saved conversations yet.")
+    return 0
+
+
+async def _search(history: "ConversationHistory", options: "Options", text: str, *, as_json: bool) -> int:
+    import anyio
+
+    from mcphost.cli.output import print_dim, print_json, print_note, print_text
+    from mcphost.serialization import to_builtins
+
+    if await history.count_pending():
+        with anyio.move_on_after(INDEXING_SECONDS):
+            await history.index_pending(pause=0)
+    result = await history.search(text)
+    if as_json:
+        print_json(to_builtins(result))
+        return 0
+    if not options.quiet:
+        for note in result.notes:
+            print_note(note)
+    for found in result.conversations:
+        print_text(found.title)
+        print_dim(f"{found.id} · {_format_time(found.updated)} · {_count_hits(found, is_complete=result.is_complete)}")
+        for hit in found.hits:
+            print_text(f"  {hit.role}: {mark_excerpt(hit.excerpt)}")
+    if not result.conversations and not options.quiet:
+        print_note("Nothing was found.")
+    return 0
+
+
+def _count_hits(found: "FoundConversation", *, is_complete: bool) -> str:
+    return f"{'' if is_complete else 'at least '}{pluralize(found.count, 'hit')}"
+
+
+def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
+    """Return an excerpt as one line for a terminal or a file, with its matches in »quotes«."""
+    from mcphost.sanitize import sanitize
+
+    return sanitize("".join(f"»{text}«" if is_match else text for text, is_match in excerpt), keep_newlines=False)
+
+
+async def _export(history: "ConversationHistory", info: "ConversationInfo", args: argparse.Namespace) -> int:
+    from mcphost.cli.output import print_json, print_note
+    from mcphost.cli.output_file import write_output_file
+    from mcphost.host.conversation.export import export_conversation
+
+    form = args.format or ("json" if args.json and not args.output else "markdown")
+    text = export_conversation(info, await history.load(info.id), form)
+    if not args.output:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", "replace"))
+        return 0
+    write_output_file(args.output, text.encode("utf-8", "replace"), new_mode=0o600)
+    if args.json:
+        print_json({"id": info.id, "format": form, "file": args.output})
+    else:
+        print_note(f"Wrote {args.output}.")
+    return 0
+
+
+async def _rename(history: "ConversationHistory", info: "ConversationInfo", title: str, *, as_json: bool) -> int:
+    from mcphost.cli.output import print_json, print_note
+
+    await history.rename(info.id, title)
+    if as_json:
+        print_json({"id": info.id, "title": (await history.find(info.id)).title})
+    else:
+        print_note(f"Renamed {info.id}.")
+    return 0
+
+
+async def _delete(history: "ConversationHistory", info: "ConversationInfo", *, yes: bool, as_json: bool) -> int:
+    from mcphost.cli.output import print_json, print_note
+    from mcphost.cli.terminal_frontend import Confirmation
+
+    review = Confirmation(yes=yes, as_json=as_json)
+    review.show(f"{info.title}\n{info.id}, {pluralize(info.messages, 'message')}, {_format_time(info.updated)}")
+    review.confirm("Delete it with its branches, drafts and stored results? [y/N] ", "Nothing was deleted.")
+    await history.delete(info.id)
+    await history.purge_index()
+    if as_json:
+        print_json({"id": info.id, "deleted": True})
+    else:
+        print_note(f"Deleted {info.id}. The audit log keeps its records, which have digests of the texts only.")
+    return 0
+
+
+async def _show(history: "ConversationHistory", info: "ConversationInfo", *, as_json: bool) -> int:
+    from mcphost.cli.output import print_dim, print_json, print_text
+    from mcphost.serialization import to_builtins
+
+    messages = await history.load(info.id)
+    if as_json:
+        print_json({**to_builtins(info), "messages": [to_builtins(message) for message in messages]})
+        return 0
+    print_text(info.title)
+    print_dim(f"{_format_time(info.created)}, {info.model or 'no model'}")
+    for message in messages:
+        _print_message(message)
+    return 0
 
 
 def _format_time(timestamp: float) -> str:

@@ -44,10 +44,9 @@ class Conversation:
             return None
         conversation = cls(store, on_store_error)
         conversation.id = conversation_id
-        conversation.messages = messages = [message for _, message in stored]
+        conversation.messages = [message for _, message in stored]
         conversation._numbers = [number for number, _ in stored]
-        first = next((message for message in messages if message.role == "user"), None)
-        conversation.title = _title(first) if first else ""
+        conversation.title = await store.find_title(conversation_id)
         conversation._compactions = list(await store.compactions.load(conversation_id))
         conversation._choose_compaction()
         conversation.compaction_changed_at = conversation.compaction.at if conversation.compaction else 0.0
@@ -235,6 +234,11 @@ class ActiveConversation:
     def open_new(self) -> None:
         """Open a new, empty conversation. Raises UsageError while a turn is running."""
         self._replace(Conversation(self._store, self._events.report_error))
+
+    def handle_rename(self, conversation_id: str, title: str) -> None:
+        """Take over the title of the open conversation after the store has saved it."""
+        if self.id == conversation_id:
+            self.current.title = title
 
     def _replace(self, conversation: Conversation) -> None:
         self.require_idle()

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mcphost.host.consent.rule_matching import RuleMatcher
     from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.compactor import Compactor
+    from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
@@ -279,6 +280,7 @@ class _LateParts:
             commands=Lazy(lambda: self.commands),
             instructions=Lazy(lambda: self.instructions),
             grants=Lazy(lambda: self.grants),
+            history=Lazy(lambda: self.history),
             setup=Lazy(lambda: self.setup),
             spending=self._core.spending,
             live_config=Lazy(lambda: self.live_config),
@@ -361,6 +363,12 @@ class _LateParts:
             self._core.audit,
             FolderAnswerStore(self._core.store),
         )
+
+    @cached_property
+    def history(self) -> "ConversationHistory":
+        from mcphost.host.conversation.history import ConversationHistory
+
+        return ConversationHistory(self._core.store, self._core.conversation, self._core.results)
 
     @cached_property
     def consent(self) -> "ConsentPolicy":

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+import anyio
+
 from mcphost.config.schema import HostConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.conversation.controller import ConversationController
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.conversation.commands import PromptCommands
+    from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from mcphost.host.setup import Setup
     from mcphost.host.spending import SpendingTracker
     from mcphost.host.tools.executor import ManualCalls
+
+_INDEX_DELAY = 5.0
+"""Seconds after the start before older conversations are indexed, so that this delays nothing."""
 
 
 class LateParts(NamedTuple):
@@ -39,6 +45,7 @@ class LateParts(NamedTuple):
     features: "Lazy[ServerFeatures]"
     instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
+    history: "Lazy[ConversationHistory]"
     setup: "Lazy[Setup | None]"
     spending: "Lazy[SpendingTracker]"
     live_config: "Lazy[LiveConfig | None]"
@@ -89,6 +96,11 @@ class Host:
         self.servers.start_all(only)
         self.model_selection.prepare()
         self.lifetime.start_soon(self.tool_toggles.load, name="switches")
+        self.lifetime.start_soon(self._index_history, name="search index")
+
+    async def _index_history(self) -> None:
+        await anyio.sleep(_INDEX_DELAY)
+        await self.history.index_pending()
 
     def halt(self) -> bool:
         """End auto-approve mode and stop the running turn; return False if neither was active."""
@@ -131,6 +143,11 @@ class Host:
     def grants(self) -> "GrantRegistry":
         """Registry for listing, previewing and revoking stored and session grants."""
         return self.late_parts.grants.get()
+
+    @property
+    def history(self) -> "ConversationHistory":
+        """Stored conversations: search, rename, delete, pin and preview."""
+        return self.late_parts.history.get()
 
     @property
     def setup(self) -> "Setup | None":

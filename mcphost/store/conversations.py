@@ -10,16 +10,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mcphost.errors import MalformedMessage, StoreError
+from mcphost.errors import StoreError
 from mcphost.llm.messages import Message, ToolReturnPart
-from mcphost.serialization import Struct, decode, encode
+from mcphost.serialization import Struct, encode
+from mcphost.store import search_index
 from mcphost.store.branches import MessageLink, find_branch_ends, trace_branch
 from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import Database
 
 
 class ConversationInfo(Struct, frozen=True):
-    """An entry in the list of conversations; times are in seconds since 1970."""
+    """An entry in the list of conversations; times are in seconds since 1970.
+
+    `is_named` is whether the user chose its title.
+    """
 
     id: str
     title: str
@@ -27,6 +31,8 @@ class ConversationInfo(Struct, frozen=True):
     messages: int
     created: float
     updated: float
+    is_pinned: bool = False
+    is_named: bool = False
 
 
 class StoredMessage(NamedTuple):
@@ -70,6 +76,7 @@ _IDS_QUERY = "SELECT id FROM conversations ORDER BY updated DESC, id LIMIT ?"
 _MAX_CALL_MESSAGE_BYTES = 256 * 1024
 _MAX_CALL_MESSAGES = 1_000
 MAX_BRANCHES = 50
+_MAX_PREVIEWED_BYTES = 4_000_000
 _MAX_SUMMARIZED_MESSAGES = 200
 _ADD_CONVERSATION = """
     INSERT INTO conversations (id, title, model, created, updated) VALUES (?, ?, ?, ?, ?)
@@ -82,8 +89,9 @@ _ADD_MESSAGE = """
 """
 _BRANCHES_QUERY = "SELECT seq, parent, {column} FROM messages WHERE conversation = ? ORDER BY seq"
 _LIST_QUERY = """
-    SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated
-    FROM conversations c {where} ORDER BY c.updated DESC, c.id LIMIT ?
+    SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated,
+    c.pinned IS NOT NULL, c.named = 2
+    FROM conversations c {where} ORDER BY {order}c.updated DESC, c.id LIMIT ?
 """
 
 
@@ -117,8 +125,12 @@ class ConversationStore:
         body = encode(message)
 
         def work(db: sqlite3.Connection) -> int:
+            is_new = db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone() is None
             db.execute(_ADD_CONVERSATION, (conversation_id, title, model, message.at, message.at))
             (number,) = db.execute(_ADD_MESSAGE, (conversation_id, body)).fetchone()
+            if is_new:
+                search_index.add_title(db, conversation_id, title, message.at)
+            search_index.add_message(db, conversation_id, number, message)
             db.execute("UPDATE conversations SET leaf = NULL WHERE id = ? AND leaf IS NOT NULL", (conversation_id,))
             if message.role == "assistant":
                 db.execute("DELETE FROM drafts WHERE conversation = ?", (conversation_id,))
@@ -164,8 +176,42 @@ class ConversationStore:
         bodies = await self._database.run(work)
         if bodies is None:
             return None
-        decoded = ((number, _decode_message(body)) for number, body in bodies)
+        decoded = ((number, search_index.decode_message(body)) for number, body in bodies)
         return tuple(StoredMessage(number, message) for number, message in decoded if message is not None)
+
+    async def find_title(self, conversation_id: str) -> str:
+        """Return the title of a conversation, "" if the id is unknown. Raises StoreError."""
+
+        def work(db: sqlite3.Connection) -> str:
+            row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+            return row[0] if row else ""
+
+        return await self._database.run(work)
+
+    async def load_around(self, conversation_id: str, number: int, count: int) -> tuple[StoredMessage, ...]:
+        """Return at most *count* messages around the one with this number in its branch, oldest first.
+
+        Without a number, they are the last of the current branch. Large messages are left out. Raises StoreError.
+        """
+
+        def work(db: sqlite3.Connection) -> list[tuple[int, bytes]]:
+            found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+            if found is None:
+                return []
+            rows = db.execute(_BRANCHES_QUERY.format(column="NULL"), (conversation_id,)).fetchall()
+            links = [MessageLink(seq, parent) for seq, parent, _ in rows]
+            numbers = [links[at].number for at in trace_branch(links, found[0])]
+            if number and number not in numbers:
+                numbers = [links[at].number for at in trace_branch(links, number)]
+            place = numbers.index(number) if number in numbers else len(numbers)
+            start = max(0, min(place - count // 2, len(numbers) - count))
+            query = "SELECT seq, body FROM messages WHERE conversation = ? AND seq = ? AND length(body) < ?"
+            wanted = numbers[start : start + count]
+            bodies = (db.execute(query, (conversation_id, one, _MAX_PREVIEWED_BYTES)).fetchone() for one in wanted)
+            return [body for body in bodies if body is not None]
+
+        decoded = ((one, search_index.decode_message(body)) for one, body in await self._database.run(work))
+        return tuple(StoredMessage(one, message) for one, message in decoded if message is not None)
 
     async def rewind(self, conversation_id: str, number: int) -> None:
         """End the current branch with the message of this number; 0 for before the first. Deletes the draft.
@@ -195,7 +241,10 @@ class ConversationStore:
         found = await self._database.run(work)
         branches: list[BranchInfo] = []
         for number, count, last_body, user_body in found:
-            last, user = _decode_message(last_body), _decode_message(user_body) if user_body else None
+            last, user = (
+                search_index.decode_message(last_body),
+                search_index.decode_message(user_body) if user_body else None,
+            )
             branches.append(BranchInfo(number, count, user.text if user else "", last.at if last else 0.0))
         return tuple(branches)
 
@@ -213,12 +262,13 @@ class ConversationStore:
                 " SELECT ?, ?, body FROM messages WHERE conversation = ? AND seq = ?",
                 ((new_id, at, conversation_id, number) for at, number in enumerate(numbers, 1)),
             )
+            search_index.add_pending(db, new_id)
 
         await self._database.run(work)
 
-    async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
-        """Return the most recently updated conversations, newest first."""
-        return await self._rows("", (limit,))
+    async def list_recent(self, limit: int = 100, *, pinned_first: bool = False) -> tuple[ConversationInfo, ...]:
+        """Return the most recently updated conversations, newest first; with *pinned_first*, after the pinned ones."""
+        return await self._rows("", (limit,), "c.pinned IS NULL, " if pinned_first else "")
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
         """Return at most 100 conversations whose id begins with *prefix*, newest first."""
@@ -236,7 +286,7 @@ class ConversationStore:
             tools: dict[tuple[str, str], str] = {}
             # Rows are newest first, so a result comes before its call; only the result names the server.
             for conversation_id, title, body in db.execute(_CALLS_QUERY, values):
-                message = _decode_message(body)
+                message = search_index.decode_message(body)
                 for part in message.parts if message else ():
                     if isinstance(part, ToolReturnPart) and part.server == server:
                         tools[conversation_id, part.use_id] = part.tool
@@ -248,9 +298,13 @@ class ConversationStore:
 
         return await self._database.run(work)
 
-    async def _rows(self, where: str, values: tuple[object, ...]) -> tuple[ConversationInfo, ...]:
-        rows = await self._database.run(lambda db: db.execute(_LIST_QUERY.format(where=where), values).fetchall())
-        return tuple(ConversationInfo(*row) for row in rows)
+    async def _rows(self, where: str, values: tuple[object, ...], order: str = "") -> tuple[ConversationInfo, ...]:
+        query = _LIST_QUERY.format(where=where, order=order)
+        rows = await self._database.run(lambda db: db.execute(query, values).fetchall())
+        return tuple(
+            ConversationInfo(conversation_id, title, model, count, created, updated, bool(pinned), bool(named))
+            for conversation_id, title, model, count, created, updated, pinned, named in rows
+        )
 
 
 def _summarize_branch(
@@ -266,11 +320,3 @@ def _summarize_branch(
         if is_user:
             return end, len(positions), last_body, body
     return end, len(positions), last_body, None
-
-
-def _decode_message(body: bytes) -> Message | None:
-    # One unreadable row must not hide the rest of a conversation.
-    try:
-        return decode(body, Message, "stored message")
-    except MalformedMessage:
-        return None

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +23,7 @@ from mcphost.store.migrations import MIGRATIONS, Migrations, migrate
 T = TypeVar("T")
 _BUSY_TIMEOUT = 10
 _REPAIR_HINT = "Free disk space, check the permissions, or set MCPHOST_DATA_DIR."
+_PROGRESS_STEPS = 1_000
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
@@ -76,6 +78,8 @@ class Database:
         # thread goes on with the connection.
         self._thread_lock = threading.Lock()
         self._pending_warning: tuple[str, str] | None = None
+        self._is_in_memory = path is None
+        self._read_lock = anyio.Lock()
 
     async def run(
         self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None] = lambda done: None
@@ -108,6 +112,58 @@ class Database:
                     job.results.append(self._run_job(job.work, job.on_commit))
                 except Exception as error:  # noqa: BLE001 - raised again where the job came from
                     job.error = error
+
+    async def read(self, work: Callable[[sqlite3.Connection], T], *, seconds: float) -> T:
+        """Call *work* on a thread with a connection that cannot write, beside running calls of `run`.
+
+        Raises StoreError, also after *seconds*. Cancellation interrupts the statement that is running.
+        """
+        if self._db is None:
+            await self.run(lambda db: None)
+        if self._is_in_memory or self._path is None:
+            return await self.run(work)
+        path, deadline, cancelled = self._path, time.monotonic() + seconds, threading.Event()
+
+        def is_over() -> bool:
+            return cancelled.is_set() or time.monotonic() > deadline
+
+        def read() -> T:
+            with closing(sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None)) as db:
+                db.execute("PRAGMA query_only = ON")
+                db.set_progress_handler(is_over, _PROGRESS_STEPS)
+                return work(db)
+
+        async with self._read_lock:
+            try:
+                return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
+            except sqlite3.Error as error:
+                raise self._describe_failure(error) from error
+            finally:
+                cancelled.set()
+
+    async def checkpoint(self) -> None:
+        """Write the write-ahead log back to the file and empty it, so that it keeps nothing that was deleted.
+
+        Does nothing while another connection reads. Raises StoreError.
+        """
+
+        def work() -> None:
+            with self._thread_lock:
+                if self._db is not None and not self._is_in_memory:
+                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+        with anyio.CancelScope(shield=True):
+            async with self._lock:
+                try:
+                    await anyio.to_thread.run_sync(work)
+                except sqlite3.Error as error:
+                    raise self._describe_failure(error) from error
+
+    def _describe_failure(self, error: sqlite3.Error) -> StoreError:
+        return StoreError(
+            f"The {self._name} {self._path or 'in memory'} failed: {error}.",
+            "Check the disk; what is on the screen is kept until mcphost ends.",
+        )
 
     async def close(self) -> None:
         """Wait for running work and close the file."""
@@ -145,10 +201,7 @@ class Database:
                     db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise StoreError(
-                f"The {self._name} {self._path or 'in memory'} failed: {error}.",
-                "Check the disk; what is on the screen is kept until mcphost ends.",
-            ) from error
+            raise self._describe_failure(error) from error
         on_commit(result)
         return result
 
@@ -190,6 +243,7 @@ class Database:
             f"Nothing will be saved: the {self._name} {self._path} cannot be written ({error}).",
             _REPAIR_HINT,
         )
+        self._is_in_memory = True
         return self._connect(":memory:")
 
     def _connect_with_retries(self, path: str) -> sqlite3.Connection:
@@ -215,6 +269,7 @@ class Database:
             db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
             db.execute(f"PRAGMA fullfsync = {int(self._durable)}")
             db.execute("PRAGMA foreign_keys = ON")
+            db.execute("PRAGMA secure_delete = ON")
             migrate(db, self._migrations)
         except BaseException:
             db.close()

@@ -201,6 +201,51 @@ def m012_spending(db: sqlite3.Connection) -> None:
     )
 
 
+def m013_search(db: sqlite3.Connection) -> None:
+    """Create the full-text index; existing conversations are indexed later, in the background."""
+    create_search_index(db)
+    _execute_script(
+        db,
+        """
+        CREATE TABLE search_documents (
+            id INTEGER PRIMARY KEY, conversation TEXT NOT NULL, number INTEGER NOT NULL
+        ) STRICT;
+        CREATE UNIQUE INDEX search_documents_message ON search_documents (conversation, number);
+        CREATE TABLE search_pending (conversation TEXT PRIMARY KEY, done INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+        INSERT INTO search_pending SELECT id, 0 FROM conversations;
+        """,
+    )
+
+
+def m014_conversation_details(db: sqlite3.Connection) -> None:
+    """Add who chose a conversation's title, whether it is pinned, and the table of unsent texts.
+
+    `named` is 0 for a title from the first message, 1 for one by a model, 2 for one by the user.
+    """
+    db.execute("ALTER TABLE conversations ADD COLUMN named INTEGER NOT NULL DEFAULT 0")
+    db.execute("ALTER TABLE conversations ADD COLUMN pinned REAL")
+    _execute_script(
+        db,
+        """
+        CREATE TABLE unsent_texts (
+            place TEXT PRIMARY KEY, body BLOB NOT NULL, owner INTEGER NOT NULL, at REAL NOT NULL
+        ) STRICT;
+        """,
+    )
+
+
+def create_search_index(db: sqlite3.Connection) -> None:
+    """Create the full-text index without texts, if this SQLite has FTS5."""
+    try:
+        db.execute(
+            "CREATE VIRTUAL TABLE search_index USING fts5("
+            "text, labels, content='', prefix='2 3', tokenize='unicode61 remove_diacritics 2')"
+        )
+    except sqlite3.OperationalError as error:
+        if "no such module" not in str(error):
+            raise
+
+
 def _execute_script(db: sqlite3.Connection, script: str) -> None:
     # Connection.executescript would commit the transaction of the migration.
     for statement in script.split(";"):
@@ -220,6 +265,8 @@ MIGRATIONS: Migrations = (
     ("010_branches", m010_branches),
     ("011_compactions", m011_compactions),
     ("012_spending", m012_spending),
+    ("013_search", m013_search),
+    ("014_conversation_details", m014_conversation_details),
 )
 
 

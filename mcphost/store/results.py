@@ -4,7 +4,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -74,6 +74,12 @@ class ResultStore:
         """
         return (await self.read(Path(path).stem)).text
 
+    async def delete(self, names: Iterable[str]) -> None:
+        """Delete stored results by their names; those that are gone already are ignored. Raises StoreError."""
+        found = [name for name in names if _NAME_PATTERN.fullmatch(name)]
+        if found and self._directory is not None:
+            await self._run(lambda folder: _unlink_all(folder / f"{name}{_SUFFIX}" for name in found))
+
     async def delete_expired(self) -> None:
         """Delete the files that are too old or exceed the limit on total size. Raises only CancelledError."""
         with suppress(StoreError):
@@ -123,6 +129,11 @@ class ResultStore:
             total += size
             if when < oldest or total > self._max_bytes:
                 path.unlink(missing_ok=True)
+
+
+def _unlink_all(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _iter_files(directory: Path) -> Iterator[tuple[float, int, Path]]:

@@ -13,9 +13,9 @@ from mcphost.config.settings import Overrides
 from tests.architecture.source_tree import ROOT
 
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"])
-OF_USERS = ["README.md", "quick-start.md", "models.md", "costs.md", "servers.md", "consent.md", "instructions.md",
-            "sign-in.md", "audit.md", "scripting.md", "context.md", "security.md", "screen.md",
-            "troubleshooting.md"]  # fmt: skip
+OF_USERS = ["README.md", "quick-start.md", "models.md", "costs.md", "servers.md", "consent.md",
+            "instructions.md", "sign-in.md", "audit.md", "history.md", "scripting.md", "context.md",
+            "security.md", "screen.md", "troubleshooting.md"]  # fmt: skip
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PRIVATE_WORDS = re.compile(r"\b(house|houses|floor|floors|door|doors|ledgers?|pass phrase)\b", re.IGNORECASE)
 

@@ -137,7 +137,7 @@ async def test_totals_use_an_index(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_requests_stored_before_this_table_existed_are_taken_over_once(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    older = tuple(step for step in MIGRATIONS if step[0] < "011")
+    older = tuple(step for step in MIGRATIONS if step[0] != "012_spending")
     old = Database(path, migrations=older)
     conversations = ConversationStore(old)
     paid = Message(

@@ -1,0 +1,241 @@
+"""Conversations as Markdown, JSON or one HTML page without scripts; all text is sanitized or escaped.
+
+The JSON form is complete: `messages` holds the messages as they are stored, so that a program can read them again.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from html import escape
+from typing import Literal, get_args
+
+from mcphost.llm.messages import (
+    FilePart,
+    ImagePart,
+    Message,
+    Part,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
+from mcphost.pluralize import pluralize
+from mcphost.sanitize import escape_unsafe_json, sanitize
+from mcphost.serialization import dumps, to_builtins
+from mcphost.store.conversations import ConversationInfo
+
+ExportFormat = Literal["markdown", "json", "html"]
+FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+ENDINGS: dict[ExportFormat, str] = {"markdown": "md", "json": "json", "html": "html"}
+JSON_VERSION = 1
+MAX_IMAGE_BYTES = 2_000_000
+MAX_IMAGES_BYTES = 20_000_000
+_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_AUTHORS = {"user": "You", "assistant": "Assistant", "tool": "Results"}
+_BACKTICKS = re.compile(r"`{3,}")
+_FENCE = re.compile(r"^(`{3,}|~{3,})[^\n]*\n(.*?)(?:^\1[`~]*[ \t]*$\n?|\Z)", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)|\*\*([^*\n]+)\*\*")
+_HEADING = re.compile(r"^(#{1,6}) +(.+?)$", re.MULTILINE)
+STYLE = """
+:root { color-scheme: light dark; --text: #1c1e21; --back: #ffffff; --soft: #f2f4f6; --faint: #596069; --line: #d4d8dd;
+  --accent: #0a5bb0; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e4e6e9; --back: #15171a; --soft: #202327; --faint: #a0a7b0; --line: #3a3f46; --accent: #7cb7ff; } }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--text); background: var(--back); margin: 0 auto;
+  max-width: 52rem; padding: 2rem 1rem; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; margin: 0 0 .2rem; } .facts, .time { color: var(--faint); font-size: .85rem; }
+article { margin: 1.6rem 0; } article.user { background: var(--soft); border-radius: .6rem; padding: .7rem 1rem; }
+h2 { font-size: .95rem; margin: 0 0 .3rem; color: var(--accent); } .text { white-space: pre-wrap; }
+pre { background: var(--soft); border: 1px solid var(--line); border-radius: .4rem; padding: .7rem; overflow-x: auto;
+  white-space: pre-wrap; font: .87rem/1.45 ui-monospace, monospace; }
+code { font-family: ui-monospace, monospace; font-size: .9em; } details { margin: .5rem 0; }
+summary { cursor: pointer; color: var(--faint); } img { max-width: 100%; }
+"""
+
+
+def export_conversation(info: ConversationInfo, messages: Sequence[Message], form: ExportFormat) -> str:
+    """Return a conversation as a text of the given form, which ends with a newline."""
+    match form:
+        case "json":
+            return _to_json(info, messages)
+        case "html":
+            return _HtmlPage(info).write(messages)
+        case "markdown":
+            return _to_markdown(info, messages)
+
+
+def suggest_file_name(info: ConversationInfo, form: ExportFormat) -> str:
+    """Return a file name made from a conversation's title, with letters, digits and hyphens only."""
+    words = re.findall(r"[^\W_]+", info.title.lower())
+    stem = "-".join(words)[:60].strip("-") or "conversation"
+    return f"{stem}-{info.id[:6]}.{ENDINGS[form]}"
+
+
+def format_moment(seconds: float) -> str:
+    """Format a Unix timestamp as local date and time; return "" for 0 and for impossible times."""
+    try:
+        return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _describe(info: ConversationInfo) -> str:
+    parts = (format_moment(info.created), info.model, pluralize(info.messages, "message"))
+    return sanitize(" · ".join(filter(None, parts)), keep_newlines=False)
+
+
+def _author(message: Message) -> str:
+    name = _AUTHORS[message.role]
+    details = [name, f" ({message.model})" if message.model else "", ", stopped" if message.cut else ""]
+    return sanitize("".join(details), keep_newlines=False)
+
+
+def _outcome(part: ToolReturnPart) -> str:
+    return part.outcome if part.outcome not in ("", "ok") else "failed" if part.is_error else "result"
+
+
+def _arguments(part: ToolUsePart) -> str:
+    return sanitize(part.raw if part.arguments is None else dumps(part.arguments, indent=2))
+
+
+def _to_json(info: ConversationInfo, messages: Sequence[Message]) -> str:
+    facts = {"format": "mcphost-conversation", "version": JSON_VERSION, **to_builtins(info)}
+    facts["messages"] = [to_builtins(message) for message in messages]
+    return escape_unsafe_json(dumps(facts, indent=2)) + "\n"
+
+
+def _to_markdown(info: ConversationInfo, messages: Sequence[Message]) -> str:
+    lines = [f"# {sanitize(info.title, keep_newlines=False)}", _describe(info)]
+    for message in messages:
+        when = format_moment(message.at)
+        lines.append(f"## {_author(message)}{f' · {when}' if when else ''}")
+        lines += [text for part in message.parts if (text := _part_to_markdown(part))]
+    return "\n\n".join(line for line in lines if line) + "\n"
+
+
+def _part_to_markdown(part: Part) -> str:
+    match part:
+        case TextPart():
+            return sanitize(part.text).strip("\n")
+        case ThinkingPart():
+            return "\n".join(f"> {line}" for line in sanitize(part.text).splitlines())
+        case ToolUsePart():
+            return f"**Calls `{_code(part.name)}`**\n\n{_fence(_arguments(part), 'json')}"
+        case ToolReturnPart():
+            images = "".join(f"\n\n{_describe_image(image)}" for image in part.images)
+            return f"**`{_code(part.name)}`: {_outcome(part)}**\n\n{_fence(sanitize(part.text))}{images}"
+        case ResourcePart():
+            return f"**Attached `{_code(part.uri)}`** ({_code(part.server)})\n\n{_fence(sanitize(part.text))}"
+        case FilePart():
+            return f"**Attached `{_code(part.name)}`** ({_code(part.mime_type)})"
+        case ImagePart():
+            return _describe_image(part)
+
+
+def _code(name: str) -> str:
+    return sanitize(name, keep_newlines=False).replace("`", "'")
+
+
+def _fence(text: str, language: str = "") -> str:
+    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=2)
+    marks = "`" * (longest + 1)
+    return f"{marks}{language}\n{text.strip(chr(10))}\n{marks}"
+
+
+def _describe_image(part: ImagePart) -> str:
+    kind = sanitize(part.mime_type, keep_newlines=False)
+    return f"*[image, {_code(kind)}, {len(part.data) * 3 // 4:,} bytes]*"
+
+
+class _HtmlPage:
+    """One HTML page; images are part of it until their total is too large."""
+
+    def __init__(self, info: ConversationInfo) -> None:
+        self._info = info
+        self._image_bytes = 0
+
+    def write(self, messages: Sequence[Message]) -> str:
+        """Return the page. Its policy allows its own style and images in it, and nothing else."""
+        title = escape(sanitize(self._info.title, keep_newlines=False))
+        digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+        policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+        head = (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="referrer" content="no-referrer">\n'
+            f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        )
+        facts = f'<h1>{title}</h1>\n<p class="facts">{escape(_describe(self._info))}</p>\n'
+        articles = "".join(self._write_message(message) for message in messages)
+        return f"{head}{facts}{articles}</body>\n</html>\n"
+
+    def _write_message(self, message: Message) -> str:
+        when = format_moment(message.at)
+        time = f' <span class="time">{when}</span>' if when else ""
+        parts = "".join(self._write_part(part) for part in message.parts)
+        return f'<article class="{message.role}">\n<h2>{escape(_author(message))}{time}</h2>\n{parts}</article>\n'
+
+    def _write_part(self, part: Part) -> str:
+        match part:
+            case TextPart():
+                return "".join(_write_text(sanitize(part.text)))
+            case ThinkingPart():
+                return _details("Thinking", sanitize(part.text))
+            case ToolUsePart():
+                return _details(f"Calls {part.name}", _arguments(part))
+            case ToolReturnPart():
+                images = "".join(self._write_image(image) for image in part.images)
+                return _details(f"{part.name}: {_outcome(part)}", sanitize(part.text)) + images
+            case ResourcePart():
+                return _details(f"Attached {part.uri} ({part.server})", sanitize(part.text))
+            case FilePart():
+                return f"<p>Attached {escape(_code(part.name))} ({escape(_code(part.mime_type))})</p>\n"
+            case ImagePart():
+                return self._write_image(part)
+
+    def _write_image(self, part: ImagePart) -> str:
+        size = len(part.data) * 3 // 4
+        fits = size <= MAX_IMAGE_BYTES and self._image_bytes + size <= MAX_IMAGES_BYTES
+        if part.mime_type not in _IMAGE_TYPES or not fits or not _is_base64(part.data):
+            return f"<p>{escape(_describe_image(part).strip('*'))}</p>\n"
+        self._image_bytes += size
+        return f'<p><img alt="Image" src="data:{part.mime_type};base64,{part.data}"></p>\n'
+
+
+def _is_base64(data: str) -> bool:
+    try:
+        return bool(base64.b64decode(data, validate=True))
+    except (binascii.Error, ValueError):
+        return False
+
+
+def _details(summary: str, text: str) -> str:
+    shown = escape(sanitize(summary, keep_newlines=False))
+    return f"<details><summary>{shown}</summary><pre>{escape(text)}</pre></details>\n"
+
+
+def _write_text(text: str) -> Iterator[str]:
+    """Yield HTML for text with Markdown, of which code, headings and bold words are drawn."""
+    end = 0
+    for fence in _FENCE.finditer(text):
+        yield _paragraphs(text[end : fence.start()])
+        yield f"<pre><code>{escape(fence.group(2))}</code></pre>\n"
+        end = fence.end()
+    yield _paragraphs(text[end:])
+
+
+def _paragraphs(text: str) -> str:
+    if not text.strip():
+        return ""
+    shown = _HEADING.sub(r"<strong>\2</strong>", escape(text.strip("\n"), quote=False))
+    return f'<div class="text">{_INLINE.sub(_mark_inline, shown)}</div>\n'
+
+
+def _mark_inline(match: re.Match[str]) -> str:
+    code, bold = match.groups()
+    return f"<code>{code}</code>" if code is not None else f"<strong>{bold}</strong>"

@@ -1,0 +1,116 @@
+"""Stored conversations: search, rename, pin, delete, preview and export, and the indexing of older ones."""
+
+import logging
+
+import anyio
+
+from mcphost.errors import StoreError, UsageError
+from mcphost.host.active_conversation import ActiveConversation
+from mcphost.llm.messages import Message
+from mcphost.serialization import Struct
+from mcphost.store.conversation_edits import ConversationEdits, NamedBy
+from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
+from mcphost.store.database import Database
+from mcphost.store.results import ResultStore
+from mcphost.store.search import SearchResult, SearchStore
+
+INDEX_PAUSE = 0.02
+"""Seconds between two pieces of indexing, in which messages are saved without waiting."""
+PREVIEW_MESSAGES = 12
+_log = logging.getLogger(__name__)
+
+
+class ConversationPreview(Struct, frozen=True):
+    """Some messages of a stored conversation around the message `number`, and whether there are more on each side."""
+
+    messages: tuple[StoredMessage, ...]
+    number: int
+    has_earlier: bool
+    has_later: bool
+
+
+class ConversationHistory:
+    """Operations on stored conversations, including the open one."""
+
+    def __init__(self, database: Database, active: ActiveConversation, results: ResultStore) -> None:
+        self._conversations = ConversationStore(database)
+        self._edits = ConversationEdits(database)
+        self._search = SearchStore(database)
+        self._active = active
+        self._results = results
+
+    async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
+        """Return the newest conversations after the pinned ones, at most *limit* of them. Raises StoreError."""
+        return await self._conversations.list_recent(limit, pinned_first=True)
+
+    async def find(self, id_prefix: str) -> ConversationInfo:
+        """Return the conversation whose id begins with *id_prefix*. Raises UsageError if there is not just one."""
+        matches = await self._conversations.find_by_prefix(id_prefix)
+        exact = [row for row in matches if row.id == id_prefix] or list(matches)
+        if len(exact) != 1:
+            what = "There is no conversation" if not exact else f"{len(exact)} conversations begin with"
+            raise UsageError(f"{what} {id_prefix!r}.", "List them with: mcphost sessions")
+        return exact[0]
+
+    async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
+        """Search all conversations; see `SearchStore.search`. Cancellation interrupts the search. Raises StoreError."""
+        return await self._search.search(text, is_typing=is_typing)
+
+    async def load(self, conversation_id: str) -> tuple[Message, ...]:
+        """Return the messages of a conversation's current branch. Raises UsageError if it is gone, and StoreError."""
+        messages = await self._conversations.load(conversation_id)
+        if messages is None:
+            raise UsageError("This conversation was deleted.", "List them with: mcphost sessions")
+        return messages
+
+    async def preview(self, conversation_id: str, number: int = 0) -> ConversationPreview:
+        """Return the messages around the one with this number, or the last ones if it is 0. Raises StoreError."""
+        count = PREVIEW_MESSAGES
+        messages = await self._conversations.load_around(conversation_id, number, count)
+        before = sum(1 for one in messages if one.number < number) if number else len(messages)
+        return ConversationPreview(
+            messages, number, has_earlier=before >= count // 2, has_later=len(messages) - before > count // 2
+        )
+
+    async def rename(self, conversation_id: str, title: str) -> None:
+        """Give a conversation a title of the user, which no model replaces. Raises UsageError and StoreError."""
+        await self._edits.rename(conversation_id, title, NamedBy.USER)
+        self._active.handle_rename(conversation_id, " ".join(title.split()))
+
+    async def suggest_title(self, conversation_id: str, title: str) -> None:
+        """Give a conversation a title of a model, unless the user has named it. Raises UsageError, StoreError."""
+        if await self._edits.rename(conversation_id, title, NamedBy.MODEL):
+            self._active.handle_rename(conversation_id, " ".join(title.split()))
+
+    async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
+        """Keep a conversation at the top of the list, or no longer. Raises StoreError."""
+        await self._edits.set_pinned(conversation_id, is_pinned=is_pinned)
+
+    async def delete(self, conversation_id: str) -> None:
+        """Delete a conversation with its branches, drafts, stored results and words in the search index.
+
+        A new conversation is opened in place of the open one. The audit log keeps its records, which have digests only.
+        Raises UsageError while a turn runs in it, and StoreError.
+        """
+        if conversation_id == self._active.id:
+            self._active.open_new()
+        await self._results.delete(await self._edits.delete(conversation_id))
+
+    async def purge_index(self) -> None:
+        """Rewrite the search index without deleted words; may take seconds after years of use. Raises StoreError."""
+        await self._edits.merge_index()
+
+    async def count_pending(self) -> int:
+        """Return how many conversations are not indexed completely. Raises StoreError."""
+        return await self._search.count_pending()
+
+    async def index_pending(self, *, pause: float = INDEX_PAUSE) -> None:
+        """Index the conversations that are not indexed yet, newest first, in pieces.
+
+        Cancelled or killed, it goes on where it was. A store that fails ends it, with an entry in the log.
+        """
+        try:
+            while await self._search.index_piece():  # noqa: ASYNC110 - the pause is for others, nothing is waited for
+                await anyio.sleep(pause)
+        except StoreError as error:
+            _log.warning("indexing stopped: %s", error)

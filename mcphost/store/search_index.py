@@ -1,0 +1,196 @@
+"""The full-text index of messages and titles, kept in the transactions that change them.
+
+A document's number begins with its time, so that SQLite finds the newest matches first and limits them to a period
+without sorting. The index has no copy of the texts: a deletion repeats the text that was indexed.
+"""
+
+import sqlite3
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from mcphost.errors import MalformedMessage
+from mcphost.llm.messages import Message
+from mcphost.serialization import decode
+from mcphost.store.migrations import create_search_index
+from mcphost.store.search_text import DocumentText, describe_document, describe_title
+
+TITLE_NUMBER = 0
+PIECE_MESSAGES = 400
+PIECE_BYTES = 4_000_000
+_SERIAL_BITS = 20
+_MAX_MILLISECONDS = 2**42
+_DELETED_AT_ONCE = 500
+_MERGED_PAGES = 500
+_HAS_INDEX = "SELECT 1 FROM sqlite_master WHERE name = 'search_index'"
+_TAKEN_ID = "SELECT max(id) FROM search_documents WHERE id BETWEEN ? AND ?"
+_ADD_DOCUMENT = "INSERT INTO search_documents (id, conversation, number) VALUES (?, ?, ?)"
+_ADD_WORDS = "INSERT INTO search_index (rowid, text, labels) VALUES (?, ?, ?)"
+_DELETE_WORDS = "INSERT INTO search_index (search_index, rowid, text, labels) VALUES ('delete', ?, ?, ?)"
+_NEXT_PIECE = """
+    SELECT m.seq, m.body FROM messages m
+    WHERE m.conversation = ?1 AND m.seq > ?2
+    AND NOT EXISTS (SELECT 1 FROM search_documents d WHERE d.conversation = ?1 AND d.number = m.seq)
+    ORDER BY m.seq LIMIT ?3
+"""
+
+
+class PendingConversation(NamedTuple):
+    """A conversation whose messages after number `done` may not be indexed yet."""
+
+    conversation: str
+    done: int
+
+
+def has_index(db: sqlite3.Connection) -> bool:
+    """Return whether the index exists; an SQLite without FTS5 has none."""
+    return db.execute(_HAS_INDEX).fetchone() is not None
+
+
+def first_id(at: float) -> int:
+    """Return the smallest document number of the time *at*, in seconds since 1970."""
+    return int(min(max(0.0, at * 1_000), _MAX_MILLISECONDS)) << _SERIAL_BITS  # max(0, nan) is 0
+
+
+def time_of(document: int) -> float:
+    """Return the time of a document in seconds since 1970, to the millisecond."""
+    return (document >> _SERIAL_BITS) / 1_000
+
+
+def _free_id(db: sqlite3.Connection, at: float) -> int:
+    start = first_id(at)
+    while True:
+        end = start + (1 << _SERIAL_BITS) - 1
+        taken: int | None = db.execute(_TAKEN_ID, (start, end)).fetchone()[0]
+        if taken is None:
+            return start
+        if taken < end:
+            return taken + 1
+        start = end + 1
+
+
+@contextmanager
+def spare_message(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
+    """Undo a change of the index that fails, and note the conversation as not indexed, so that a message is kept."""
+    db.execute("SAVEPOINT indexing")
+    try:
+        yield
+        db.execute("SAVEPOINT flushed")  # SQLite writes the words now, and not at the end, where an error undoes all
+    except sqlite3.DatabaseError:
+        db.execute("ROLLBACK TO indexing")
+        with suppress(sqlite3.DatabaseError):
+            add_pending(db, conversation_id)
+    db.execute("RELEASE indexing")
+
+
+def add_pending(db: sqlite3.Connection, conversation_id: str) -> None:
+    """Have the messages of a conversation indexed in the background."""
+    db.execute("INSERT OR REPLACE INTO search_pending (conversation, done) VALUES (?, 0)", (conversation_id,))
+
+
+def add_message(db: sqlite3.Connection, conversation_id: str, number: int, message: Message) -> None:
+    """Index a message; a failure leaves it for the background."""
+    with spare_message(db, conversation_id):
+        _add(db, conversation_id, number, message.at, describe_document(message))
+
+
+def add_title(db: sqlite3.Connection, conversation_id: str, title: str, created: float) -> None:
+    """Index the title of a new conversation; a failure leaves it for the background."""
+    with spare_message(db, conversation_id):
+        _add(db, conversation_id, TITLE_NUMBER, created, describe_title(title))
+
+
+def replace_title(db: sqlite3.Connection, conversation_id: str, before: str, title: str) -> None:
+    """Index a new title in place of the title *before*."""
+    with spare_message(db, conversation_id):
+        found = db.execute(
+            "SELECT id FROM search_documents WHERE conversation = ? AND number = ?", (conversation_id, TITLE_NUMBER)
+        ).fetchone()
+        if found is not None:
+            db.execute(_DELETE_WORDS, (found[0], *describe_title(before)))
+            db.execute(_ADD_WORDS, (found[0], *describe_title(title)))
+
+
+def _add(db: sqlite3.Connection, conversation_id: str, number: int, at: float, text: DocumentText) -> None:
+    document = _free_id(db, at)
+    db.execute(_ADD_DOCUMENT, (document, conversation_id, number))
+    db.execute(_ADD_WORDS, (document, *text))
+
+
+def next_pending(db: sqlite3.Connection) -> PendingConversation | None:
+    """Return the newest conversation that may not be indexed completely, or None."""
+    row = db.execute(
+        "SELECT p.conversation, p.done FROM search_pending p LEFT JOIN conversations c ON c.id = p.conversation"
+        " ORDER BY c.updated DESC LIMIT 1"
+    ).fetchone()
+    return None if row is None else PendingConversation(*row)
+
+
+def index_piece(db: sqlite3.Connection, pending: PendingConversation) -> None:
+    """Index the next messages of a conversation, at most PIECE_MESSAGES and about PIECE_BYTES of them."""
+    conversation_id, done = pending
+    if done == 0:
+        _index_title_again(db, conversation_id)
+    taken, size, last = 0, 0, done
+    for number, body in db.execute(_NEXT_PIECE, (conversation_id, done, PIECE_MESSAGES)).fetchall():
+        message = decode_message(body)
+        if message is not None:
+            _add(db, conversation_id, number, message.at, describe_document(message))
+        taken, size, last = taken + 1, size + len(body), number
+        if size > PIECE_BYTES:
+            break
+    if taken < PIECE_MESSAGES and size <= PIECE_BYTES:
+        db.execute("DELETE FROM search_pending WHERE conversation = ?", (conversation_id,))
+    else:
+        db.execute("UPDATE search_pending SET done = ? WHERE conversation = ?", (last, conversation_id))
+
+
+def _index_title_again(db: sqlite3.Connection, conversation_id: str) -> None:
+    row = db.execute("SELECT title, created FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+    known = db.execute(
+        "SELECT 1 FROM search_documents WHERE conversation = ? AND number = ?", (conversation_id, TITLE_NUMBER)
+    ).fetchone()
+    if row is not None and known is None:
+        _add(db, conversation_id, TITLE_NUMBER, row[1], describe_title(row[0]))
+
+
+def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
+    """Remove documents of a conversation from the index, at most some hundred; return whether there are more."""
+    rows = db.execute(
+        "SELECT d.id, d.number, m.body FROM search_documents d"
+        " LEFT JOIN messages m ON m.conversation = d.conversation AND m.seq = d.number"
+        " WHERE d.conversation = ? LIMIT ?",
+        (conversation_id, _DELETED_AT_ONCE),
+    ).fetchall()
+    for document, number, body in rows:
+        message = decode_message(body) if body is not None else None
+        if number == TITLE_NUMBER:
+            db.execute(_DELETE_WORDS, (document, *describe_title(title)))
+        elif message is not None:
+            db.execute(_DELETE_WORDS, (document, *describe_document(message)))
+        db.execute("DELETE FROM search_documents WHERE id = ?", (document,))
+    return len(rows) == _DELETED_AT_ONCE
+
+
+def merge_piece(db: sqlite3.Connection, *, is_first: bool) -> bool:
+    """Rewrite part of the index without its deleted words; return whether there is more to do."""
+    before = db.total_changes
+    pages = -_MERGED_PAGES if is_first else _MERGED_PAGES
+    db.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,))
+    return db.total_changes - before >= 2  # SQLite: less means that nothing was merged
+
+
+def rebuild(db: sqlite3.Connection) -> None:
+    """Begin the index anew after it was damaged; the background fills it again."""
+    db.execute("DROP TABLE IF EXISTS search_index")
+    create_search_index(db)
+    db.execute("DELETE FROM search_documents")
+    db.execute("INSERT OR REPLACE INTO search_pending (conversation, done) SELECT id, 0 FROM conversations")
+
+
+def decode_message(body: bytes) -> Message | None:
+    """Return the stored message, or None if it cannot be read: one damaged row must not hide the others."""
+    try:
+        return decode(body, Message, "stored message")
+    except MalformedMessage:
+        return None

@@ -1,0 +1,116 @@
+"""The text of a message as the search index sees it: bounded, and split into words that SQLite's tokenizer finds.
+
+Chinese, Japanese and Korean have no spaces between words, so each run of their characters becomes overlapping pairs
+followed by its last character: "数据库" is indexed as "数据 据库 库". Two characters are then one index term, and
+a single character is the prefix of one.
+"""
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+from mcphost.llm.messages import (
+    FilePart,
+    ImagePart,
+    Message,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
+from mcphost.serialization import dumps
+
+MAX_TEXT_CHARS = 20_000
+MAX_RESULT_CHARS = 8_000
+MAX_ARGUMENT_CHARS = 2_000
+MAX_MESSAGE_CHARS = 40_000
+MAX_LABELS = 200
+EVERY_MESSAGE = "any"
+# Han with its extensions, kana, Bopomofo, Hangul, and Thai, Lao, Myanmar and Khmer, which have no spaces either.
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u318f\u31a0-\u31bf"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+_RESULT_FILE = re.compile(r"[0-9a-f]{16}(?=\.txt$)")
+_LABEL_CHARACTER = re.compile(r"[^a-z0-9]")
+
+
+class DocumentText(NamedTuple):
+    """What is indexed of a message: its words, and labels such as its role and the names of tools and servers."""
+
+    text: str
+    labels: str
+
+
+def normalize(text: str) -> str:
+    """Return *text* in Unicode form NFKC, so that full-width and composed characters are found by their plain forms."""
+    return text if text.isascii() or unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+
+
+def segment(text: str) -> str:
+    """Return *text* with spaces between the words of the index."""
+    text = normalize(text)
+    return text if text.isascii() else UNSPACED.sub(_split_run, text)
+
+
+def _split_run(match: re.Match[str]) -> str:
+    run = match.group()
+    pairs = (run[at : at + 2] for at in range(len(run)))
+    return f" {' '.join(pairs)} "
+
+
+def make_label(kind: str, name: str) -> str:
+    """Return a label of the index, such as that of the tool *name*; it is one word, and ignores case."""
+    return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
+
+
+def result_file_name(path: str) -> str:
+    """Return the name of a stored result without folder and ending, "" if the path is not one of a stored result."""
+    found = _RESULT_FILE.search(path)
+    return found.group() if found else ""
+
+
+def list_texts(message: Message) -> list[str]:
+    """Return the texts of a message that are searched, each shortened, in the order in which they are shown."""
+    texts: list[str] = []
+    for part in message.parts:
+        match part:
+            case TextPart():
+                texts.append(part.text[:MAX_TEXT_CHARS])
+            case ToolUsePart():
+                arguments = part.raw if part.arguments is None else dumps(part.arguments)
+                texts.append(f"{part.name} {arguments[:MAX_ARGUMENT_CHARS]}")
+            case ToolReturnPart():
+                texts.append(f"{part.name} {part.text[:MAX_RESULT_CHARS]}")
+            case ResourcePart():
+                texts.append(part.uri[:MAX_ARGUMENT_CHARS])
+            case ImagePart() | FilePart():
+                texts.append(part.name[:MAX_ARGUMENT_CHARS])
+            case ThinkingPart():
+                pass
+    return texts
+
+
+def describe_document(message: Message) -> DocumentText:
+    """Return what is indexed of *message*. The same message always has the same text, which its deletion needs."""
+    labels = {make_label("role", message.role): None}
+    for part in message.parts:
+        if isinstance(part, ToolUsePart):
+            labels[make_label("tool", part.name)] = None
+        elif isinstance(part, ToolReturnPart):
+            for name in filter(None, (part.name, part.tool)):
+                labels[make_label("tool", name)] = None
+            if file := result_file_name(part.kept):
+                labels[make_label("file", file)] = None
+        if isinstance(part, ToolReturnPart | ResourcePart | FilePart) and part.server:
+            labels[make_label("server", part.server)] = None
+    return DocumentText(
+        segment("\n".join(list_texts(message))[:MAX_MESSAGE_CHARS]),
+        " ".join((EVERY_MESSAGE, *list(labels)[:MAX_LABELS])),
+    )
+
+
+def describe_title(title: str) -> DocumentText:
+    """Return what is indexed of a conversation's title."""
+    return DocumentText(segment(title[:1_000]), make_label("role", "title"))

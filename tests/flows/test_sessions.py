@@ -1,0 +1,79 @@
+"""The command `sessions`: search, export, rename and delete conversations that `run` saved."""
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+
+from tests.flows.program import Program
+
+
+def save_conversation(program: Program, prompt: str) -> str:
+    """Have the demo model answer *prompt*, and return the id of the saved conversation."""
+    program.text("run", prompt, "--model", "demo")
+    return json.loads(program.text("sessions", "--json"))["sessions"][0]["id"]
+
+
+def test_a_conversation_is_found_renamed_and_deleted_without_a_trace(program: Program) -> None:
+    kept = save_conversation(program, "Plan the harbour festival")
+    gone = save_conversation(program, "The secret ingredient is saffron 藏红花粉")
+    assert json.loads(program.text("sessions", "search", "红花", "--json"))["conversations"][0]["id"] == gone
+    assert "»saffron«" in program.text("sessions", "search", "saffron")
+    program.text("sessions", "rename", gone[:8], "Kitchen", "notes")
+    assert [row["title"] for row in json.loads(program.text("sessions", "--json"))["sessions"]] == [
+        "Kitchen notes",
+        "Plan the harbour festival",
+    ]
+    assert gone in program.text("sessions", "search", "kitchen")
+    refused = program.run("sessions", "delete", gone)
+    assert refused.returncode == 2
+    assert "--yes" in refused.stderr.decode()
+    program.text("sessions", "delete", gone, "--yes")
+    assert "Nothing was found." in program.run("sessions", "search", "saffron").stderr.decode()
+    assert kept in program.text("sessions", "search", "harbour")
+    files = [file for file in (program.home / "data").glob("mcphost.db*") if file.is_file()]
+    assert files
+    for file in files:
+        for word in (b"saffron", b"Kitchen", "藏红".encode()):
+            assert word not in file.read_bytes(), (file, word)
+
+
+def test_each_export_has_the_whole_conversation(program: Program) -> None:
+    ident = save_conversation(program, "Say <b>hello</b> & \x1b[31mgoodbye")
+    markdown = program.text("sessions", "export", ident)
+    assert markdown.startswith("# Say <b>hello</b>")
+    assert "\x1b" not in markdown
+    document = json.loads(program.text("sessions", "export", ident, "--format", "json"))
+    assert (document["format"], document["version"]) == ("mcphost-conversation", 1)
+    assert [message["role"] for message in document["messages"]][:2] == ["user", "assistant"]
+    assert "\x1b" in document["messages"][0]["parts"][0]["text"]  # the JSON form loses nothing
+    page = program.work / "page.html"
+    program.text("sessions", "export", ident, "--format", "html", "-o", str(page))
+    written = page.read_text()
+    assert "&lt;b&gt;hello&lt;/b&gt; &amp;" in written
+    assert not re.search(r"<script|\son\w+=|javascript:", written)
+    assert page.stat().st_mode & 0o077 == 0
+
+
+def test_wrong_uses_say_what_is_missing(program: Program) -> None:
+    for arguments, told in (
+        (("search",), "What to search for?"),
+        (("rename", "x"), "Which title?"),
+        (("export",), "Which conversation?"),
+        (("show", "x", "y"), "takes one id"),
+        (("delete", "nope", "--yes"), "There is no conversation 'nope'"),
+        (("list", "--format", "json"), "belong to"),
+    ):
+        done = program.run("sessions", *arguments)
+        assert done.returncode == 2, arguments
+        assert told in done.stderr.decode(), arguments
+
+
+def test_conversations_of_an_earlier_version_are_indexed_before_the_search(program: Program) -> None:
+    ident = save_conversation(program, "Remember the lighthouse")
+    (file,) = (program.home / "data").glob("mcphost.db")
+    with closing(sqlite3.connect(file)) as db, db:
+        for table in ("search_index", "search_documents", "search_pending"):
+            db.execute(f"DROP TABLE {table}")
+        db.execute("DELETE FROM migrations WHERE name = '013_search'")
+    assert ident in program.text("sessions", "search", "lighthouse")

@@ -1,0 +1,121 @@
+"""Exports of conversations: nothing of a stranger's text becomes markup, a control or a script."""
+
+import json
+import random
+from html.parser import HTMLParser
+
+import pytest
+
+from mcphost.host.conversation.export import FORMATS, export_conversation, suggest_file_name
+from mcphost.llm.messages import (
+    ImagePart,
+    Message,
+    Part,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
+from mcphost.sanitize import is_sanitized
+from mcphost.serialization import convert
+from mcphost.store.conversations import ConversationInfo
+
+WHITE_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+HOSTILE = (
+    "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "```\n</pre><script>", "`</code><svg onload=1>`",
+    "**<iframe>**", "# <style>", "\x1b]0;title\x07", "\u202e", "</title>", "javascript:alert(1)",
+    "<!--", "]]>", "~~~\n<b>",
+)  # fmt: skip
+TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "article", "span", "div", "details",
+        "summary", "pre", "code", "strong", "img"}  # fmt: skip
+
+
+def make_info(title: str = "A talk") -> ConversationInfo:
+    return ConversationInfo("abcdef123456", title, "m", 2, 1.0, 2.0)
+
+
+def make_message(*parts: Part) -> Message:
+    return Message(role="assistant", parts=parts, at=1_700_000_000.0, model="x/y")
+
+
+class TagReader(HTMLParser):
+    """Collects the tags and attributes of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def read_tags(page: str) -> list[tuple[str, dict[str, str | None]]]:
+    reader = TagReader()
+    reader.feed(page)
+    return reader.tags
+
+
+def test_no_text_of_a_stranger_becomes_an_element_or_an_attribute() -> None:
+    source = random.Random(14)
+    for _ in range(60):
+        text = "\n".join(source.choices(HOSTILE, k=5))
+        parts = (
+            TextPart(text), ThinkingPart(text), ToolUsePart("u", text, {text: text}), ToolUsePart("u", "t", None, text),
+            ToolReturnPart("u", text, text), ResourcePart(text, text, text), ImagePart(text, text),
+            ImagePart("image/png", text),
+        )  # fmt: skip
+        page = export_conversation(make_info(text), [make_message(*parts)], "html")
+        assert is_sanitized(page)
+        for tag, attributes in read_tags(page):
+            assert tag in TAGS
+            assert not [name for name in attributes if name.startswith("on")]
+            assert tag != "img"
+
+
+def test_the_page_may_load_nothing_but_its_own_images() -> None:
+    images = (
+        ImagePart("image/png", WHITE_PIXEL),
+        ImagePart("image/svg+xml", WHITE_PIXEL),
+        ImagePart("image/png", "A" * 4_000_000),
+    )
+    tags = read_tags(export_conversation(make_info(), [make_message(*images)], "html"))
+    assert [attributes["src"] for tag, attributes in tags if tag == "img"] == [f"data:image/png;base64,{WHITE_PIXEL}"]
+    (policy,) = [a["content"] for _, a in tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+    assert "script" not in policy
+
+
+def test_a_code_block_keeps_its_lines_and_its_end() -> None:
+    page = export_conversation(make_info(), [make_message(TextPart("a\n```py\nx = 1\n\n  y\n```\nb"))], "html")
+    assert "<pre><code>x = 1\n\n  y\n</code></pre>" in page
+    assert page.count('class="text"') == 2
+
+
+def test_a_result_with_backticks_cannot_leave_its_block_in_markdown() -> None:
+    text = export_conversation(
+        make_info(), [make_message(ToolReturnPart("u", "t", "```\n# Not a heading"))], "markdown"
+    )
+    assert "````\n```\n# Not a heading\n````" in text
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_every_form_is_free_of_control_characters(form: str) -> None:
+    message = make_message(TextPart("".join(HOSTILE)), ToolReturnPart("u\x1b", "t\x1b", "\x9b31m"))
+    assert is_sanitized(export_conversation(make_info("\x1b[2J"), [message], form))  # pyright: ignore[reportArgumentType]
+
+
+def test_the_json_form_can_be_read_back_to_the_same_messages() -> None:
+    image = ImagePart("image/png", WHITE_PIXEL)
+    messages = [
+        make_message(TextPart("hé \x1b 漢"), ToolUsePart("u1", "s__t", {"a": [1, None]}, "", "prov")),
+        Message(role="tool", parts=(ToolReturnPart("u1", "s__t", "42", images=(image,)),), at=3.0),
+    ]
+    document = json.loads(export_conversation(make_info(), messages, "json"))
+    assert [convert(one, Message) for one in document["messages"]] == messages
+
+
+def test_a_file_name_is_made_of_plain_letters() -> None:
+    assert suggest_file_name(make_info("../../etc/Pass wd\n\x1b!"), "html") == "etc-pass-wd-abcdef.html"
+    assert suggest_file_name(make_info("…"), "markdown") == "conversation-abcdef.md"

@@ -1,0 +1,92 @@
+"""Renaming, pinning and deleting stored conversations."""
+
+from pathlib import Path
+
+import pytest
+
+from mcphost.errors import UsageError
+from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart
+from mcphost.store.conversation_edits import ConversationEdits, NamedBy
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.database import Database
+from mcphost.store.search import SearchStore
+
+pytestmark = pytest.mark.anyio
+FILES = ("00000000000000aa", "00000000000000bb")
+
+
+async def store_message(database: Database, conversation_id: str, *parts: Part, at: float = 1.0) -> None:
+    message = Message(role="user", parts=parts, at=at)
+    await ConversationStore(database).append(conversation_id, message, title="First words", model="m")
+
+
+def make_result(name: str) -> ToolReturnPart:
+    return ToolReturnPart("u", "t", "shortened", kept=f"/somewhere/results/{name}.txt")
+
+
+async def test_a_name_of_the_user_is_not_replaced_by_one_of_a_model(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_message(database, "c", TextPart("x"))
+    edits = ConversationEdits(database)
+    assert await edits.rename("c", "By a model", NamedBy.MODEL)
+    assert await edits.rename("c", "  By\nthe user ", NamedBy.USER)
+    assert not await edits.rename("c", "By a model again", NamedBy.MODEL)
+    (info,) = await ConversationStore(database).list_recent()
+    assert (info.title, info.is_named) == ("By the user", True)
+    found = await SearchStore(database).search("model")
+    assert found.conversations == ()
+    with pytest.raises(UsageError):
+        await edits.rename("c", " \n ", NamedBy.USER)
+
+
+async def test_pinned_conversations_come_first(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    for number in range(3):
+        await store_message(database, str(number), TextPart("x"), at=number)
+    edits, conversations = ConversationEdits(database), ConversationStore(database)
+    await edits.set_pinned("0", is_pinned=True)
+    assert [row.id for row in await conversations.list_recent(pinned_first=True)] == ["0", "2", "1"]
+    await edits.set_pinned("0", is_pinned=False)
+    assert [row.id for row in await conversations.list_recent(pinned_first=True)] == ["2", "1", "0"]
+
+
+async def test_deleting_names_only_files_that_no_other_conversation_uses(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_message(database, "a", make_result(FILES[0]), make_result(FILES[1]))
+    await store_message(database, "b", make_result(FILES[1]))
+    assert await ConversationEdits(database).delete("a") == (FILES[0],)
+    assert await ConversationEdits(database).delete("b") == (FILES[1],)
+    assert await ConversationStore(database).list_recent() == ()
+
+
+async def test_a_fork_that_is_not_indexed_yet_keeps_its_files(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_message(database, "a", make_result(FILES[0]))
+    await ConversationStore(database).fork("a", [1], new_id="b", at=2.0)
+    assert await ConversationEdits(database).delete("a") == ()
+
+
+async def test_a_large_conversation_is_deleted_in_pieces(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    for number in range(1_200):
+        await store_message(database, "a", TextPart(f"word{number}"), at=number)
+    await ConversationEdits(database).delete("a")
+    tables = ("messages", "conversations", "search_documents", "search_pending")
+    for table in tables:
+        query = f"SELECT count(*) FROM {table}"
+        assert await database.run(lambda db, query=query: db.execute(query).fetchone()) == (0,), table
+    assert (await SearchStore(database).search("word7")).conversations == ()
+
+
+async def test_messages_around_a_hit_are_loaded_without_the_others(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    for number in range(1, 101):
+        await store_message(database, "a", TextPart(str(number)), at=number)
+    conversations = ConversationStore(database)
+    assert [one.message.text for one in await conversations.load_around("a", 50, 4)] == ["48", "49", "50", "51"]
+    assert [one.number for one in await conversations.load_around("a", 1, 4)] == [1, 2, 3, 4]
+    assert [one.number for one in await conversations.load_around("a", 0, 4)] == [97, 98, 99, 100]
+    await conversations.rewind("a", 10)
+    assert [one.number for one in await conversations.load_around("a", 0, 3)] == [8, 9, 10]
+    assert [one.number for one in await conversations.load_around("a", 90, 3)] == [88, 89, 90]  # on the other branch
+    assert await conversations.load_around("unknown", 0, 3) == ()

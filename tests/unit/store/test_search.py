@@ -1,0 +1,240 @@
+"""Full-text search over stored conversations, in several scripts and with every operator."""
+
+import random
+import sqlite3
+import string
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from mcphost.llm.messages import Message, Part, ResourcePart, Role, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.serialization import encode
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.database import Database
+from mcphost.store.migrations import MIGRATIONS
+from mcphost.store.search import STILL_INDEXING, SearchStore
+
+pytestmark = pytest.mark.anyio
+JANUARY = 1_767_225_600.0  # 2026-01-01 in UTC
+DAY = 86_400
+NOTHING: set[str] = set()
+
+
+async def store_texts(database: Database, *texts: str, role: Role = "user", at: float = JANUARY) -> None:
+    """Store each text as a conversation of its own, named by its position."""
+    for number, text in enumerate(texts):
+        await store_parts(database, str(number), TextPart(text), role=role, at=at + number)
+
+
+async def store_parts(
+    database: Database, conversation_id: str, *parts: Part, role: Role = "user", at: float = JANUARY, title: str = "-"
+) -> int:
+    message = Message(role=role, parts=parts, at=at)
+    return await ConversationStore(database).append(conversation_id, message, title=title, model="m")
+
+
+async def find_ids(database: Database, text: str, *, is_typing: bool = False) -> set[str]:
+    result = await SearchStore(database).search(text, is_typing=is_typing)
+    return {found.id for found in result.conversations}
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("deploy", {"0", "1"}),
+        ("DEPLOY cluster", {"0"}),
+        ('"the cluster"', {"0"}),
+        ('"cluster the"', NOTHING),
+        ("deploy -cluster", {"1"}),
+        ('deploy -"the cluster"', {"1"}),
+        ("clust*", {"0"}),
+        ("clust", NOTHING),
+        ("cafe", {"2"}),
+        ("数据库", {"3"}),
+        ("数据", {"3"}),
+        ("据", {"3"}),
+        ("库", {"3"}),
+        ("据数", NOTHING),
+        ("数库", NOTHING),
+        ("データ", {"4"}),
+        ("タ", {"4"}),
+        ("검색", {"5"}),
+        ("AI模型", {"6"}),
+        ("模型 deploy", NOTHING),
+        ("ＡＩ", {"6"}),
+        ("read_file", {"7"}),
+        ("-deploy -cafe", {"3", "4", "5", "6", "7"}),
+    ],
+)
+async def test_words_phrases_and_operators_find_the_right_conversations(
+    tmp_path: Path, query: str, expected: set[str]
+) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_texts(
+        database, "Deploy the cluster", "deploy a page", "the café", "修复数据库连接", "データの検索", "전체 검색 기능",
+        "用AI模型", "call read_file now",
+    )  # fmt: skip
+    assert await find_ids(database, query) == expected
+
+
+async def test_the_word_that_is_being_typed_may_be_incomplete(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_texts(database, "kubernetes")
+    assert await find_ids(database, "kube", is_typing=True) == {"0"}
+    assert await find_ids(database, "kube ", is_typing=True) == set()
+
+
+async def test_filters_find_servers_tools_roles_and_times(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_parts(database, "a", ToolUsePart("1", "fs__read_file", {"path": "/etc/hosts"}), role="assistant")
+    await store_parts(
+        database, "b", ToolReturnPart("1", "fs__read_file", "127.0.0.1", server="fs", tool="read_file"), role="tool",
+        at=JANUARY + 30 * DAY,
+    )  # fmt: skip
+    await store_parts(database, "c", ResourcePart("web", "file:///notes/plan.txt", "x"), TextPart("read"))
+    for query, expected in {
+        "tool:read_file": {"b"},
+        "tool:fs__read_file": {"a", "b"},
+        "tool:read": NOTHING,
+        "tool:fs*": {"a", "b"},
+        "server:FS": {"b"},
+        "server:web read": {"c"},
+        "role:user": {"c"},
+        "role:assistant hosts": {"a"},
+        "plan.txt": {"c"},
+        "after:2026-01-15": {"b"},
+        "before:2026-01-15 -plan": {"a"},
+        "after:2027": NOTHING,
+    }.items():
+        assert await find_ids(database, query) == expected, query
+
+
+async def test_a_title_is_found_and_its_excerpt_marks_it(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_parts(database, "a", TextPart("hello"), title="Quarterly report")
+    (found,) = (await SearchStore(database).search("report")).conversations
+    assert (found.hits[0].number, found.hits[0].role) == (0, "title")
+    assert [piece for piece in found.hits[0].excerpt if piece.is_match] == [("report", True)]
+
+
+async def test_an_excerpt_shows_the_match_in_the_middle_of_a_long_message(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_texts(database, f"{'before ' * 500}Zürich {'after ' * 500}")
+    (found,) = (await SearchStore(database).search("zurich")).conversations
+    pieces = found.hits[0].excerpt
+    assert [piece.text for piece in pieces if piece.is_match] == ["Zürich"]
+    assert len("".join(piece.text for piece in pieces)) < 200
+
+
+async def test_newer_and_more_relevant_messages_come_first(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    now = time.time()
+    long = " ".join(f"word{number}" for number in range(400))
+    await store_parts(database, "old", TextPart("apple pie"), at=now - 2_000 * DAY)
+    await store_parts(database, "new", TextPart("apple pie"), at=now - DAY)
+    await store_parts(database, "weak", TextPart(f"{long} apple {long}"), at=now)
+    result = await SearchStore(database).search("apple")
+    assert [found.id for found in result.conversations] == ["new", "old", "weak"]
+
+
+async def test_no_search_raises_whatever_it_contains(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_texts(database, "something NEAR AND OR NOT")
+    source = random.Random(14)
+    alphabet = string.printable + '""""****::::----^^(){}' + "数据库ａ\u0301\u200d\ud800\x00"
+    words = [
+        "AND",
+        "OR",
+        "NOT",
+        "NEAR(",
+        "text:",
+        "labels:",
+        "tool:",
+        "server:*",
+        "before:x",
+        "after:9999999d",
+        "-",
+        '"',
+    ]
+    for _ in range(400):
+        parts = [source.choice((source.choice(words), "".join(source.choices(alphabet, k=5)))) for _ in range(6)]
+        await SearchStore(database).search(source.choice(("", " ")).join(parts), is_typing=source.random() < 0.5)
+    assert await find_ids(database, "NEAR AND") == {"0"}
+
+
+async def test_a_wrong_date_is_told_and_the_rest_is_searched(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_texts(database, "pear")
+    result = await SearchStore(database).search("pear before:soon")
+    assert [found.id for found in result.conversations] == ["0"]
+    assert "before:soon is not a date" in result.notes[0]
+
+
+async def test_conversations_of_an_earlier_version_are_indexed_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    before = tuple(step for step in MIGRATIONS if step[0] < "013")
+    old = Database(path, migrations=before)
+    body = encode(Message(role="user", parts=(TextPart("ancient words"),), at=JANUARY))
+
+    def fill(db: sqlite3.Connection) -> None:
+        db.execute("INSERT INTO conversations VALUES ('old', 'Old times', 'm', 1, 2, NULL)")
+        db.executemany(
+            "INSERT INTO messages (conversation, seq, body) VALUES ('old', ?, ?)", ((n, body) for n in range(1, 1_001))
+        )
+
+    await old.run(fill)
+    await old.close()
+    database = Database(path)
+    await store_parts(database, "old", TextPart("a new message"), at=JANUARY + DAY)
+    search = SearchStore(database)
+    assert STILL_INDEXING in (await search.search("message")).notes
+    assert await find_ids(database, "message") == {"old"}
+    assert await find_ids(database, "ancient") == set()
+    pieces = 0
+    while await search.index_piece():
+        pieces += 1
+        if pieces == 1:
+            await database.close()  # an interrupted run goes on where it was
+    assert pieces == 3
+    (found,) = (await search.search("ancient")).conversations
+    assert found.count == 401  # more are not ranked
+    assert await find_ids(database, "times") == {"old"}
+    assert (await search.search("message")).notes == ()
+
+
+async def test_a_fork_is_indexed_in_the_background(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    number = await store_parts(database, "a", TextPart("copied"))
+    await ConversationStore(database).fork("a", [number], new_id="b", at=JANUARY)
+    assert await SearchStore(database).count_pending() == 1
+    while await SearchStore(database).index_piece():
+        pass
+    assert await find_ids(database, "copied") == {"a", "b"}
+
+
+async def test_a_damaged_index_loses_no_message_and_is_built_anew(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store_texts(database, "kept before")
+    await database.close()
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
+        db.execute("UPDATE search_index_data SET block = x'00ff00ff' WHERE id > 10")
+    first = await SearchStore(database).search("kept")
+    assert "damaged" in first.notes[0]
+    await database.close()
+    with closing(sqlite3.connect(tmp_path / "s.db")) as db, db:
+        db.execute("UPDATE search_index_data SET block = x'00ff00ff' WHERE id > 10")
+    await store_parts(database, "1", TextPart("kept after"))
+    while await SearchStore(database).index_piece():
+        pass
+    assert await find_ids(database, "kept") == {"0", "1"}
+    assert [message.text for message in await ConversationStore(database).load("1") or ()] == ["kept after"]
+
+
+async def test_a_store_that_cannot_be_written_is_searched_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    database = Database(path / "s.db")
+    await store_texts(database, "only in memory")
+    assert await find_ids(database, "memory") == {"0"}
