@@ -70,6 +70,7 @@ PROCESS_TESTS = frozenset(
             " file_watcher live_config live_editor origins_in_consent steering tool_results tool_schemas tool_toggles"
             " compaction file_watcher live_config live_editor steering tool_results tool_schemas tool_toggles"
         ),
+        "unit/headless": "run_input",
         "unit/llm": "imports",
         "unit/sandbox": "image_decoder schema_validator",
         "unit/store": "audit_store audit_verification store",

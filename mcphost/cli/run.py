@@ -30,6 +30,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", metavar="PROMPT", help="the message to the model; - reads it from standard input")
     parsing.add_model_flag(parser)
     parsing.add_trust_flag(parser)
+    _add_input_flags(parser)
     parser.add_argument("--output", choices=("text", "json", "events"), default="text", help="the output format")
     parser.add_argument(
         "--allow",
@@ -78,6 +79,23 @@ def _set_compaction(config: "HostConfig", mode: str | None) -> "HostConfig":
     return replace(config, compaction=replace(config.compaction, mode=mode))
 
 
+def _add_input_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="attach a file (text, image or PDF), lines as FILE:10-40, or a folder's listing; - is standard input",
+    )
+    parser.add_argument(
+        "--system", metavar="TEXT", default="", help="the system prompt, or @FILE, in place of the configured one"
+    )
+    parser.add_argument(
+        "--schema", metavar="FILE", default="", help="JSON Schema of the answer; exit code 7 when it does not match"
+    )
+
+
 def run(command: str, args: argparse.Namespace) -> int:
     """Run one conversation turn (`run`), or serve another program (`pipe`)."""
     return _run_pipe(args) if command == "pipe" else _run_turn(args)
@@ -117,15 +135,21 @@ def _run_turn(args: argparse.Namespace) -> int:
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.run_status import TerminalStatus
         from mcphost.headless.run import RunFrontend, check_servers, parse_rules, run_turn
+        from mcphost.headless.run_input import AnswerSchema, RunInput, read_schema, read_system_prompt
         from mcphost.serialization import replace
 
         def add_rules(config: "HostConfig") -> "HostConfig":
             check_servers((*options.allow, *options.pass_results), (server.name for server in config.servers))
-            return replace(_set_compaction(config, args.compact), allow_rules=rules, pass_rules=passes)
+            own = system or config.system_prompt
+            config = _set_compaction(config, args.compact)
+            return replace(config, allow_rules=rules, pass_rules=passes, system_prompt=own)
 
         try:
             rules, passes = parse_rules(options.allow), parse_rules(options.pass_results)
             prompt = _read_prompt(args.prompt)
+            system = read_system_prompt(args.system)
+            schema = AnswerSchema(read_schema(args.schema)) if args.schema else None
+            stdin = await _read_stdin(args)
             frontend = RunFrontend(yes=options.yes)
             async with open_host(options, frontend, adjust_config=add_rules) as host:
                 if options.resume is not None:
@@ -138,6 +162,7 @@ def _run_turn(args: argparse.Namespace) -> int:
                     output=output,
                     quiet=options.quiet,
                     yes=options.yes,
+                    sent=RunInput(args.file, stdin, schema),
                     answer_printer=printer,
                     status=status,
                 )
@@ -147,6 +172,21 @@ def _run_turn(args: argparse.Namespace) -> int:
             raise
 
     return run_command(options, work)
+
+
+async def _read_stdin(args: argparse.Namespace) -> bytes:
+    """Return what stands beside the prompt on standard input, as an attachment."""
+    import anyio.to_thread
+
+    from mcphost.headless.run_input import STDIN, read_stdin
+
+    is_named = STDIN in args.file
+    if args.prompt == STDIN:
+        if is_named:
+            raise UsageError("Standard input cannot be both the prompt and a file.", "Give the prompt as text.")
+        return b""
+    # Abandoned when interrupted: a read of a pipe cannot be cancelled.
+    return await anyio.to_thread.run_sync(partial(read_stdin, is_named=is_named), abandon_on_cancel=True)
 
 
 class _InterruptError(McpHostError):

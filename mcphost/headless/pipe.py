@@ -12,6 +12,7 @@ from mcphost.errors import MalformedMessage, McpHostError, UsageError
 from mcphost.headless import json_output
 from mcphost.headless.line_io import MAX_LINE_BYTES, LineWriter, OversizedLine, read_lines
 from mcphost.headless.question_answers import PipeFrontend
+from mcphost.headless.run_input import read_files
 from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
 from mcphost.host.events import AnyEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
@@ -208,7 +209,12 @@ class PipeCommands:
         return json_output.verification_json(verification), 0 if verification.is_intact else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        result = await self._host.conversation.send(get_text(message, "text"))
+        """Run a turn with `text` and, as attachments, the files named in `files`."""
+        text, files = get_text(message, "text"), message.get("files", [])
+        if not isinstance(files, list) or not all(isinstance(name, str) for name in cast("list[Any]", files)):
+            raise UsageError('"files" is not a list of paths.')
+        attachments = await read_files(self._host, cast("list[str]", files), b"")
+        result = await self._host.conversation.send(text, attachments)
         if result.error:
             raise TurnFailed(result.error, result.hint, result.exit_code)
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code

@@ -10,6 +10,7 @@ import anyio
 
 from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
+from mcphost.headless.run_input import AnswerSchema, RunInput, read_files, retry_prompt
 from mcphost.host.events import (
     AnyEvent,
     ModelRetrying,
@@ -30,7 +31,7 @@ from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
 from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize
-from mcphost.serialization import Struct, dumps, encode
+from mcphost.serialization import Struct, dumps, encode, replace
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -128,6 +129,8 @@ class RunReport(Struct, frozen=True, kw_only=True):
     conversation: str = ""
     calls: tuple[CallReport, ...] = ()
     usage: Usage = Usage()
+    value: Any = None
+    """The answer as JSON, if it matches the schema of `--schema`."""
 
 
 class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
@@ -139,6 +142,7 @@ class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="fin
     declined: int = 0
     error: str = ""
     hint: str = ""
+    value: Any = None
 
 
 class AnswerPrinter(Protocol):
@@ -212,21 +216,27 @@ async def run_turn(
     output: OutputFormat,
     quiet: bool = False,
     yes: bool = False,
+    sent: RunInput = RunInput(),  # noqa: B008 - immutable
     answer_printer: AnswerPrinter | None = None,
     status: StatusDisplay | None = None,
 ) -> int:
     """Start the needed servers, send *prompt*, print events and the result; return the exit code.
 
     Only servers whose tools could be called are started; with *yes*, these are all servers. The host must be entered
-    but not started. In a terminal, *answer_printer* shows the answer, and *status* shows what the run is waiting for.
-    Raises ConfigError if no model is selected, and ConsentDenied if a server is not approved.
+    but not started. If the answer does not match a schema in *sent*, ask once more; if that fails too, the exit code is
+    7. In a terminal, *answer_printer* shows the answer, and *status* shows what the run is waiting for.
+    Raises ConfigError if no model is selected, ConsentDenied if a server is not approved, and the errors of
+    `read_files`.
     """
     if host.model_selection.model is None:
         place = host.config.settings_file
         raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")
+    attachments, schema = await read_files(host, sent.files, sent.stdin), sent.schema
+    if schema is not None:
+        host.model_selection.answer_schema = schema.schema
     printer = _EventPrinter(output, answer_printer, status or _NoStatus(), quiet=quiet)
     feed = host.events.subscribe()
-    result = TurnResult("failed", "")
+    result, value = TurnResult("failed", ""), None
     async with anyio.create_task_group() as tasks:
 
         async def listen() -> None:
@@ -242,12 +252,34 @@ async def run_turn(
                 printer.handle(event)
             tasks.cancel_scope.cancel()
             raise not_approved_error(untrusted)
-        result = await host.conversation.send(prompt)
+        result = await host.conversation.send(prompt, attachments)
+        if schema is not None:
+            result, value = await _hold_to_schema(host, schema, result, printer.print_message)
         for event in feed.drain():
             printer.handle(event)
         tasks.cancel_scope.cancel()
-    printer.print_result(host, result)
+    printer.print_result(host, result, value)
     return result.exit_code
+
+
+async def _hold_to_schema(
+    host: Host, schema: AnswerSchema, result: TurnResult, print_message: Callable[[str], None]
+) -> tuple[TurnResult, Any]:
+    """Return the result with the answer's value; if it does not match the schema, ask once more, then fail."""
+    try:
+        check = None
+        if result.outcome == "done":
+            check = await schema.check(result.text)
+            if check.problem:
+                print_message(f"the answer does not match the schema, asking once more: {check.problem}")
+                result = await host.conversation.send(retry_prompt(check.problem))
+                check = await schema.check(result.text) if result.outcome == "done" else None
+    finally:
+        await schema.close()
+    if check is None or not check.problem:
+        return result, check.value if check else None
+    error = f"The answer does not match the schema of --schema. {check.problem}"
+    return replace(result, outcome="failed", error=error, hint="", exit_code=7), None
 
 
 async def can_run_any_tool(host: Host, view: ServerView) -> bool:
@@ -411,20 +443,21 @@ class _EventPrinter:
             self._answer.end_line()
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
 
-    def print_result(self, host: Host, result: TurnResult) -> None:
-        """Print the result of the turn in the chosen format."""
+    def print_result(self, host: Host, result: TurnResult, value: Any = None) -> None:
+        """Print the result of the turn, and its *value* if it has a schema, in the chosen format."""
         self._status.end()
         model = host.model_selection.model
         if self._output == "events":
             _print_json_line(RunFinished(
                 exit_code=result.exit_code, outcome=result.outcome, text=result.text, declined=result.declined,
-                error=result.error, hint=result.hint,
+                error=result.error, hint=result.hint, value=value,
             ))  # fmt: skip
         elif self._output == "json":
             _print_json(RunReport(
                 outcome=result.outcome, text=result.text, exit_code=result.exit_code, declined=result.declined,
                 error=result.error, hint=result.hint, model=model.name if model else "",
                 conversation=host.conversation.id, calls=tuple(self._calls), usage=self._usage,
+                value=value,
             ))  # fmt: skip
         else:
             self._print_text_result(result)

@@ -7,6 +7,7 @@ from mcphost.errors import ModelError
 from mcphost.host.events import EventBus, ModelChanged
 from mcphost.host.lifetime import Lifetime
 from mcphost.llm.model import ChatModel, ModelFacts
+from mcphost.serialization import Raw
 
 CreateModelFn = Callable[[ModelConfig], ChatModel]
 
@@ -26,6 +27,9 @@ class ModelSelection:
         self.config = config
         self.system_prompt = system_prompt
         """The user's own system prompt, "" for the default; a change applies to the next request."""
+
+        self.answer_schema = Raw(b"")
+        """JSON Schema that answers should match, empty for none; a change applies to the next request."""
 
         self.model: ChatModel | None = factory(config) if config.name else None
         self._factory = factory

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcphost.llm.refused_tools import RefusedTool
 
 MAX_ATTEMPTS = 3
+_NO_SCHEMA = Raw(b"null")
 _PROBE_MESSAGES = Raw(b'[{"role":"user","content":"hi"}]')
 _PROBE_TOKENS = 16
 """The smallest limit on output tokens that OpenAI's Responses API accepts."""
@@ -75,7 +76,7 @@ class LiteLlmModel:
         self._keyring = keyring
         self._deadlines = deadlines or ModelDeadlines()
         self._facts = ModelFacts(context_window=config.context_window)
-        self._has_loaded_facts = False
+        self._has_loaded_facts = self._supports_answer_schema = False
         self._has_reported_tools = False
         self._quarantined: set[tuple[str, str, bytes]] = set()
         self._simplified: dict[tuple[str, str, bytes], ToolSpec] = {}
@@ -251,6 +252,7 @@ class LiteLlmModel:
             temperature=None,
             top_p=None,
             reasoning_effort="",
+            answer_schema=_NO_SCHEMA,
         )
 
         async def probe(tools: Sequence[ToolSpec]) -> str:
@@ -351,7 +353,19 @@ class LiteLlmModel:
             drops_unsupported=request.temperature is not None,  # it was requested by a server
             headers=headers,
             reasoning_effort=config.reasoning_effort,
+            answer_schema=request.answer_schema if self._can_send_schema(request, provider) else _NO_SCHEMA,
             uses_responses_api=responses or "/responses/" in model,
+        )
+
+    def _can_send_schema(self, request: ModelRequest, provider: str) -> bool:
+        """Return whether the provider takes a schema of the answer, in this request with or without tools.
+
+        Others than OpenAI refuse tools beside it, or litellm sends it as a tool that the model must call.
+        """
+        return (
+            bytes(request.answer_schema) != b""
+            and self._supports_answer_schema
+            and (not request.tools or provider in ("openai", "azure"))
         )
 
     def _supports_tools(self, event: worker_protocol.WorkerModelFacts) -> bool | None:
@@ -401,6 +415,7 @@ class LiteLlmModel:
             if not event.provider:
                 raise providers.unknown_provider_error(self._config.name)
             self._has_loaded_facts = True
+            self._supports_answer_schema = event.supports_answer_schema
             self._facts = ModelFacts(
                 context_window=self._config.context_window or event.context_window,
                 max_output_tokens=event.max_output_tokens,

@@ -31,6 +31,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     tool_choice: Literal["auto", "required", "none"] = "auto"
     temperature: float | None = None
     is_parallel: bool = True
+    answer_schema: Raw = Raw(b"")
+    """JSON Schema that the answer should match; sent in the provider's form where that goes together with tools."""
 
 
 class TextDelta(Struct, frozen=True):

@@ -15,7 +15,15 @@ from mcphost.llm.response_limits import parse_token_count
 from mcphost.llm.stream_events import StreamSummary, to_plain_blocks
 
 Json = dict[str, Any]
-_CHAT_ONLY = ("messages", "tools", "stream_options", "max_tokens", "reasoning_effort", "allowed_openai_params")
+_CHAT_ONLY = (
+    "messages",
+    "tools",
+    "stream_options",
+    "max_tokens",
+    "reasoning_effort",
+    "allowed_openai_params",
+    "response_format",
+)
 
 
 def make_responses_arguments(chat: Json) -> Json:
@@ -33,6 +41,8 @@ def make_responses_arguments(chat: Json) -> Json:
         arguments["max_output_tokens"] = limit
     if effort := chat.get("reasoning_effort"):
         arguments["reasoning"] = {"effort": effort}
+    if answer := chat.get("response_format"):
+        arguments["text"] = {"format": {"type": "json_schema", **answer["json_schema"]}}
     # OpenAI stores responses for a month unless `store` is false; then reasoning comes encrypted, to be sent back.
     return {**arguments, "store": False, "include": ["reasoning.encrypted_content"]}
 

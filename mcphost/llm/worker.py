@@ -145,6 +145,10 @@ def _model_parameters(request: worker_protocol.CompletionRequest) -> dict[str, A
         arguments["reasoning_effort"] = request.reasoning_effort
         if request.model.startswith(OPENAI_COMPATIBLE_PREFIXES):
             arguments["allowed_openai_params"] = ["reasoning_effort"]
+    if schema := loads(request.answer_schema):
+        # Not strict: OpenAI's strict form refuses most schemas that were not written for it.
+        named = {"name": "answer", "schema": schema, "strict": False}
+        arguments["response_format"] = {"type": "json_schema", "json_schema": named}
     return arguments
 
 
@@ -370,6 +374,7 @@ class LiteLlmWorker:
             supports_tools=info.get("supports_function_calling"),
             supports_pdf=info.get("supports_pdf_input"),
             supports_audio=info.get("supports_audio_input"),
+            supports_answer_schema=info.get("supports_response_schema") is True,
             input_price=info.get("input_cost_per_token"),
             cached_input_price=info.get("cache_read_input_token_cost"),
             output_price=info.get("output_cost_per_token"),

@@ -37,6 +37,9 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
 
     headers: dict[str, str] = {}  # noqa: RUF012
     reasoning_effort: str = ""
+    answer_schema: Raw = Raw(b"null")
+    """JSON Schema of the answer, for providers that can be held to one; null for none."""
+
     uses_responses_api: bool = False
 
 
@@ -132,6 +135,7 @@ class WorkerModelFacts(Struct, frozen=True, tag="facts", kw_only=True):
     supports_tools: bool | None = None
     supports_pdf: bool | None = None
     supports_audio: bool | None = None
+    supports_answer_schema: bool = False
     input_price: float | None = None
     cached_input_price: float | None = None
     output_price: float | None = None

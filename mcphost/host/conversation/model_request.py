@@ -29,6 +29,11 @@ DEFAULT_PROMPT = (
 )
 
 
+ANSWER_SCHEMA_PROMPT = (
+    "Your last message, after all tool calls, is one JSON value that matches this JSON Schema, without any other text:"
+)
+
+
 class MessageStage(Protocol):
     """A stage of the pipeline that replaces messages in the request, such as those that a summary stands for."""
 
@@ -73,9 +78,14 @@ class ModelRequestBuilder:
         messages = tuple(conversation.messages)
         for stage in self._message_stages:
             messages = stage.apply(conversation, messages)
+        system = system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts)
+        schema = self._model_selection.answer_schema
+        if bytes(schema):
+            system = f"{system}\n\n{ANSWER_SCHEMA_PROMPT}\n{bytes(schema).decode()}"
         return ModelRequest(
             messages=messages,
-            system=system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts),
+            system=system,
+            answer_schema=schema,
             tools=self.tools.select(conversation.id),
             max_output_tokens=self._model_selection.config.max_output_tokens,
             is_parallel=self._is_parallel,

@@ -1,0 +1,212 @@
+"""Index of the files below the working folder and the shared roots, for completion of `@path`.
+
+Blocking: build it and search it on a thread. It is bounded in files, depth and time, never follows a link, and leaves
+out what `.gitignore` files name.
+"""
+
+import heapq
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from mcphost.host.conversation.ignore_rules import MAX_FILE_BYTES, IgnoreRules
+from mcphost.sanitize import is_sanitized
+
+MAX_FILES = 100_000
+MAX_DEPTH = 20
+MAX_SECONDS = 5.0
+MAX_ENTRIES = 400_000
+"""Entries that are looked at, ignored ones included."""
+MAX_PATH = 500
+_CHUNK = 8_000
+_ALWAYS_SKIPPED = frozenset({
+    ".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".ruff_cache",
+    ".pytest_cache",
+})  # fmt: skip
+
+
+class FileMatch(NamedTuple):
+    """A file or folder that matches a query; `path` is relative to the working folder, or absolute."""
+
+    path: str
+    is_folder: bool = False
+
+
+class FileIndex:
+    """The paths of files and folders, shallow ones first; folders end with a slash. Built once, then only read."""
+
+    def __init__(self, paths: Sequence[str], *, cut: str = "") -> None:
+        """*cut* says what limit ended the search, or is ""."""
+        self.paths = tuple(paths)
+        self.cut = cut
+        self._chunks = tuple("\n".join(self.paths[at : at + _CHUNK]) for at in range(0, len(self.paths), _CHUNK))
+
+    def search(self, query: str, limit: int = 50) -> tuple[FileMatch, ...]:
+        """Return the best matches of *query*, whose letters must occur in the path in this order, without their case.
+
+        A name that begins with the query comes first, then one that contains it, then a path that does.
+        """
+        if not query:
+            found: Iterable[str] = self.paths[:limit]
+        else:
+            low = query.lower()
+            found = heapq.nsmallest(limit, self._candidates(low), key=lambda path: _rank(path, low))
+        return tuple(FileMatch(path, path.endswith("/")) for path in found)
+
+    def _candidates(self, query: str) -> Iterable[str]:
+        # Each piece excludes the letter that it looks for, so that a line is read once.
+        pieces = (f"[^\n{_class(letter)}]*[{_class(letter)}]" for letter in query[:100])
+        pattern = re.compile(f"^{''.join(pieces)}.*$", re.MULTILINE)
+        for chunk in self._chunks:  # one call for all would hold up other threads
+            yield from pattern.findall(chunk)
+
+
+def _class(letter: str) -> str:
+    return re.escape(letter) + re.escape(letter.upper()) if len(letter.upper()) == 1 else re.escape(letter)
+
+
+def _rank(path: str, query: str) -> tuple[int, int, str]:
+    low = path.lower()
+    name = low.rstrip("/").rpartition("/")[2]
+    if name.startswith(query):
+        kind = 0
+    elif query in name:
+        kind = 1
+    elif low.startswith(query):
+        kind = 2
+    elif query in low:
+        kind = 3
+    else:
+        kind = 4 if _is_subsequence(query, name) else 5
+    return kind, len(path), path
+
+
+def _is_subsequence(query: str, text: str) -> bool:
+    letters = iter(text)
+    return all(letter in letters for letter in query)
+
+
+def build_index(folder: str, roots: Iterable[str] = (), *, max_seconds: float = MAX_SECONDS) -> FileIndex:
+    """Index the files below *folder*, named relative to it, and below *roots* outside of it, named absolutely."""
+    base = os.path.realpath(folder)
+    walk = _Walk(time.monotonic() + max_seconds)
+    walk.add(base, "")
+    done = [base]
+    for root in roots:
+        real = os.path.realpath(root)
+        if not any(os.path.commonpath((real, one)) == one for one in done):
+            done.append(real)
+            walk.add(real, real.rstrip("/") + "/")
+    return FileIndex(walk.paths, cut=walk.cut)
+
+
+class _Folder(NamedTuple):
+    path: str
+    prefix: str
+    depth: int
+    rules: tuple[tuple[int, IgnoreRules], ...]
+    """The rules that apply here, innermost last, each with the number of segments above its folder."""
+
+    segments: tuple[str, ...]
+
+
+class _Walk:
+    """A walk of folders, breadth first, so that a limit leaves out the deepest ones."""
+
+    def __init__(self, deadline: float) -> None:
+        self.paths: list[str] = []
+        self.cut = ""
+        self._deadline = deadline
+        self._entry_count = 0
+
+    def add(self, path: str, prefix: str) -> None:
+        queue = deque([_Folder(path, prefix, 0, (), ())])
+        while queue and not self.cut:
+            queue.extend(self._read(queue.popleft()))
+
+    def _read(self, folder: _Folder) -> list[_Folder]:
+        try:
+            with os.scandir(folder.path) as entries:
+                found = self._take(entries)
+        except OSError:
+            return []
+        rules = folder.rules
+        if any(entry.name == ".gitignore" for entry, _is_folder in found):
+            rules = (*rules, (len(folder.segments), _read_rules(os.path.join(folder.path, ".gitignore"))))
+        below: list[_Folder] = []
+        for entry, is_folder in sorted(found, key=lambda one: one[0].name):
+            if len(self.paths) >= MAX_FILES:
+                self.cut = f"the first {MAX_FILES:,} files"
+                break
+            segments = (*folder.segments, entry.name)
+            if _is_ignored(rules, segments, is_folder=is_folder):
+                continue
+            path = f"{folder.prefix}{entry.name}{'/' if is_folder else ''}"
+            # Names that cannot be shown or typed as they are can still be attached by hand.
+            if len(path) > MAX_PATH or not is_sanitized(path) or not path.isprintable():
+                continue
+            self.paths.append(path)
+            if is_folder and folder.depth < MAX_DEPTH:
+                below.append(_Folder(entry.path, path, folder.depth + 1, rules, segments))
+        return below
+
+    def _take(self, entries: "Iterable[os.DirEntry[str]]") -> "list[tuple[os.DirEntry[str], bool]]":
+        found: list[tuple[os.DirEntry[str], bool]] = []
+        for entry in entries:
+            self._entry_count += 1
+            if self._entry_count > MAX_ENTRIES:
+                self.cut = f"the first {MAX_ENTRIES:,} entries"
+                break
+            if not self._entry_count % 256 and time.monotonic() > self._deadline:
+                self.cut = "what was found in time"
+                break
+            if entry.name in _ALWAYS_SKIPPED or entry.is_symlink():
+                continue
+            try:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if is_folder or entry.is_file(follow_symlinks=False):
+                    found.append((entry, is_folder))
+            except OSError:
+                continue
+        return found
+
+
+def _is_ignored(rules: tuple[tuple[int, IgnoreRules], ...], segments: tuple[str, ...], *, is_folder: bool) -> bool:
+    for above, one in reversed(rules):
+        decision = one.decide(segments[above:], is_folder=is_folder)
+        if decision is not None:
+            return decision
+    return False
+
+
+def _read_rules(path: str) -> IgnoreRules:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return IgnoreRules("")
+    with open(handle, "rb") as file:
+        return IgnoreRules(file.read(MAX_FILE_BYTES).decode("utf-8", "replace"))
+
+
+def complete_typed_path(typed: str, limit: int = 50) -> tuple[FileMatch, ...]:
+    """Return the files and folders whose absolute or `~` path begins with *typed*; hidden ones if their dot was typed.
+
+    At most 5,000 entries of a folder are looked at.
+    """
+    if typed == "~":
+        return (FileMatch("~/", is_folder=True),)
+    head, slash, start = typed.rpartition("/")
+    found: list[FileMatch] = []
+    try:
+        with os.scandir(os.path.expanduser(head + slash)) as entries:
+            for _count, entry in zip(range(5_000), entries, strict=False):
+                matches = entry.name.casefold().startswith(start.casefold()) and entry.name.isprintable()
+                if matches and (start.startswith(".") or not entry.name.startswith(".")) and is_sanitized(entry.name):
+                    is_folder = entry.is_dir()
+                    found.append(FileMatch(f"{head}{slash}{entry.name}{'/' if is_folder else ''}", is_folder))
+    except (OSError, ValueError):
+        return ()
+    return tuple(sorted(found, key=lambda one: (not one.is_folder, one.path.casefold()))[:limit])

@@ -1,0 +1,66 @@
+"""The schema of a run's answer: what counts as a match, what the model is sent, and the second attempt."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.errors import UsageError
+from mcphost.headless.run import run_turn
+from mcphost.headless.run_input import AnswerSchema, RunInput, read_schema, read_system_prompt
+from mcphost.serialization import Raw
+from tests.fakes.model import ScriptedModel, text_round
+from tests.unit.host.scripted_host import open_host_with
+
+pytestmark = pytest.mark.anyio
+SCHEMA = Raw(b'{"type":"object","properties":{"total":{"type":"number"}},"required":["total"]}')
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "problem"),
+    [
+        ('{"total": 42}', {"total": 42}, ""),
+        ('```json\n{"total": 42}\n```\n', {"total": 42}, ""),
+        ('{"total": "42"}', {"total": "42"}, "/total"),
+        ("{}", {}, "total"),
+        ("The total is 42.", None, "not valid JSON"),
+    ],
+)
+async def test_an_answer_is_checked_with_or_without_a_fence(answer: str, value: Any, problem: str) -> None:
+    schema = AnswerSchema(SCHEMA)
+    try:
+        check = await schema.check(answer)
+    finally:
+        await schema.close()
+    assert check.value == value
+    assert problem in check.problem
+    assert bool(problem) == bool(check.problem)
+
+
+async def test_a_second_answer_that_matches_is_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = ScriptedModel(text_round("It is 42."), text_round('{"total": 42}'))
+    async with open_host_with(tmp_path, {}, model) as host:
+        code = await run_turn(host, "Add them.", output="json", sent=RunInput(schema=AnswerSchema(SCHEMA)))
+    document = json.loads(capsys.readouterr().out)
+    assert (code, document["value"], document["text"]) == (0, {"total": 42}, '{"total": 42}')
+    first, second = model.requests
+    assert first.answer_schema == second.answer_schema == SCHEMA
+    assert bytes(SCHEMA).decode() in first.system
+    assert second.messages[-1].text.startswith("Your answer does not match the JSON Schema. It is not valid JSON")
+
+
+def test_a_schema_is_read_from_a_file_and_refused_if_unusable(tmp_path: Path) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text('{\n  "type": "object"\n}\n')
+    assert bytes(read_schema(str(path))) == b'{"type":"object"}'
+    for text, message in (("[]", "no JSON object"), ("{", "not valid JSON"), ('{"$schema": "x:y"}', "dialect")):
+        path.write_text(text)
+        with pytest.raises(UsageError, match=message):
+            read_schema(str(path))
+
+
+def test_a_system_prompt_is_text_or_a_file(tmp_path: Path) -> None:
+    (tmp_path / "system.md").write_text("Be brief.")
+    assert read_system_prompt(f"@{tmp_path}/system.md") == "Be brief."
+    assert read_system_prompt("Be kind.") == "Be kind."
