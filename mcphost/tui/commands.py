@@ -13,7 +13,7 @@ from mcphost.errors import McpHostError
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import ArgumentCheckRequested
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.composer import CompletionItem
+from mcphost.tui.widgets.completion_popup import CompletionItem
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -252,7 +252,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Message", "up and down at the edges", "earlier messages"),
     ("Message", "page up and page down", "scroll the conversation"),
     ("Message", "/", "commands and the servers' prompts"),
-    ("Message", "@", "attach a resource"),
+    ("Message", "@", "attach a file or resource; @file:10-40 only lines, tab enters a folder"),
     ("Message", "!server/tool key=value", "call a tool directly"),
     ("Message", "a space before / or !", "send it as a message"),
     ("Conversation", "[ and ]", "previous and next message or tool"),

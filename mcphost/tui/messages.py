@@ -50,6 +50,14 @@ class AttachRequested(Message):
         self.uri = uri
 
 
+class FileAttachRequested(Message):
+    """Posted when the user chooses a file to attach: `path` may end with a range of lines, `:10-40`."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+
 class ScrollRequested(Message):
     """Posted when the user scrolls the conversation from the composer, by `pages` screenfuls; negative is up."""
 

@@ -12,7 +12,8 @@ from mcphost.errors import UsageError
 from mcphost.host import events
 from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.transcript.transcript import Transcript
-from mcphost.tui.widgets.composer import CompletionItem, Composer
+from mcphost.tui.widgets.completion_popup import CompletionItem
+from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TopBar
 from tests.screens.conftest import Run
@@ -155,7 +156,7 @@ async def test_enter_never_replaces_typed_text_with_a_shorter_suggestion(run: Ru
     names = ("!evil/fine", "!evil/form", "/help", "/history")
     async with run(no_model=True) as driver:
         composer = driver.app.query_one(Composer)
-        composer.completion_source = lambda kind: [
+        composer.popup.source = lambda kind: [
             CompletionItem("text", name, "", name, "") for name in names if name[0] == kind
         ]
         await driver.type(before)

@@ -16,18 +16,20 @@ from mcphost.tui.messages import (
     ActionRequested,
     AttachRequested,
     DetachRequested,
+    FileAttachRequested,
     PromptRequested,
     ScrollRequested,
 )
 from mcphost.tui.screens.attachments import Attachments
+from mcphost.tui.screens.file_completion import FileCompletion
 from mcphost.tui.screens.manual_calls import ManualCallRunner
 from mcphost.tui.screens.prompt_insertion import fill_prompt
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widgets.completion_popup import CompletionItem
 from mcphost.tui.widgets.composer import (
     HORIZONTAL_MARGIN,
     ROOMY_HEIGHT,
-    CompletionItem,
     Composer,
     ComposerInput,
     Draft,
@@ -116,7 +118,7 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         """Connect the composer to this screen and fill in the top bar; this needs no host."""
         composer = self.query_one(Composer)
-        composer.completion_source, composer.submit_handler = self.list_completions, self.submit
+        composer.popup.source, composer.submit_handler = self.list_completions, self.submit
         self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
 
     @property
@@ -146,6 +148,8 @@ class ChatScreen(Screen[None]):
         self.prompt_commands = PromptCommandRunner(self, host, self._switch_model, self.send_draft)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
         self.attachments.connect(host, self.presenter)
+        popup = self.query_one(Composer).popup
+        popup.file_search = FileCompletion(self, popup, host).search
         self.set_interval(1.0, self._tick)
         self._show_greeting()
         self.refresh_status()
@@ -465,6 +469,11 @@ class ChatScreen(Screen[None]):
         """Attach the resource that the user selected from the "@" completions."""
         message.stop()
         self.attachments.add_resource(message.server, message.uri)
+
+    def on_file_attach_requested(self, message: FileAttachRequested) -> None:
+        """Attach the file that the user selected from the "@" completions."""
+        message.stop()
+        self.attachments.add_file(message.path)
 
     def on_detach_requested(self, message: DetachRequested) -> None:
         """Remove the most recently added attachment."""

@@ -13,7 +13,8 @@ from mcphost.errors import McpHostError
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
-from mcphost.tui.widgets.composer import CompletionItem, Composer, Draft
+from mcphost.tui.widgets.completion_popup import CompletionItem
+from mcphost.tui.widgets.composer import Composer, Draft
 from mcphost.tui.widgets.inputs import OrderedInput
 
 if TYPE_CHECKING:

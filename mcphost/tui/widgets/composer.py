@@ -15,14 +15,13 @@ from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
     ActionRequested,
-    AttachRequested,
     DetachRequested,
-    PromptRequested,
     QueueRecallRequested,
     ScrollRequested,
     SteerRequested,
 )
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.completion_popup import CompletionPopup
 from mcphost.tui.widgets.inputs import OrderedTextArea
 
 if TYPE_CHECKING:
@@ -85,41 +84,18 @@ def join_drafts(*drafts: Draft) -> Draft:
     return Draft("\n".join(draft.text for draft in kept), origin, source)
 
 
-PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool"
+PLACEHOLDER = "Type a message     @ attach a file or resource    / command or prompt    ! call a tool"
 SHORT_PLACEHOLDER = "Message     @ attach    / command    ! call a tool"
 ROOMY_HEIGHT = 30  # minimum number of terminal rows at which the composer has blank rows around its text
 HORIZONTAL_MARGIN = 2
 """Total width in columns of the composer's left and right margins."""
 _WIDE_WIDTH = 92
 _MAX_HISTORY = 200
-_MAX_SHOWN = 50
 _MAX_QUEUE_ROWS = 4
 
 
-class CompletionItem(NamedTuple):
-    """An entry of the completion popup.
-
-    `kind` says what choosing the entry does: run an action, open a prompt, attach a resource, or insert text. `value`
-    is the action name, prompt name, URI or text, and `server` is the server that it belongs to, or "". The popup shows
-    `title` and `detail`.
-    """
-
-    kind: Literal["action", "prompt", "resource", "text"]
-    value: str
-    server: str
-    title: str
-    detail: str
-
-
-CompletionSource = Callable[[str], list[CompletionItem]]
 SubmitHandler = Callable[[Draft], None]
 PASTE_GUARD_HINT = "Text was just inserted: check it, then press Enter again."
-
-
-def no_completions(kind: str) -> list[CompletionItem]:
-    """Return no completions: the default source, until the composer is connected to a chat."""
-    del kind
-    return []
 
 
 def no_submit(draft: Draft) -> None:
@@ -157,7 +133,7 @@ class ComposerInput(OrderedTextArea):
     async def _on_key(self, event: events.Key) -> None:
         key = event.key
         too_soon = self.composer.is_too_soon(key, monotonic() - event.time)
-        if too_soon or self.composer.process_popup_key(key) or self._process_own_key(key):
+        if too_soon or self.composer.popup.process_key(key) or self._process_own_key(key):
             event.stop()
             event.prevent_default()
 
@@ -174,6 +150,7 @@ class ComposerInput(OrderedTextArea):
     def edit(self, edit: "Edit") -> "EditResult":
         """Apply an edit; if the text is then empty, reset its recorded origin to "typed"."""
         result = super().edit(edit)
+        self.composer.popup.is_change_pending = True
         self.composer.reset_origin_if_empty()
         return result
 
@@ -259,7 +236,7 @@ class Composer(Vertical):
         """
         super().__init__(id="composer", classes="roomy" if roomy else "")
         self._placeholder = select_placeholder(width)
-        self.completion_source: CompletionSource = no_completions
+        self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed")
         self.submit_handler: SubmitHandler = no_submit
         self.attachment_names: tuple[str, ...] = ()
         self.has_queue = False
@@ -270,9 +247,6 @@ class Composer(Vertical):
         self._source = ""
         self._can_restore_insertion = False
         self._insert_guard: AnswerGuard | None = None
-        self._popup_items: list[CompletionItem] = []
-        self._popup_word: str | None = None
-        self._is_popup_suppressed = False
 
     def compose(self) -> ComposeResult:
         """Create the list of attachments and the text area. The other widgets are created when they are needed."""
@@ -320,12 +294,12 @@ class Composer(Vertical):
 
     def set_draft(self, draft: Draft) -> None:
         """Replace the text, its origin and its source; move the cursor to the end and close the completion popup."""
-        self._is_popup_suppressed = True
+        self.popup.is_suppressed = True
         self.composer_input.text = draft.text  # this also clears the undo history
         self._origin, self._source = (draft.origin, draft.source) if draft.text else ("typed", "")
         self._can_restore_insertion = self._origin != "typed"
         self.composer_input.move_cursor(self.composer_input.document.end)
-        self.close_popup()
+        self.popup.close()
         self._show_origin()
 
     def insert_prompt_text(self, source: str, text: str) -> None:
@@ -362,8 +336,8 @@ class Composer(Vertical):
         self._start_guard()
         if self._origin == "typed":
             self._origin = "inserted" if self.composer_input.is_blank or at == (0, 0) else "mixed"
-        self._can_restore_insertion = self._is_popup_suppressed = True
-        self.close_popup()
+        self._can_restore_insertion = self.popup.is_suppressed = True
+        self.popup.close()
         self._show_origin()
 
     def mark_restored(self) -> None:
@@ -451,117 +425,14 @@ class Composer(Vertical):
     def on_text_area_changed(self) -> None:
         """Update the hint about the text's origin and, if the user typed the change, the completion popup."""
         self._show_origin()
-        if self._is_popup_suppressed:
-            self._is_popup_suppressed = False
+        self.popup.is_change_pending = False
+        if self.popup.is_suppressed:
+            self.popup.is_suppressed = False
             return
-        self._update_popup()
-
-    def _update_popup(self) -> None:
-        """Show completions for the word before the cursor; close the popup if the word cannot be completed."""
-        word = self._completion_word()
-        if word is None:
-            self.close_popup()
-            return
-        needle = word[1:].lower()
-        found = [
-            offer
-            for offer in self.completion_source(word[0])
-            if needle in offer.title.lower() or needle in offer.value.lower()
-        ]
-        found.sort(key=lambda offer: not offer.title.lower().lstrip("/").startswith(needle))
-        self._open_popup(found[:_MAX_SHOWN], word)
-
-    def _completion_word(self) -> str | None:
-        row, column = self.composer_input.cursor_location
-        line = self.composer_input.document.get_line(row)[:column]
-        if row == 0 and line[:1] in {"/", "!"} and " " not in line and self._origin == "typed":
-            return line
-        start = max(line.rfind(" "), line.rfind("\t")) + 1
-        return line[start:] if line[start : start + 1] == "@" else None
-
-    def _open_popup(self, offers: list[CompletionItem], word: str) -> None:
-        from textual.widgets import OptionList
-        from textual.widgets.option_list import Option
-
-        self._popup_items, self._popup_word = offers, word
-        lists = self.query(OptionList)
-        if not offers:
-            empty = {"@": "No matching resource.", "!": "No matching tool."}
-            rows = [Option(Content.styled(" " + empty.get(word[0], "No matching command."), "$muted"), disabled=True)]
-        else:
-            titles = [clean_line(offer.title, 40) for offer in offers]
-            width = min(24, max(map(len, titles)))
-            rows = [
-                Option(Content.assemble((f" {title:<{width}}  ", "bold"), (clean_line(offer.detail, 120), "$muted")))
-                for title, offer in zip(titles, offers, strict=True)
-            ]
-        if lists:
-            popup = lists.first()
-            popup.clear_options()
-        else:
-            popup = OptionList(markup=False, compact=True)
-            popup.can_focus = False
-            self.mount(popup, before=0)
-        popup.add_options(rows)
-        popup.highlighted = 0 if offers else None
-
-    def close_popup(self) -> None:
-        """Close the completion popup and leave the text unchanged."""
-        self._popup_items = []
-        from textual.widgets import OptionList
-
-        for popup in self.query(OptionList):
-            popup.remove()
-
-    def process_popup_key(self, key: str) -> bool:
-        """Handle a key for the open popup; return False if no popup is open or it does not use the key."""
-        if self._popup_items and key in {"tab", "enter"} and self._completion_word() != self._popup_word:
-            # A change notification may still be pending: update the popup before choosing from it.
-            self._update_popup()
-        if not self._popup_items:
-            return False
-        from textual.widgets import OptionList
-
-        popup = next(iter(self.query(OptionList)), None)
-        if popup is None:
-            return False
-        if key == "down":
-            popup.action_cursor_down()
-        elif key == "up":
-            popup.action_cursor_up()
-        elif key == "enter" and self._is_completed(self._popup_items[popup.highlighted or 0]):
-            self.close_popup()
-            return False  # nothing is left to complete, so Enter submits the draft
-        elif key in {"tab", "enter"}:
-            self._apply_completion(popup.highlighted or 0)
-        elif key == "escape":
-            self.close_popup()
-        else:
-            return False
-        return True
-
-    def _is_completed(self, offer: CompletionItem) -> bool:
-        return offer.kind == "text" and self._completion_word() == offer.value
+        self.popup.update()
 
     def on_option_list_option_selected(self, event: events.Event) -> None:
         """Apply the clicked completion."""
         event.stop()
-        index = getattr(event, "option_index", 0)
-        if 0 <= index < len(self._popup_items):
-            self._apply_completion(index)
+        self.popup.apply_row(getattr(event, "option_index", 0))
         self.composer_input.focus()
-
-    def _apply_completion(self, index: int) -> None:
-        offer = self._popup_items[index]
-        word = self._completion_word() or ""
-        row, column = self.composer_input.cursor_location
-        self._is_popup_suppressed = True
-        start = (row, column - len(word))
-        self.composer_input.replace(offer.value + " " if offer.kind == "text" else "", start, (row, column))
-        self.close_popup()
-        if offer.kind == "action":
-            self.post_message(ActionRequested(offer.value))
-        elif offer.kind == "prompt":
-            self.post_message(PromptRequested(offer.server, offer.value))
-        elif offer.kind == "resource":
-            self.post_message(AttachRequested(offer.server, offer.value))

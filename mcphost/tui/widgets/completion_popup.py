@@ -1,0 +1,250 @@
+"""Popup with completions for the word before the cursor: commands, prompts, tools, resources and files."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from textual.content import Content
+
+from mcphost.tui.messages import ActionRequested, AttachRequested, FileAttachRequested, PromptRequested
+from mcphost.tui.screen_text import clean_line
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+    from textual.widgets import OptionList
+    from textual.widgets.option_list import Option
+
+    from mcphost.tui.widgets.inputs import OrderedTextArea
+
+_MAX_SHOWN = 50
+_MAX_BESIDE_FILES = 5
+_TITLE_WIDTH = 24
+SEARCHING = "Looking for files…"
+
+
+class CompletionItem(NamedTuple):
+    """An entry of the completion popup.
+
+    `kind` says what choosing the entry does: run an action, open a prompt, attach a resource or file, or insert text.
+    `value` is the action name, prompt name, URI, path or text, and `server` is the server that it belongs to, or "".
+    The popup shows `title` and `detail`.
+    """
+
+    kind: Literal["action", "prompt", "resource", "file", "text"]
+    value: str
+    server: str
+    title: str
+    detail: str
+
+
+CompletionSource = Callable[[str], list[CompletionItem]]
+FileSearch = Callable[[str], None]
+"""Starts a search for files by what was typed after "@"; the result goes to `CompletionPopup.show_files`."""
+
+
+def no_completions(kind: str) -> list[CompletionItem]:
+    """Return no completions: the default source, until the composer is connected to a chat."""
+    del kind
+    return []
+
+
+class CompletionPopup:
+    """The completion popup of a composer: a list above its text area, which exists only while it is open.
+
+    Resources are listed at once; files follow when a search on a thread has found them, below, so that what the user is
+    about to choose stays in its place.
+    """
+
+    def __init__(
+        self, composer: "Widget", text_area: "Callable[[], OrderedTextArea]", is_typed: Callable[[], bool]
+    ) -> None:
+        """*is_typed* returns whether all of the text was typed, without which it cannot be a command or a call."""
+        self._composer, self._text_area, self._is_typed = composer, text_area, is_typed
+        self.source: CompletionSource = no_completions
+        self.file_search: FileSearch | None = None
+        self.is_suppressed = False
+        """Whether the next change of the text was not typed, and opens no popup."""
+
+        self.is_change_pending = False
+        """Whether the text has changed and the notification of that, with which the popup is updated, is on its way."""
+
+        self._items: list[CompletionItem] = []
+        self._word: str | None = None
+        self._files: tuple[str, list[CompletionItem], str] = ("", [], "")
+        """The word that files were found for, the files, and what limited the search."""
+
+        self._applies_next = False
+
+    @property
+    def _is_searching(self) -> bool:
+        return self.file_search is not None and (self._word or "")[:1] == "@" and self._files[0] != self._word
+
+    def update(self) -> None:
+        """Show completions for the word before the cursor; close the popup if the word cannot be completed."""
+        word = self._completion_word()
+        if word is None:
+            self.close()
+            return
+        is_new, self._word = word != self._word, word
+        self._applies_next &= not is_new
+        self._items = self._find(word)
+        if is_new and word[0] == "@" and self.file_search is not None:
+            self.file_search(word[1:])
+        self._show()
+
+    def show_files(self, query: str, files: list[CompletionItem], note: str = "") -> None:
+        """Add the files found for *query*, unless the user has typed on; *note* says what limited the search."""
+        word = f"@{query}"
+        if word != self._word or self._completion_word() != word:
+            return
+        self._files = (word, files, note)
+        highlighted = self._highlighted()
+        self._items = self._find(word)
+        self._show(highlighted)
+        if self._applies_next and self._items:
+            self._apply(0)
+        self._applies_next = False
+
+    def _find(self, word: str) -> list[CompletionItem]:
+        needle = word[1:].lower()
+        found = [
+            offer for offer in self.source(word[0]) if needle in offer.title.lower() or needle in offer.value.lower()
+        ]
+        found.sort(key=lambda offer: not offer.title.lower().lstrip("/").startswith(needle))
+        files = self._files[1] if self._files[0] == word else []
+        return [*found[: _MAX_BESIDE_FILES if files else _MAX_SHOWN], *files][:_MAX_SHOWN]
+
+    def _completion_word(self) -> str | None:
+        text_area = self._text_area()
+        row, column = text_area.cursor_location
+        line = text_area.document.get_line(row)[:column]
+        if row == 0 and line[:1] in {"/", "!"} and " " not in line and self._is_typed():
+            return line
+        start = max(line.rfind(" "), line.rfind("\t")) + 1
+        return line[start:] if line[start : start + 1] == "@" else None
+
+    def _show(self, highlighted: int = 0) -> None:
+        from textual.widgets import OptionList
+
+        lists = self._composer.query(OptionList)
+        if lists:
+            popup = lists.first()
+            popup.clear_options()
+        else:
+            popup = OptionList(markup=False, compact=True)
+            popup.can_focus = False
+            self._composer.mount(popup, before=0)
+        popup.add_options(self._rows())
+        popup.highlighted = self._index_of(min(highlighted, len(self._items) - 1)) if self._items else None
+
+    def _rows(self) -> "list[Option]":
+        from textual.widgets.option_list import Option
+
+        def remark(text: str) -> Option:
+            return Option(Content.styled(f" {text}", "$muted"), disabled=True)
+
+        word = self._word or ""
+        if not self._items:
+            empty = {"@": "No matching resource or file.", "!": "No matching tool."}
+            return [remark(SEARCHING if self._is_searching else empty.get(word[:1], "No matching command."))]
+        titles = [clean_line(offer.title, 60 if offer.kind == "file" else 40) for offer in self._items]
+        width = min(_TITLE_WIDTH, max(map(len, titles)))
+        rows = [
+            Option(Content.assemble((f" {title:<{width}}  ", "bold"), (clean_line(offer.detail, 120), "$muted")))
+            for title, offer in zip(titles, self._items, strict=True)
+        ]
+        if (first := self._first_file) is not None:
+            limit = f" (of {self._files[2]})" if self._files[2] else ""
+            rows.insert(first, remark(f"Files{limit}"))
+            if first:
+                rows.insert(0, remark("Resources"))
+        return rows
+
+    @property
+    def _first_file(self) -> int | None:
+        return next((at for at, item in enumerate(self._items) if item.kind == "file"), None)
+
+    def _index_of(self, item: int) -> int:
+        """Return the row of an item, counting the headings above it."""
+        first = self._first_file
+        if first is None:
+            return item
+        return item + (1 if first else 0) + (1 if item >= first else 0)
+
+    def _highlighted(self) -> int:
+        """Return the index of the highlighted item."""
+        popup = self._list()
+        return 0 if popup is None else self._item_at(popup.highlighted or 0)
+
+    def _item_at(self, row: int) -> int:
+        return next((item for item in range(len(self._items)) if self._index_of(item) >= row), 0)
+
+    def _list(self) -> "OptionList | None":
+        from textual.widgets import OptionList
+
+        return next(iter(self._composer.query(OptionList)), None)
+
+    def close(self) -> None:
+        """Close the popup and leave the text unchanged."""
+        self._items, self._word, self._applies_next = [], None, False
+        from textual.widgets import OptionList
+
+        for popup in self._composer.query(OptionList):
+            popup.remove()
+
+    def process_key(self, key: str) -> bool:
+        """Handle a key for the open popup; return False if no popup is open or it does not use the key."""
+        may_open = self._word is not None or (self.is_change_pending and not self.is_suppressed)
+        if may_open and key in {"tab", "enter"} and self._completion_word() != self._word:
+            # A change notification is still pending: update the popup before choosing from it.
+            self.update()
+        popup = self._list()
+        if popup is not None and not self._items and self._is_searching and key in {"tab", "enter"}:
+            self._applies_next = True
+            return True
+        if popup is None or not self._items:
+            return False
+        if key == "down":
+            popup.action_cursor_down()
+        elif key == "up":
+            popup.action_cursor_up()
+        elif key == "enter" and self._is_completed(self._items[self._highlighted()]):
+            self.close()
+            return False  # nothing is left to complete, so Enter submits the draft
+        elif key in {"tab", "enter"}:
+            self._apply(self._highlighted(), descends=key == "tab")
+        elif key == "escape":
+            self.close()
+        else:
+            return False
+        return True
+
+    def _is_completed(self, offer: CompletionItem) -> bool:
+        return offer.kind == "text" and self._completion_word() == offer.value
+
+    def apply_row(self, row: int) -> None:
+        """Apply the completion in a row that was clicked."""
+        if self._items:
+            self._apply(self._item_at(row))
+
+    def _apply(self, index: int, *, descends: bool = False) -> None:
+        """Replace the word with the completion; with *descends*, a folder is only inserted, to complete below it."""
+        offer = self._items[index]
+        word = self._completion_word() or ""
+        text_area = self._text_area()
+        row, column = text_area.cursor_location
+        enters_folder = descends and offer.kind == "file" and offer.value.endswith("/")
+        self.is_suppressed = not enters_folder
+        start = (row, column - len(word))
+        inserted = f"@{offer.value}" if enters_folder else f"{offer.value} " if offer.kind == "text" else ""
+        text_area.replace(inserted, start, (row, column))
+        if enters_folder:
+            return
+        self.close()
+        if offer.kind == "action":
+            self._composer.post_message(ActionRequested(offer.value))
+        elif offer.kind == "prompt":
+            self._composer.post_message(PromptRequested(offer.server, offer.value))
+        elif offer.kind == "resource":
+            self._composer.post_message(AttachRequested(offer.server, offer.value))
+        elif offer.kind == "file":
+            self._composer.post_message(FileAttachRequested(offer.value))

@@ -1,0 +1,113 @@
+"""Completion of `@path` and the attachment of files, with keys typed faster than files are found."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.widgets import OptionList
+
+from mcphost.llm.messages import ResourcePart
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import Run
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with a few files."""
+    (tmp_path / "src" / "screens").mkdir(parents=True)
+    (tmp_path / "src" / "screens" / "chat.py").write_text("".join(f"line {number}\n" for number in range(1, 61)))
+    (tmp_path / "notes.md").write_text("the notes")
+    (tmp_path / "README.txt").write_text("read me")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows(driver: Any) -> list[str]:
+    return [str(option.prompt).strip() for popup in driver.app.screen.query(OptionList) for option in popup.options]
+
+
+def text(driver: Any) -> str:
+    return driver.app.query_one(Composer).composer_input.text
+
+
+def names(driver: Any) -> tuple[str, ...]:
+    return driver.app.query_one(Composer).attachment_names
+
+
+def parts(driver: Any) -> list[Any]:
+    return driver.app.chat.attachments.parts
+
+
+async def test_files_are_listed_below_resources_and_attached(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("see @READ")
+        await driver.until(lambda: any("README.txt" in row for row in rows(driver)), "the file")
+        found = rows(driver)
+        assert (found[0], found[3]) == ("Resources", "Files")
+        assert [row.split()[0] for row in (*found[1:3], found[4])] == ["README.md", "README.md", "README.txt"]
+        await driver.pilot.press("down", "down", "enter")
+        await driver.until(lambda: names(driver), "the attachment")
+        assert (text(driver), names(driver)) == ("see ", ("README.txt  (7 characters)",))
+        assert parts(driver) == [ResourcePart("", "README.txt", "read me", "text/plain")]
+        await driver.type("what is it?")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0] == ("see what is it?", (ResourcePart("", "README.txt", "read me", "text/plain"),))
+
+
+async def test_keys_pressed_before_files_are_found_attach_the_best_one(run: Run) -> None:
+    async with run() as driver:
+        for key in "@schat":
+            driver.app.simulate_key(key)
+        driver.app.simulate_key("tab")
+        await driver.until(lambda: names(driver), "the attachment")
+        assert names(driver)[0].startswith("src/screens/chat.py  (")
+        assert text(driver) == ""
+
+
+async def test_only_lines_of_a_file_are_attached(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("@chat.py:10-12")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: names(driver), "the attachment")
+        assert [part.uri for part in parts(driver)] == ["src/screens/chat.py:10-12"]
+        assert parts(driver)[0].text == "line 10\nline 11\nline 12\n"
+
+
+async def test_tab_enters_a_folder_and_enter_attaches_its_listing(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("@sr")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: text(driver) == "@src/", "the folder")
+        await driver.until(lambda: any("screens/" in row for row in rows(driver)), "what is in it")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: names(driver), "the attachment")
+        assert [(part.uri, part.text) for part in parts(driver)] == [("src/", "screens/")]
+
+
+async def test_absolute_paths_are_completed(run: Run, folder: Path) -> None:
+    async with run() as driver:
+        await driver.type(f"@{folder}/no")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: names(driver), "the attachment")
+        assert [part.uri for part in parts(driver)] == [f"{folder}/notes.md"]
+
+
+async def test_a_file_that_cannot_be_attached_is_reported(run: Run, folder: Path) -> None:
+    (folder / "program").write_bytes(b"\x7fELF\xff\xff")
+    async with run() as driver:
+        await driver.type("@program")
+        await driver.pilot.press("tab")
+        await driver.until(lambda: "program is a program, which no model reads" in driver.text(), "the reason")
+        assert names(driver) == ()
+
+
+async def test_a_word_that_matches_nothing_is_text(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("mail me@zzz or @zzz")
+        await driver.until(lambda: rows(driver) == ["No matching resource or file."], "the remark")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.sent, "the message")
+        assert driver.host.sent[0] == ("mail me@zzz or @zzz", ())
