@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcphost.llm.messages import ResourcePart
     from mcphost.tui.config_follower import ConfigFollower
     from mcphost.tui.image_cache import ImageCache
+    from mcphost.tui.screens.history import HistoryChoice
     from mcphost.tui.screens.manual_calls import ManualCall
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
@@ -230,11 +231,11 @@ class NavigationApp(InputGuardApp):
 
     def action_history(self) -> None:
         """Open the history screen, and load the conversation that the user selects there."""
-        from mcphost.tui.screens.history import HistoryScreen
+        from mcphost.tui.screens.history import HistoryChoice, HistoryScreen
 
-        def open_(conversation_id: str | None) -> None:
-            if conversation_id is not None:
-                self.run_worker(partial(self._open_conversation, conversation_id), group="history")
+        def open_(choice: HistoryChoice | None) -> None:
+            if choice is not None:
+                self.run_worker(partial(self._open_conversation, choice), group="history")
 
         self.open_page(HistoryScreen(self.host), open_)
 
@@ -310,10 +311,13 @@ class NavigationApp(InputGuardApp):
 
         self.open_page(AuditScreen(self.host))
 
-    async def _open_conversation(self, conversation_id: str) -> None:
+    async def _open_conversation(self, choice: "HistoryChoice") -> None:
         from mcphost.errors import McpHostError
 
         try:
-            await self.host.conversation.open(conversation_id)
+            await self.host.conversation.open(choice.id)
+            if choice.is_fork:
+                await self.host.conversation.fork()
+                self.notify("This is a copy. The original stays in the history (F6).", markup=False, timeout=8)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)

@@ -19,6 +19,7 @@ from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalSt
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.conversation.commands import PromptCommands
+from mcphost.host.conversation.history import ConversationHistory
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.server_requests.roots import Roots
@@ -37,6 +38,8 @@ from mcphost.sandbox.schema_validator import SchemaValidator, SchemaViolation
 from mcphost.sandbox.schema_worker import validate
 from mcphost.serialization import Raw, encode, replace
 from mcphost.store.conversations import ConversationInfo
+from mcphost.store.database import Database
+from mcphost.store.results import ResultStore
 
 Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
@@ -390,6 +393,9 @@ class FakeConversation:
     def is_busy(self) -> bool:
         return self._task is not None
 
+    def handle_rename(self, conversation_id: str, title: str) -> None:
+        assert conversation_id != self.id, title
+
     async def list_stored(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
         return tuple(self._host.stored[:limit])
 
@@ -483,6 +489,8 @@ class FakeHost:
         self.restarted: list[str] = []
         self.gone_on = 0
         self.stored: list[ConversationInfo] = []
+        self.database = Database(None)
+        self.history = ConversationHistory(self.database, cast("Any", self.conversation), ResultStore(None))
         self.auto_approval = FakeAutoApproval()
         self.halted = 0
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from time import monotonic
 from typing import Any
@@ -39,7 +40,7 @@ from mcphost.host.questions.questions import (
 from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
 from mcphost.host.server_requests.root_list import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
-from mcphost.llm.messages import ImagePart
+from mcphost.llm.messages import ImagePart, Message, TextPart
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
@@ -47,6 +48,7 @@ from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.serialization import Raw, encode, replace
 from mcphost.sign_in import SignInProgress
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.grants import Grant
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
@@ -469,6 +471,28 @@ def keys(*names: str) -> ScreenSetup:
     return step
 
 
+def show_history(*pressed: str) -> ScreenSetup:
+    """Show some stored conversations of several days, then press keys."""
+
+    async def prepare(pilot: Any, host: FakeHost) -> None:
+        store, history = ConversationStore(host.database), host.history
+        now = datetime(2026, 3, 12, 15, 30, tzinfo=UTC).timestamp()
+        talks = (
+            ("a1", "Why does the cache miss after a restart?", 0.1), ("b2", "修复数据库连接池的超时问题", 0.2),
+            ("c3", "Plan the release notes", 1.0), ("d4", "A very long title that does not fit into one row " * 3, 1.1),
+            ("e5", "Compare two caches for images", 30.0),
+        )  # fmt: skip
+        for name, text, age in talks:
+            for role, words in (("user", text), ("assistant", f"About this: {text} The cache is empty at first.")):
+                message = Message(role=role, parts=(TextPart(words),), at=now - age * 86_400)  # type: ignore[arg-type]
+                await store.append(name, message, title=text[:80], model="scripted/one")
+        await history.set_pinned("e5", is_pinned=True)
+        await keys("f6", *pressed)(pilot, host)
+        await pilot.pause(0.5)
+
+    return prepare
+
+
 async def grants_screen(pilot: Any, host: FakeHost) -> None:
     """Show the grants, one of them persistent."""
     rule = Rule(server="files", tool="write_file")
@@ -746,7 +770,10 @@ SCREENS: dict[str, ScreenSetup] = {
     "servers": keys("f3"),
     "resources": keys("f4"),
     "prompts": keys("f5"),
-    "history": keys("f6"),
+    "history": show_history(),
+    "history-search": show_history("ctrl+f", *"cache"),
+    "history-empty": keys("f6"),
+    "history-export": show_history("e"),
     "grants": with_keys(grants_screen, "f7"),
     "write": write_call,
     "write_end": with_keys(write_call, "end"),

@@ -283,10 +283,14 @@ async def test_a_big_result_is_folded_and_enter_opens_all_of_it(run: Run) -> Non
 
 
 async def test_opening_an_earlier_conversation_shows_it(run: Run) -> None:
-    from mcphost.store.conversations import ConversationInfo
+    from mcphost.llm.messages import Message, TextPart
+    from mcphost.store.conversations import ConversationInfo, ConversationStore
 
     async with run() as driver:
         driver.host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        message = Message(role="user", parts=(TextPart("hello"),), at=1.7e9)
+        store = ConversationStore(driver.host.database)
+        await store.append("c9", message, title="About files", model="scripted/one")
         await driver.pilot.press("f6")
         await driver.until(lambda: "About files" in driver.text())
         await driver.pilot.press("enter")

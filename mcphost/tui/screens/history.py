@@ -1,16 +1,62 @@
-"""History screen (F6): find and reopen an earlier conversation."""
+"""History screen (F6): search, preview, open, rename, pin, fork, export and delete stored conversations."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
 from mcphost.pluralize import pluralize
-from mcphost.store.conversations import ConversationInfo
+from mcphost.serialization import dumps
+from mcphost.store.conversations import ConversationInfo, StoredMessage
+from mcphost.store.search import FoundConversation, MarkedText
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.history_forms import ExportForm, RenameForm
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.status_bars import KeyBar
 
 if TYPE_CHECKING:
+    from mcphost.host.conversation.history import ConversationPreview
     from mcphost.host.host import Host
+    from mcphost.llm.messages import Message
+
+LISTED = 500
+SEARCH_DELAY = 0.12
+"""Seconds without a key after which the search begins."""
+_SEARCH_HINT = 'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
+_PREVIEW_DELAY = 0.05
+_MAX_MESSAGE_CHARS = 4_000
+_AUTHORS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
+
+
+class HistoryChoice(NamedTuple):
+    """The conversation to open, or to copy and open the copy of."""
+
+    id: str
+    is_fork: bool = False
+
+
+class _Entry(NamedTuple):
+    """A conversation of the list; `number` is the message that a search found, 0 for none or the title."""
+
+    id: str
+    title: str
+    model: str
+    created: float
+    updated: float
+    heading: str = ""
+    number: int = 0
+    is_pinned: bool = False
+    messages: int = 0
+    hits: int = 0
+    excerpt: tuple[MarkedText, ...] = ()
 
 
 def format_time(seconds: float) -> str:
@@ -18,61 +64,176 @@ def format_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
 
 
-def _describe(info: ConversationInfo) -> str:
-    return f"{format_time(info.updated)} · {pluralize(info.messages, 'message')} · {info.model}"
+def _name_day(seconds: float, today: datetime) -> str:
+    day = datetime.fromtimestamp(seconds).astimezone()
+    age = (today.date() - day.date()).days
+    return {0: "Today", 1: "Yesterday"}.get(age) or f"{day:%A, %Y-%m-%d}"
 
 
 class HistoryScreen(ListScreen):
-    """List of stored conversations, newest first; its result is the id of the conversation to open, or None."""
+    """List of stored conversations by day, or what a search in all their messages found; its result is a HistoryChoice.
+
+    The right side shows the messages around the one that was found, or the last ones.
+    """
 
     TITLE_TEXT: ClassVar[str] = "History"
     EMPTY_TEXT: ClassVar[str] = "No conversations yet. They are saved here as you go."
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "open", "screen.choose"),)
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("enter", "open", "screen.choose"),
+        ("f", "fork", "screen.fork"),
+        ("n", "rename", "screen.rename"),
+        ("p", "pin", "screen.pin"),
+        ("e", "export", "screen.export"),
+        ("x", "delete", "screen.delete"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f", "fork", show=False),
+        Binding("n", "rename", show=False),
+        Binding("p", "pin", show=False),
+        Binding("e", "export", show=False),
+        Binding("x", "delete", show=False),
+    ]
 
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
         self._conversations: tuple[ConversationInfo, ...] = ()
-        self.add_class("bare")  # an entry has no text beyond its details
+        self._found: tuple[FoundConversation, ...] | None = None
+        self._note = ""
+        self._delete_candidate = ""
+        self._search_timer: Timer | None = None
+        self._preview_timer: Timer | None = None
 
     def on_mount(self) -> None:
         """Load the stored conversations."""
         super().on_mount()
+        self.query_one(
+            "#search", Input
+        ).placeholder = 'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
         self.run_worker(self._load_conversations)
 
     async def _load_conversations(self) -> None:
         try:
-            self._conversations = await self.host.conversation.list_stored()
+            self._conversations = await self.host.history.list_recent(LISTED)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
         self.reload()
 
+    def handle_server_change(self) -> None:
+        """Do nothing, because conversations do not depend on the servers."""
+
+    # -- the list
+
     def load(self) -> Sequence[ListRow]:
         """Return a row for each stored conversation."""
-        return [
-            ListRow(
-                info,
-                info.title or "(untitled)",
-                _describe(info),
-            )
-            for info in self._conversations
-        ]
+        today = datetime.now().astimezone()
+        entries: list[_Entry] = []
+        before = ""
+        for info in self._conversations:
+            day = "Pinned" if info.is_pinned else _name_day(info.updated, today)
+            heading, before = ("" if day == before else day), day
+            entries.append(
+                _Entry(info.id, info.title, info.model, info.created, info.updated, heading, is_pinned=info.is_pinned,
+                       messages=info.messages)
+            )  # fmt: skip
+        return [ListRow(one, one.title or "(untitled)", _describe(one)) for one in entries]
+
+    def filter(self, text: str) -> None:
+        """Search all messages a moment after the last key; without a text, show all conversations."""
+        if self._search_timer is not None:
+            self._search_timer.stop()
+        if not text.strip():
+            self._found, self._note = None, ""
+            self._show_rows(self.entries)
+        else:
+            self._search_timer = self.set_timer(SEARCH_DELAY, partial(self._start_search, text))
+
+    def _start_search(self, text: str) -> None:
+        self.run_worker(partial(self._search, text), group="search", exclusive=True)
+
+    async def _search(self, text: str) -> None:
+        try:
+            result = await self.host.history.search(text, is_typing=True)
+        except McpHostError as error:
+            self._found, self._note = (), f"{error.message} {error.hint}"
+        else:
+            self._found, self._note = result.conversations, " ".join(result.notes)
+        entries = [
+            _Entry(one.id, one.title, one.model, one.created, one.updated, number=hit.number, hits=one.count,
+                   excerpt=hit.excerpt)
+            for one in self._found for hit in one.hits[:1]
+        ]  # fmt: skip
+        self._show_rows([ListRow(one, one.title or "(untitled)", _describe(one)) for one in entries])
+
+    def _show_rows(self, rows: Sequence[ListRow]) -> None:
+        self.visible_rows = list(rows[:LISTED])
+        shown = pluralize(len(rows), "conversation") if rows else ""
+        head = Content.assemble((self.TITLE_TEXT, "bold $accent"), (f"  {shown}  ", "$faint"), (self._note, "$warning"))
+        self.query_one("#head", Static).update(head)
+        entries = self.query_one("#entries", OptionList)
+        keep = entries.highlighted or 0
+        self.set_class(not self.entries, "empty")
+        self.query_one(KeyBar).show(self._key_bar_items())
+        entries.clear_options()
+        if not self.visible_rows:
+            if self.entries:
+                entries.add_option(Option(Content.styled(" Nothing was found.", "$muted"), disabled=True))
+            self.show_about(Content("") if self.entries else Content.styled(self.EMPTY_TEXT, "$muted"))
+            self.query_one(LongText).show("")
+            return
+        entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
+        entries.highlighted = 0 if self._found is not None else min(keep, len(self.visible_rows) - 1)
+
+    def render_row(self, row: ListRow) -> Content:
+        """Render the day above its first conversation, then the title, then the details or the excerpt."""
+        entry: _Entry = row.value
+        lines: list[Content] = [Content.styled(f" {entry.heading}", "bold $faint")] if entry.heading else []
+        lines.append(Content.assemble((" ★ " if entry.is_pinned else "   ", "$accent"), clean_line(row.title, 120)))
+        lines.append(Content.styled("   " + clean_line(row.detail, 160), "$muted"))
+        if entry.excerpt:
+            marked = [
+                (clean_line(one.text, 200), "bold $warning" if one.is_match else "$text") for one in entry.excerpt
+            ]
+            lines.append(Content.assemble("   ", *marked))
+        return Content("\n").join(lines)
+
+    # -- the preview
 
     def show_details(self, row: ListRow) -> None:
-        """Show the title, model, times and number of messages of a conversation."""
-        info: ConversationInfo = row.value
-        self.show_about(
-            clean_pairs(
-                [
-                    ("title", info.title),
-                    ("started", format_time(info.created)),
-                    ("updated", format_time(info.updated)),
-                    ("messages", str(info.messages)),
-                    ("model", info.model),
-                    ("id", info.id),
-                ]
-            )
-        )
+        """Show the model and times of a conversation, and load its messages around the one that was found."""
+        entry: _Entry = row.value
+        self._delete_candidate = ""
+        is_roomy = not self.has_class("narrow")  # otherwise the messages need the rows
+        facts = [
+            ("title", entry.title),
+            ("started", format_time(entry.created) if is_roomy else ""),
+            ("updated", format_time(entry.updated)),
+            ("messages", str(entry.messages) if is_roomy and entry.messages else ""),
+            ("model", entry.model if is_roomy else ""),
+            ("id", entry.id if is_roomy else ""),
+        ]
+        self.show_about(clean_pairs(facts))
+        if self._preview_timer is not None:
+            self._preview_timer.stop()
+        load = partial(self._load_preview, entry.id, entry.number)
+        start = partial(self.run_worker, load, group="preview", exclusive=True)
+        self._preview_timer = self.set_timer(_PREVIEW_DELAY, lambda: start() and None)
+
+    async def _load_preview(self, conversation_id: str, number: int) -> None:
+        try:
+            preview = await self.host.history.preview(conversation_id, number)
+        except McpHostError as error:
+            self.query_one(LongText).show(error.message)
+            return
+        row = self.current_row()
+        if row is not None and row.value.id == conversation_id:
+            self.query_one(LongText).show(_format_preview(preview))
+
+    # -- actions
+
+    def _current(self) -> _Entry | None:
+        row = self.current_row()
+        return None if row is None else row.value
 
     def action_choose(self) -> None:
         """Open the selected conversation."""
@@ -80,5 +241,102 @@ class HistoryScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the id of the conversation to open."""
-        self.dismiss(row.value.id)
+        """Close the screen with the conversation to open."""
+        self.dismiss(HistoryChoice(row.value.id))
+
+    def action_fork(self) -> None:
+        """Close the screen with the conversation to copy."""
+        if entry := self._current():
+            self.dismiss(HistoryChoice(entry.id, is_fork=True))
+
+    def action_rename(self) -> None:
+        """Ask for a new title."""
+        if entry := self._current():
+            self.app.push_screen(RenameForm(entry.title), partial(self._rename, entry.id))  # pyright: ignore[reportUnknownMemberType]
+
+    def _rename(self, conversation_id: str, title: str | None) -> None:
+        if title is not None:
+            self._change(partial(self.host.history.rename, conversation_id, title))
+
+    def action_pin(self) -> None:
+        """Keep the selected conversation at the top of the list, or no longer."""
+        if entry := self._current():
+            pinned = {info.id for info in self._conversations if info.is_pinned}
+            self._change(partial(self.host.history.set_pinned, entry.id, is_pinned=entry.id not in pinned))
+
+    def action_delete(self) -> None:
+        """Delete the selected conversation if the key is pressed twice; the first press asks to confirm."""
+        entry = self._current()
+        if entry is None:
+            return
+        if self._delete_candidate != entry.id:
+            self._delete_candidate = entry.id
+            text = "Press x again to delete it with its branches, drafts and stored results. It cannot be undone."
+            self.show_about(Content.styled(text, "$warning"))
+            return
+        self._delete_candidate = ""
+        self._change(partial(self.host.history.delete, entry.id))
+        self.run_worker(self._purge, group="purge", exclusive=True)
+
+    async def _purge(self) -> None:
+        try:
+            await self.host.history.purge_index()
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+
+    def action_export(self) -> None:
+        """Ask for the file to write the selected conversation to."""
+        if entry := self._current():
+            info = ConversationInfo(entry.id, entry.title, entry.model, entry.messages, entry.created, entry.updated)
+            self.app.push_screen(ExportForm(self.host.history, info))  # pyright: ignore[reportUnknownMemberType]
+
+    def _change(self, change: "partial[object]") -> None:
+        self.run_worker(partial(self._apply, change), group="change")
+
+    async def _apply(self, change: "partial[object]") -> None:
+        try:
+            await change()  # pyright: ignore[reportGeneralTypeIssues]
+        except McpHostError as error:
+            self.notify(f"{error.message} {error.hint}", severity="error", markup=False)
+        await self._load_conversations()
+
+
+def _describe(entry: _Entry) -> str:
+    count = pluralize(entry.hits, "hit") if entry.hits else pluralize(entry.messages, "message")
+    return " · ".join(part for part in (format_time(entry.updated), count, entry.model) if part)
+
+
+def _format_preview(preview: "ConversationPreview") -> str:
+    """Return the messages as text, beginning with the one that was found."""
+    messages = preview.messages
+    start = next((at for at, one in enumerate(messages) if one.number == preview.number), 0) if preview.number else 0
+    lines = ["…"] if start or preview.has_earlier else []
+    lines += [_format_message(one) for one in messages[start:]]
+    return "\n\n".join(lines + (["…"] if preview.has_later else []))
+
+
+def _format_message(one: StoredMessage) -> str:
+    message = one.message
+    return f"{_AUTHORS[message.role]} · {format_time(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
+
+
+def _message_text(message: "Message") -> str:
+    from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+
+    texts: list[str] = []
+    for part in message.parts:
+        match part:
+            case TextPart():
+                texts.append(part.text)
+            case ToolUsePart():
+                arguments = part.raw if part.arguments is None else dumps(part.arguments)
+                texts.append(f"calls {part.name} {arguments}")
+            case ToolReturnPart():
+                texts.append(f"{part.name}: {part.text}")
+            case ResourcePart():
+                texts.append(f"[attached {part.uri}]")
+            case ImagePart() | FilePart():
+                texts.append(f"[attached {part.name or part.mime_type}]")
+            case _:
+                pass
+    return "\n".join(texts)

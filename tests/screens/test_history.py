@@ -1,0 +1,82 @@
+"""The history screen on a real store: search, preview, rename, pin, fork, export, delete."""
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from mcphost.llm.messages import Message, TextPart
+from mcphost.store.conversations import ConversationStore
+from mcphost.tui.screens.history import HistoryScreen
+from tests.screens.conftest import Run
+
+pytestmark = pytest.mark.anyio
+Fill = Callable[..., Awaitable[None]]
+DAY_SECONDS = 86_400
+
+
+async def fill(database: object, **texts: str) -> None:
+    """Store a conversation of two messages for each text, the last a day older than the one before."""
+    store = ConversationStore(database)  # type: ignore[arg-type]
+    now = time.time()
+    for age, (name, text) in enumerate(texts.items()):
+        for role, words in (("user", text), ("assistant", f"You said {text}")):
+            message = Message(role=role, parts=(TextPart(words),), at=now - age * DAY_SECONDS)  # type: ignore[arg-type]
+            await store.append(name, message, title=text, model="m")
+
+
+async def test_a_search_finds_messages_while_it_is_typed_and_shows_them(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="apples and pears", b="修复数据库", c="pears only")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "Yesterday" in driver.text() and "3 conversations" in driver.text())
+        await driver.pilot.press("ctrl+f", *"pea")
+        await driver.until(lambda: "2 conversations" in driver.text() and "You said" in driver.text())
+        driver.app.screen.query_one("#search", Input).value = "数据"
+        await driver.until(lambda: "1 conversation " in driver.text() and "修复数据库" in driver.text())
+        driver.app.screen.query_one("#search", Input).value = "nowhere"
+        await driver.until(lambda: "Nothing was found." in driver.text())
+        driver.app.screen.query_one("#search", Input).value = ""
+        await driver.until(lambda: "3 conversations" in driver.text())
+
+
+async def test_a_conversation_is_renamed_pinned_and_deleted_with_two_keys(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="first one", b="second one")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "second one" in driver.text())
+        await driver.pilot.press("down", "n", "home", *"Its ", "enter")
+        await driver.until(lambda: "Its second one" in driver.text())
+        await driver.pilot.press("p")
+        await driver.until(lambda: "Pinned" in driver.text())
+        await driver.pilot.press("home", "x")
+        await driver.until(lambda: "Press x again" in driver.text())
+        assert len(await driver.host.history.list_recent()) == 2
+        await driver.pilot.press("x")
+        await driver.until(lambda: "1 conversation " in driver.text())
+        assert [row.id for row in await driver.host.history.list_recent()] == ["a"]
+
+
+async def test_an_export_is_written_to_a_new_file(run: Run, tmp_path: Path) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="to be exported")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "to be exported" in driver.text())
+        await driver.pilot.press("e")
+        await driver.until(lambda: "to-be-exported-a.md" in driver.text())
+        target = tmp_path / "talk.html"
+        field = driver.app.screen.query_one("#file", Input)
+        field.value = str(tmp_path / "talk.exe")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "must end with" in driver.text())
+        field.value = str(target)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, HistoryScreen))
+        assert "to be exported" in target.read_text()
+        await driver.pilot.press("e")
+        await driver.until(lambda: "to-be-exported-a.md" in driver.text())
+        driver.app.screen.query_one("#file", Input).value = str(target)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "exists" in driver.text())
