@@ -3,7 +3,6 @@
 import re
 import sqlite3
 import time
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from mcphost.store import search_index
 from mcphost.store.database import Database
 from mcphost.store.search_query import SearchQuery, parse_query
 from mcphost.store.search_text import list_texts
+from mcphost.unicode_forms import normalize
 
 MAX_RANKED = 400
 MAX_CONVERSATIONS = 50
@@ -205,7 +205,7 @@ def _fold_character(character: str) -> str:
     lower = character.lower()
     if character < "\u00c0" or len(lower) != 1:
         return lower[:1]
-    return unicodedata.normalize("NFKD", lower)[:1] or lower
+    return normalize("NFKD", lower)[:1] or lower
 
 
 def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[MarkedText, ...]:

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from mcphost import unicode_forms
 from mcphost.llm.messages import (
     FilePart,
     ImagePart,
@@ -45,7 +46,9 @@ class DocumentText(NamedTuple):
 
 def normalize(text: str) -> str:
     """Return *text* in Unicode form NFKC, so that full-width and composed characters are found by their plain forms."""
-    return text if text.isascii() or unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+    if text.isascii() or unicodedata.is_normalized("NFKC", text):
+        return text
+    return unicode_forms.normalize("NFKC", text)
 
 
 def segment(text: str) -> str:

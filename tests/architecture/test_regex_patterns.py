@@ -15,6 +15,10 @@ from tests.architecture.source_tree import ROOT
 
 EXAMPLES = {
     "mcphost.llm.demo_model:find_requests": [rule.pattern for rule in RULES],
+    "mcphost.host.conversation.file_index:_candidates": [
+        r"(?m)^[^\naA]*[aA][^\nbB]*[bB].*$",
+        r"(?m)^[^\naA]*[aA][^\naA]*[aA][^\naA]*[aA].*$",
+    ],
     "mcphost.unicode_forms:_long_mark_runs": ["[\u0300\u0315\u0f73]{31,}"],
 }
 """Patterns that are no literals, by module and function: examples of what they are."""

@@ -84,6 +84,7 @@ PARTICIPANTS = {
     "host/events": "EventBus",
     "host/tools": "ToolPipeline",
     "host/servers": "Servers",
+    "host/spending": "Spending",
     "host/results": "ToolPipeline",
     "host/consent": "Consent",
     "host/audit": "AuditLog",

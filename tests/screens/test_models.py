@@ -44,11 +44,12 @@ class FakeModels:
     async def add_listed_models(self, models: tuple[AvailableModel, ...]) -> tuple[AvailableModel, ...]:
         return models
 
-    async def use_model(self, model: ModelConfig, *, is_default: bool) -> None:
+    async def use_model(self, model: ModelConfig, *, is_default: bool) -> str:
         if model.name == "ollama_chat/two" and is_default:
             raise McpHostError("It cannot be saved.", "Write it yourself.")
         self.used.append((model.name, is_default))
         self.configs.append(model)
+        return "your default" if is_default else ""
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:
         self.favorites ^= {model.name}
