@@ -15,6 +15,8 @@ from tests.architecture.source_tree import ROOT
 
 EXAMPLES = {
     "mcphost.llm.demo_model:find_requests": [rule.pattern for rule in RULES],
+    "mcphost.tui.transcript.find:__init__": ["(?i)milk"],
+    "mcphost.store.search:mark_pattern": [r"buy[\W_]+milk|tea"],
     "mcphost.host.conversation.file_index:_candidates": [
         r"(?m)^[^\naA]*[aA][^\nbB]*[bB].*$",
         r"(?m)^[^\naA]*[aA][^\naA]*[aA][^\naA]*[aA].*$",
@@ -23,6 +25,9 @@ EXAMPLES = {
 }
 """Patterns that are no literals, by module and function: examples of what they are."""
 BOUNDED = {
+    # A name of a file has at most 255 bytes, a pattern of .gitignore at most 200 characters; no star backtracks.
+    "mcphost.host.conversation.ignore_rules:_join": [r"(?:(?s:(?>.*?a).*b)\Z)|(?:(?s:c.*)\Z)"],
+    "mcphost.host.conversation.ignore_rules:_make_group": [r"(?s:(?>.*?a)(?>.*?b).*)\Z"],
     # A form's pattern comes from a server; it is tried only if it and the text have at most 500 characters.
     "mcphost.host.questions.form_fields:_matches_pattern": [r"^[a-z]*[a-z]*\Z", r"[a-z]*\Z", r"a{0,999}\Z"],
 }
