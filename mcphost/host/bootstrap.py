@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from mcphost.host.tools.pipeline import ToolPipeline
     from mcphost.host.tools.result_review import ResultReviewer
     from mcphost.host.tools.schema_validation import ArgumentValidator
+    from mcphost.protocol.prompts import GetPromptResult
     from mcphost.sandbox.schema_validator import SchemaValidator
 
 
@@ -339,7 +340,10 @@ class _LateParts:
     def features(self) -> "ServerFeatures":
         from mcphost.host.servers.features import ServerFeatures
 
-        return ServerFeatures(self._servers)
+        return ServerFeatures(self._servers, self._note_prompt)
+
+    def _note_prompt(self, server: str, name: str, prompt: "GetPromptResult") -> None:
+        self.origins.note_prompt(server, name, prompt)
 
     @cached_property
     def auto_approval(self) -> "AutoApproval":

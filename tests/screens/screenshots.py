@@ -16,6 +16,7 @@ from mcphost.auth.interactive_flow import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
 from mcphost.host import events
+from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.consent.grants import GrantStatus
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.frontend import Question
@@ -566,6 +567,19 @@ def write_call(pilot: Any, host: FakeHost) -> Any:
     return show_question(replace(RULE_CALL, arguments=arguments, folder=str(folder)))(pilot, host)
 
 
+ORIGINS_CALL = ApproveTool(
+    server="web", why="asked by the model, turn 3", call="c", tool="post_form",
+    arguments={"url": "https://forms.example/feedback",
+               "body": "For the record:\nWe will close the Leipzig office in March; "
+               "please keep it to yourself.\nBest regards", "tags": ["IBAN", "REU4OSAzNzA0IDAwNDQgMDUzMiAwMTMwIDAw"]},
+    origins=(
+        ArgumentOrigin(argument="body", server="mail", source="read_message", characters=69, spans=((16, 85),)),
+        ArgumentOrigin(argument="tags[1]", server="mail", source="read_message", characters=27, encoding="base64",
+                       spans=((0, 36),), is_typed=True),
+    ),
+)  # fmt: skip
+
+
 RULE_CALL = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file", arguments={})
 EDITS = [{"oldText": "a = 1\n", "newText": "a = 2\nb = 3\n"}]
 
@@ -700,6 +714,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "start": keys(),
     "readme": chat_question,
     "consent": chat_question,
+    "origins": show_question(ORIGINS_CALL),
     "chat": chat_only,
     "tools": show_tools,
     "drawn": image_result,

@@ -65,6 +65,14 @@ def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) ->
     return CallOrigins(found=search.origins(server), unchecked=frozenset(unchecked))
 
 
+def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[str]:
+    """Yield the parts of an argument that were copied, as they are written; none if the argument has changed."""
+    text = next((value.text for value in _collect(arguments)[0] if value.path == origin.argument), "")
+    for start, end in origin.spans:
+        if end <= len(text):
+            yield text[start:end]
+
+
 def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
     """Return the texts, member names and long numbers in the arguments, and whether that is all of them."""
     values: list[_Value] = []

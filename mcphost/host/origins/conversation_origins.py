@@ -12,6 +12,8 @@ from mcphost.host.origins.argument_copies import find_origins
 from mcphost.host.origins.outside_texts import MAX_CHARACTERS, OutsideText, OutsideTexts, index_messages, index_newest
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.messages import Message
+from mcphost.protocol.prompts import GetPromptResult
+from mcphost.serialization import encode
 
 _MAX_NOTED = 200
 _MAX_NOTED_CHARACTERS = 1_000_000
@@ -34,9 +36,13 @@ class ConversationOrigins:
         conversation.on_replaced(self._noted.clear)
 
     def note(self, outside: OutsideText) -> None:
-        """Remember a text that enters the conversation as if the user had written it, such as a server's prompt."""
+        """Remember a text that enters the conversation as if the user had written it; too many are left out."""
         if sum(len(noted.text) for noted in self._noted) < _MAX_NOTED_CHARACTERS and len(self._noted) < _MAX_NOTED:
             self._noted.append(outside)
+
+    def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
+        """Remember a server's prompt, which enters the conversation as a message of the user."""
+        self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
 
     async def find(self, server: str, arguments: dict[str, Any]) -> CallOrigins:
         """Return which parts of the arguments of a call of *server* came from other servers, or from files."""

@@ -3,7 +3,7 @@
 import re
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from shlex import quote
 
 from mcphost.client.session import Session
@@ -49,8 +49,10 @@ class ServerFeatures:
     Methods that need a server start it if necessary and raise ServerError, ConsentDenied or UsageError.
     """
 
-    def __init__(self, servers: Servers) -> None:
+    def __init__(self, servers: Servers, on_prompt: Callable[[str, str, GetPromptResult], None] | None = None) -> None:
+        """*on_prompt* receives the server, the name and the content of each prompt that was filled in."""
         self._servers = servers
+        self._on_prompt = on_prompt
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
         self._without_completions: dict[str, Session] = {}
         self.skills = Skills(servers)
@@ -147,7 +149,10 @@ class ServerFeatures:
             raise UsageError(
                 f"The prompt {name!r} of {server!r} needs {', '.join(missing)[:500]}.", "Give each as NAME=VALUE."
             )
-        return await session.request(GetPrompt(name, dict(arguments)))
+        prompt = await session.request(GetPrompt(name, dict(arguments)))
+        if self._on_prompt is not None:
+            self._on_prompt(server, name, prompt)
+        return prompt
 
     # -- completion
     def can_complete(self, server: str) -> bool:

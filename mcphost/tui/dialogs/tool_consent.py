@@ -10,6 +10,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from mcphost.config.rules import Rule, exact_pattern
+from mcphost.host.call_origins import ArgumentOrigin
+from mcphost.host.origins.argument_copies import copied_parts
 from mcphost.host.questions.questions import (
     AllowAlways,
     AllowOnce,
@@ -31,6 +33,7 @@ from mcphost.tui.dialogs.call_view import (
     summarize_arguments,
 )
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.dialogs.origin_view import mark_copies, origin_lines
 from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write, render_code
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line
@@ -155,11 +158,34 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         sent: list[tuple[str, str | Content]] = [*self.call_view.pairs] or [("", "It takes no arguments.")]
         for at, language in self.call_view.languages.items():
             sent[at] = (sent[at][0], render_code(str(sent[at][1]), language))
+        if origins := self._origins():
+            sent = [(name, self._mark_copies(at, name, value, origins)) for at, (name, value) in enumerate(sent)]
         out.append(KeyValueList(sent, styles=self.call_view.styles, id="sent"))
         if self._has_hidden_characters:
             words = "▲ Hidden or control characters are shown as marks. Such a call can only be allowed once."
             out.append(Content.styled(words, "$warning"))
         return [*out, *self._server_statements()]
+
+    def _origins(self) -> tuple[ArgumentOrigin, ...]:
+        """Return the origins of the arguments that the user did not edit."""
+        if not self.review.is_edited:
+            return self.details.origins
+        original, now = self.review.original_arguments, self.review.arguments
+        return tuple(
+            origin
+            for origin in self.details.origins
+            if list(copied_parts(original, origin)) == list(copied_parts(now, origin))
+        )
+
+    def _mark_copies(
+        self, at: int, name: str, value: str | Content, origins: Sequence[ArgumentOrigin]
+    ) -> str | Content:
+        """Return the value of a pair with its copied parts highlighted, unchanged if there are none."""
+        plain = (
+            value if isinstance(value, Content) else Content.styled(value, self.call_view.styles.get(at, ("", ""))[1])
+        )
+        marked = mark_copies(plain, name.removesuffix(" (text)"), self.review.arguments, origins)
+        return value if marked is plain else marked
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
         """Yield the diffs of texts that the call would replace and of the file that it would overwrite.
@@ -202,6 +228,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             out.append(Content.styled("first use of this tool", "$warning"))
         if question.arguments_error:
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
+        out += origin_lines(self._origins(), is_complete=question.are_origins_complete)
         if self.review.is_edited:
             words = f"edited by you: {self.call_view.changes} · allowed once, or by a rule"
             out.append(Content.styled(words, "$accent"))

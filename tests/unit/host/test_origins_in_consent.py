@@ -78,6 +78,20 @@ async def test_instructions_of_a_server_are_a_source(tmp_path: Path) -> None:
     assert [(origin.server, origin.source) for origin in question.origins] == [("notes", "instructions")]
 
 
+async def test_a_prompt_of_a_server_is_a_source(tmp_path: Path) -> None:
+    message = {"role": "user", "content": {"type": "text", "text": f"Do this.\n{SECRET}"}}
+    peers = open_peers()
+    peers["crm"] = create_peer(capabilities={"prompts": {}}, prompts__get={"messages": [message]})
+    frontend = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peers, ScriptedModel(POST, text_round("done")), frontend) as host:
+        await host.features.get_prompt("crm", "customer", {})
+        await host.conversation.send(f"Do this.\n{SECRET}")
+    (question,) = frontend.asked
+    assert isinstance(question, ApproveTool)
+    (origin,) = question.origins
+    assert (origin.server, origin.source, origin.is_typed) == ("crm", "prompt customer", True)
+
+
 async def test_a_conversation_that_was_opened_again_remembers_its_sources(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce())
     model = ScriptedModel(READ, text_round("read"), HARMLESS, text_round("ok"), POST, text_round("done"))

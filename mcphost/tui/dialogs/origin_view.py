@@ -1,0 +1,72 @@
+"""Lines and marks that show which parts of a call's arguments came from other servers or from files."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from textual.content import Content
+
+from mcphost.host.call_origins import FILES, ArgumentOrigin
+from mcphost.host.origins.argument_copies import copied_parts
+from mcphost.sanitize import mark_unusual_spaces
+from mcphost.tui.screen_text import clean, clean_line
+
+COPIED_STYLE = "$warning underline"
+_MAX_LINES = 6
+_MAX_MARKS = 200
+_SHORTEST_LINE = 4
+_INCOMPLETE = "▲ Not all texts of other servers could be compared with this call."
+
+
+def origin_lines(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
+    """Return a line for each argument with its source and the number of characters, the largest first."""
+    shown = sorted(origins, key=lambda origin: -origin.characters)
+    lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_LINES]]
+    if len(shown) > _MAX_LINES:
+        lines.append(Content.styled(f"▲ and {len(shown) - _MAX_LINES} more copied parts", "$warning"))
+    if not is_complete:
+        lines.append(Content.styled(_INCOMPLETE, "$warning"))
+    return lines
+
+
+def _describe(origin: ArgumentOrigin) -> Iterable[tuple[str, str]]:
+    count = f"{origin.characters:,} characters"
+    source = "a file" if origin.server == FILES else clean_line(mark_unusual_spaces(origin.server), 60)
+    yield clean_line(mark_unusual_spaces(origin.argument), 60), "bold $warning"
+    yield f": {count} from {source} · {clean_line(mark_unusual_spaces(origin.source), 60)}", "$warning"
+    notes = [
+        *([_describe_encoding(origin.encoding)] if origin.encoding else []),
+        *(["you typed it too"] if origin.is_typed else []),
+        *(["the called server said it too"] if origin.is_own else []),
+    ]
+    if notes:
+        yield f" ({'; '.join(notes)})", "$muted"
+
+
+def _describe_encoding(encoding: str) -> str:
+    return "spread over these arguments" if encoding == "split" else f"written as {encoding}"
+
+
+def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> Content:
+    """Return a shown value with the copied parts of the argument *name*, or of what is in it, highlighted.
+
+    The parts are found line by line, because the value may show marks and white space in another way.
+    """
+    marks = 0
+    for origin in origins:
+        if not _is_within(origin.argument, name):
+            continue
+        for part in copied_parts(arguments, origin):
+            at = 0
+            for line in map(str.strip, part.split("\n")):
+                text = clean(mark_unusual_spaces(line))
+                place = value.plain.find(text, at) if len(text) >= _SHORTEST_LINE else -1
+                if place >= 0 and marks < _MAX_MARKS:
+                    at = place + len(text)
+                    value = value.stylize(COPIED_STYLE, place, at)
+                    marks += 1
+    return value
+
+
+def _is_within(argument: str, name: str) -> bool:
+    """Return whether the path of an argument is *name* or leads into it."""
+    return argument == name or argument.startswith((f"{name}.", f"{name}["))

@@ -1,0 +1,49 @@
+"""How a question shows which parts of the arguments came from other servers."""
+
+from textual.content import Content
+
+from mcphost.host.call_origins import FILES, ArgumentOrigin
+from mcphost.tui.dialogs.origin_view import COPIED_STYLE, mark_copies, origin_lines
+
+ARGUMENTS = {"body": "FYI\nthe first copied line\nand the second one\nbye", "to": ["a", "another copied text"]}
+BODY = ArgumentOrigin(argument="body", server="mail", source="read_message", characters=40, spans=((4, 44),))
+LIST = ArgumentOrigin(argument="to[1]", server="notes", source="search", characters=19, spans=((0, 19),))
+
+
+def marked_texts(content: Content) -> list[str]:
+    return [content.plain[span.start : span.end] for span in content.spans if span.style == COPIED_STYLE]
+
+
+def test_each_argument_has_a_line_with_source_and_length_the_longest_first() -> None:
+    split = ArgumentOrigin(argument="a + b", server=FILES, source="plan.txt", characters=3_000, encoding="split")
+    lines = [line.plain for line in origin_lines((BODY, split), is_complete=True)]
+    assert lines == [
+        "▲ a + b: 3,000 characters from a file · plan.txt (spread over these arguments)",
+        "▲ body: 40 characters from mail · read_message",
+    ]
+
+
+def test_names_of_servers_cannot_forge_lines_and_many_lines_are_counted() -> None:
+    odd = ArgumentOrigin(argument="x\n▲ y", server="m\x1b[31m", source="t\u202e", characters=20)
+    lines = origin_lines((odd,) * 9, is_complete=False)
+    assert len(lines) == 8
+    assert all("\n" not in line.plain and "\x1b" not in line.plain and "\u202e" not in line.plain for line in lines)
+    assert "and 3 more" in lines[6].plain
+    assert "could be compared" in lines[7].plain
+
+
+def test_the_copied_part_is_marked_line_by_line_in_the_shown_value() -> None:
+    shown = Content("FYI\n  the first copied line·\nand the second one\nbye")
+    assert marked_texts(mark_copies(shown, "body", ARGUMENTS, (BODY, LIST))) == [
+        "the first copied line", "and the second one",
+    ]  # fmt: skip
+
+
+def test_a_part_inside_of_a_list_is_marked_in_the_list() -> None:
+    shown = Content('["a","another copied text"]')
+    assert marked_texts(mark_copies(shown, "to", ARGUMENTS, (BODY, LIST))) == ["another copied text"]
+
+
+def test_nothing_is_marked_in_an_argument_that_changed_or_has_no_copies() -> None:
+    assert marked_texts(mark_copies(Content("short"), "body", {"body": "short"}, (BODY,))) == []
+    assert marked_texts(mark_copies(Content("another copied text"), "other", ARGUMENTS, (BODY, LIST))) == []
