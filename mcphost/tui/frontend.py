@@ -7,6 +7,7 @@ from importlib import import_module
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
+from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction
 from mcphost.host.questions.cost import ApproveCost
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
@@ -41,6 +42,8 @@ DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     TrustProject: ("trust_project", "TrustProjectDialog"),
     ContinueTurn: ("tool_consent", "ContinueTurnDialog"),
     ApproveCost: ("approve_cost", "ApproveCostDialog"),
+    OfferCompaction: ("review_compaction", "OfferCompactionDialog"),
+    ReviewCompaction: ("review_compaction", "ReviewCompactionDialog"),
     SignInQuestion: ("sign_in", "SignInDialog"),
     ChooseSecretStorage: ("secret_storage", "ChooseSecretStorageDialog"),
     UnlockSecrets: ("secret_storage", "UnlockSecretsDialog"),

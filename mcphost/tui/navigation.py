@@ -287,6 +287,24 @@ class NavigationApp(InputGuardApp):
         choice = RewindChoice(action, len(self.host.conversation.messages))
         self.run_worker(partial(correct, self.chat, choice), group="turn")
 
+    def action_summarize(self) -> None:
+        """Let the model summarize earlier messages."""
+        from mcphost.tui.summaries import summarize
+
+        self.run_worker(partial(summarize, self.chat), group="turn")
+
+    def action_undo_summary(self) -> None:
+        """Send the summarized messages to the model again."""
+        from mcphost.tui.summaries import undo_summary
+
+        self.run_worker(partial(undo_summary, self.chat), group="turn")
+
+    def action_summary(self) -> None:
+        """Show the summary that is in use."""
+        from mcphost.tui.summaries import show_summary
+
+        show_summary(self.chat)
+
     def action_grants(self) -> None:
         """Open the permissions screen."""
         from mcphost.tui.screens.grants import GrantsScreen

@@ -13,7 +13,7 @@ from mcphost.host.questions.questions import (
     TrustProject,
     TrustServer,
 )
-from tests.screens.example_records import COST
+from tests.screens.example_records import COST, OFFER, REVIEW
 from tests.screens.screenshots import (
     ENTER_CLIENT,
     FORM,
@@ -46,6 +46,8 @@ EXAMPLE_QUESTIONS: tuple[Question[Any], ...] = (
     ),
     ContinueTurn(server="", why="", rounds=25),
     COST,
+    OFFER,
+    REVIEW,
     SIGN_IN,
     ENTER_CLIENT,
     KEEP,

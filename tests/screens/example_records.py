@@ -10,9 +10,12 @@ from mcphost.config.rules import Rule, exact_pattern, parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.grants import GrantStatus
+from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction, SummarySource
 from mcphost.host.questions.cost import ApproveCost, BudgetUse, CheaperModel, CostShare
+from mcphost.llm.model import Usage
 from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditRecord, AuditStore
+from mcphost.store.compactions import SummarySentence
 from mcphost.store.grants import CHANGED_REASON, Grant
 
 EXAMPLE_TIME = 1_790_000_000.0
@@ -118,3 +121,29 @@ COST = ApproveCost(
     can_compact=True,
 )
 """A request that exceeds two limits, with every way to make it cheaper."""
+
+
+OFFER = OfferCompaction(
+    server="", why="the model's window is almost full", messages=40, tokens=180_000, window=200_000,
+    model="anthropic/claude-haiku-4-5", cost=0.0912,
+)  # fmt: skip
+REVIEW = ReviewCompaction(
+    server="",
+    why="you asked for it; 40 messages stay stored as they are",
+    sentences=(
+        SummarySentence("Ada plans a trip to Lisbon with a budget of 300 euros.", (1, 2)),
+        SummarySentence("The calendar of work has no entry from 3 to 7 June.", (5, 6, 7, 12)),
+        SummarySentence("She prefers trains.", ()),
+    ),
+    numbers=tuple(range(1, 41)),
+    sources=(
+        SummarySource(1, "user", "Plan a trip to Lisbon. Our budget is 300 euros."),
+        SummarySource(2, "assistant", "With pleasure. When?"),
+        SummarySource(5, "user", "Look into my calendar."),
+    ),
+    messages=40,
+    model="anthropic/claude-haiku-4-5",
+    usage=Usage(input_tokens=31_000, output_tokens=400, cost=0.0331),
+    tokens_before=31_000,
+    tokens_after=420,
+)

@@ -58,6 +58,8 @@ from tests.screens import extreme_content
 from tests.screens.everything_form import everything_fields
 from tests.screens.example_records import (
     COST,
+    OFFER,
+    REVIEW,
     create_example_audit_log,
     example_accounts,
     example_audit_records,
@@ -708,6 +710,8 @@ async def server_sign_in(pilot: Any, host: FakeHost) -> None:
 
 
 SCREENS: dict[str, ScreenSetup] = {
+    "summary_offer": show_question(OFFER),
+    "summary_review": show_question(REVIEW),
     "folders": show_folders,
     "folders_add": with_keys(show_folders, "a", "tilde", "tab", *"home"),
     "folders_out": with_keys(show_folders, "x", "tab", "right"),

@@ -42,7 +42,9 @@ ONLY_ON_SCREEN = {
     "ApproveCostDialog": "tests/screens/test_approve_cost.py",
     "CommandArgumentsForm": "tests/screens/test_prompt_commands.py",
     "ExportForm": "tests/screens/test_history.py",
+    "OfferCompactionDialog": "tests/screens/test_compaction.py",
     "RenameForm": "tests/screens/test_history.py",
+    "ReviewCompactionDialog": "tests/screens/test_compaction.py",
     "TrustProjectDialog": "tests/screens/test_instructions.py",
 }
 """Dialogs that no test drives in a terminal yet, and the file that drives them through the app's pilot."""

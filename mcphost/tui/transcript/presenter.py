@@ -17,6 +17,7 @@ from mcphost.llm.messages import (
     ToolReturnPart,
     ToolUsePart,
 )
+from mcphost.pluralize import pluralize
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import (
     MarkdownBlock,
@@ -165,6 +166,8 @@ class TranscriptPresenter:
             events.TurnFinished: self._handle_turn_finished,
             events.NoticeEvent: self._handle_notice,
             events.ResourceChanged: self._handle_resource_changed,
+            events.SummaryProgress: self._handle_summary_progress,
+            events.CompactionChanged: self._handle_compaction,
         }
         """The handlers of the conversation's events, keyed by event type."""
         self._announced_changes: set[events.ResourceChanged] = set()
@@ -393,6 +396,22 @@ class TranscriptPresenter:
 
     def _handle_notice(self, event: events.NoticeEvent) -> None:
         self.add_notice(event.level, event.text, event.hint)
+
+    def _handle_summary_progress(self, event: events.SummaryProgress) -> None:
+        self.phase = "summarizing" if event.planned else ""
+        if event.planned and not event.done:
+            self.add_notice("info", f"Summarizing {pluralize(event.messages, 'message')}…", "Esc stops it.")
+
+    def _handle_compaction(self, event: events.CompactionChanged) -> None:
+        if not event.messages:
+            self.add_notice("info", "The model gets the messages themselves again.")
+            return
+        unknown = f", {event.unknown} of unknown source" if event.unknown else ""
+        self.add_notice(
+            "info",
+            f"The model gets messages 1 to {event.messages} as {pluralize(event.sentences, 'sentence')}{unknown}.",
+            "/summary shows them with the messages; /undo-summary takes it back.",
+        )
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
         """Add a notice that an attached resource has changed, at most once per resource in each turn."""

@@ -1,0 +1,263 @@
+"""Dialogs about summaries of a conversation: whether to make one, and a review of its sentences with their sources."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from mcphost.host.message_text import format_numbers
+from mcphost.host.questions.compaction import (
+    MAX_SENTENCE_CHARS,
+    MAX_SENTENCES,
+    CompactionVerdict,
+    OfferCompaction,
+    ReviewCompaction,
+    SummarySentence,
+    SummarySource,
+    UseSummary,
+)
+from mcphost.pluralize import pluralize
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.messages import Section, TextViewRequested
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.inputs import OrderedInput
+from mcphost.tui.widgets.key_values import KeyValueList
+
+UNKNOWN_SOURCE = "source unknown"
+
+
+def describe_sources(sentence: SummarySentence) -> str:
+    """Return which messages a sentence stands for, and whether the user wrote it."""
+    numbers = format_numbers(sentence.sources)
+    count = "message" if len(sentence.sources) == 1 else "messages"
+    parts = [f"{count} {numbers}" if numbers else "", "by you" if sentence.by_user else ""]
+    return " · ".join(filter(None, parts)) or UNKNOWN_SOURCE
+
+
+def render_sentence(sentence: SummarySentence, *, dropped: bool = False) -> Content:
+    """Return a sentence and, below it, its sources."""
+    style = "$faint strike" if dropped else "$text"
+    sources = clean_line(describe_sources(sentence), 200)
+    known = "$warning" if sources == UNKNOWN_SOURCE else "$muted"
+    note = ("  dropped · " if dropped else "  ") + sources
+    return Content.assemble((clean_line(sentence.text, MAX_SENTENCE_CHARS), style), "\n", (note, known))
+
+
+def make_source_sections(sources: Sequence[SummarySource]) -> tuple[Section, ...]:
+    """Return the messages that a sentence stands for, as sections of the viewer."""
+    return tuple(Section(f"── message {one.number}, {one.role}", one.text) for one in sources)
+
+
+class OfferCompactionDialog(Dialog[bool]):
+    """Dialog that asks whether to summarize messages before a request that would hardly fit the model's window."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Not now"), ("make", "Make a summary"))
+    KEYS: ClassVar[str] = "esc/d not now · m make a summary"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("m", "make", show=False),
+    ]
+
+    def __init__(self, question: OfferCompaction) -> None:
+        super().__init__(question)
+        self.details = question
+
+    def headline(self) -> str:
+        """Return the title."""
+        return "Summarize earlier messages?"
+
+    def preview(self) -> str:
+        """Return how full the window is, for the card shown while the dialog is minimized."""
+        asked = self.details
+        if not asked.window:
+            return f"The next request has about {asked.tokens:,} tokens."
+        return f"The next request takes about {asked.tokens * 100 // asked.window} % of the model's window."
+
+    def body(self) -> Sequence[Content | Widget]:
+        """Return the size of the request, what would be summarized, and what it costs."""
+        asked = self.details
+        window = f" of {asked.window:,}" if asked.window else ""
+        facts = [
+            ("next request", f"about {asked.tokens:,}{window} tokens"),
+            ("to summarize", f"the first {pluralize(asked.messages, 'message')}"),
+            ("written by", clean_line(asked.model, 200)),
+        ]
+        if asked.cost is not None:
+            facts.append(("costs", f"about ${asked.cost:.4f}"))
+        words = "You see the summary before it is used. The messages stay stored as they are."
+        return [KeyValueList(facts), Content.styled(f"\n{words}", "$muted")]
+
+    def action_make(self) -> None:
+        """Make the summary."""
+        self.dismiss(True)
+
+
+class ReviewCompactionDialog(Dialog[CompactionVerdict]):
+    """Dialog that shows the sentences of a summary, which can be read beside their messages, edited and dropped."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", "Keep all messages"),
+        ("edit", "Edit"),
+        ("drop", "Drop"),
+        ("add", "Add"),
+        ("use", "Use the summary"),
+    )
+    KEYS: ClassVar[str] = "esc/d keep all · ↑↓ enter messages · e edit · x drop · n add · u use"
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"use"})
+    INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"edit", "add"})
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "decline", show=False),
+        Binding("e", "edit", show=False, priority=True),
+        Binding("n", "add", show=False, priority=True),
+        Binding("x", "drop", show=False),
+        Binding("u", "use", show=False),
+    ]
+    DEFAULT_CSS = """
+    ReviewCompactionDialog #sentences {
+        height: auto; border: none; background: $surface; padding: 0 1; margin: 1 0 0 0; scrollbar-size-vertical: 1;
+    }
+    ReviewCompactionDialog #sentences:focus { background-tint: transparent; }
+    ReviewCompactionDialog Input { border: none; height: 1; background: $surface; }
+    """
+
+    def __init__(self, question: ReviewCompaction) -> None:
+        super().__init__(question)
+        self.details = question
+        self.sentences = list(question.sentences)
+        self.dropped: set[int] = set()
+        self._edited: int | None = None  # the sentence in the input; None while a new one is written
+
+    def headline(self) -> str:
+        """Return the title with the number of messages."""
+        return f"Use this summary for the first {pluralize(self.details.messages, 'message')}?"
+
+    def preview(self) -> str:
+        """Return the number of sentences for the card shown while the dialog is minimized."""
+        return f"{pluralize(len(self.sentences), 'sentence')}, written by {self.details.model}"
+
+    def body(self) -> Sequence[Content | Widget]:
+        """Return what the summary saves and costs, and its sentences with their sources."""
+        asked = self.details
+        cost = "" if asked.usage.cost is None else f" · ${asked.usage.cost:.4f}"
+        facts = [
+            ("size", f"about {asked.tokens_after:,} instead of {asked.tokens_before:,} tokens"),
+            ("written by", clean_line(f"{asked.model}{cost}", 200)),
+        ]
+        sentences = OptionList(*self._render_options(), id="sentences", markup=False, compact=True)
+        # Room for the frame, the facts, the buttons and the keys.
+        sentences.styles.max_height = max(4, self.size.height - 17)
+        words = "The model also gets the tool read_conversation, which returns the messages themselves."
+        return [KeyValueList(facts), sentences, Content.styled(f"\n{words}", "$faint")]
+
+    def _render_options(self) -> list[Option]:
+        return [Option(render_sentence(one, dropped=at in self.dropped)) for at, one in enumerate(self.sentences)]
+
+    def _refresh(self, selected: int) -> None:
+        listed = self.query_one("#sentences", OptionList)
+        listed.clear_options()
+        listed.add_options(self._render_options())
+        listed.highlighted = selected
+        self.fit()
+
+    @property
+    def _kept(self) -> tuple[SummarySentence, ...]:
+        return tuple(one for at, one in enumerate(self.sentences) if at not in self.dropped)
+
+    def disabled_reason(self, button_id: str) -> str:
+        """Return why the summary cannot be used; empty if it can."""
+        if button_id == "use" and not self._kept:
+            return "no sentence is left; keep all messages instead"
+        return super().disabled_reason(button_id)
+
+    def action_line(self, by: int) -> None:
+        """Move to the next sentence (1) or the previous one (-1); at first, only enter the list."""
+        listed = self.query_one("#sentences", OptionList)
+        if not listed.has_focus:
+            listed.focus()
+            listed.highlighted = listed.highlighted or 0
+            return
+        (listed.action_cursor_down if by > 0 else listed.action_cursor_up)()
+
+    def _selected(self) -> int | None:
+        selected = self.query_one("#sentences", OptionList).highlighted
+        if selected is None:
+            self.show_hint("choose a sentence first, with up and down")
+        return selected
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Open the messages that the sentence stands for, in the full-screen viewer."""
+        event.stop()
+        sentence = self.sentences[event.option_index]
+        sources = [one for one in self.details.sources if one.number in sentence.sources]
+        if sources:
+            title = clean_line(sentence.text, 100)
+            self.post_message(TextViewRequested(title, "", sections=make_source_sections(sources)))
+        else:
+            self.show_hint("the messages of this sentence are not known")
+
+    # -- answers
+
+    def action_use(self) -> None:
+        """Use the sentences that were not dropped."""
+        self.approve("use", UseSummary(self._kept))
+
+    def action_decline(self) -> None:
+        """Keep all messages."""
+        self.dismiss(self.question.refusal())
+
+    def action_refuse(self) -> None:
+        """Close the open input, or keep all messages."""
+        if not self.close_extra():
+            self.action_decline()
+
+    # -- changes
+
+    def compose_extra(self) -> ComposeResult:
+        """Yield the input for a sentence, which is hidden until an action opens it."""
+        yield OrderedInput(
+            placeholder="A sentence of yours. Enter applies it, esc goes back.",
+            id="sentence", max_length=MAX_SENTENCE_CHARS, compact=True,
+        )  # fmt: skip
+
+    def action_drop(self) -> None:
+        """Leave the selected sentence out, or take it back."""
+        if (selected := self._selected()) is not None:
+            self.dropped ^= {selected}
+            self._refresh(selected)
+
+    def action_edit(self) -> None:
+        """Open the input with the selected sentence."""
+        if (selected := self._selected()) is not None:
+            self._open_input(selected, self.sentences[selected].text)
+
+    def action_add(self) -> None:
+        """Open the input for a new sentence."""
+        if len(self.sentences) >= MAX_SENTENCES:
+            self.show_hint(f"a summary has at most {MAX_SENTENCES} sentences")
+        else:
+            self._open_input(None, "")
+
+    def _open_input(self, edited: int | None, text: str) -> None:
+        self._edited = edited
+        self.query_one("#sentence", Input).value = clean_line(text, MAX_SENTENCE_CHARS)
+        self.open_extra("sentence", "enter applies · esc goes back")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Replace the edited sentence, or add the new one; either is marked as the user's."""
+        event.stop()
+        text = " ".join(event.value.split())
+        if not text:
+            self.show_hint("write a sentence, or go back with esc and drop this one with x")
+            return
+        at = len(self.sentences) if self._edited is None else self._edited
+        sources = () if self._edited is None else self.sentences[at].sources
+        if self._edited is None or text != clean_line(self.sentences[at].text, MAX_SENTENCE_CHARS):
+            self.sentences[at : at + 1] = [SummarySentence(text, sources, by_user=True)]
+        self.close_extra()
+        self._refresh(at)
+        self.query_one("#sentences").focus()

@@ -1,0 +1,74 @@
+"""Summaries of the conversation in the chat: make one, read it beside the messages it stands for, and undo it."""
+
+from typing import TYPE_CHECKING
+
+from mcphost.errors import McpHostError
+from mcphost.host.message_text import describe_message, shorten_middle
+from mcphost.tui.dialogs.review_compaction import describe_sources
+from mcphost.tui.messages import Section, TextViewRequested
+from mcphost.tui.screen_text import clean_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcphost.llm.messages import Message
+    from mcphost.store.compactions import Compaction
+    from mcphost.tui.screens.chat import ChatScreen
+
+_MAX_SOURCE_CHARS = 20_000
+_MAX_TOTAL_CHARS = 2_000_000
+
+
+async def summarize(chat: "ChatScreen") -> None:
+    """Let the model summarize earlier messages, and use the summary if the user agrees; Esc stops it.
+
+    An error becomes a notice in the transcript.
+    """
+    if chat.host.conversation.is_busy or chat.is_sending:
+        chat.notify("Still answering. Press Esc to stop, then summarize.", markup=False, timeout=6)
+        return
+    try:
+        await chat.host.conversation.compact()
+    except McpHostError as error:
+        chat.presenter.add_notice("error", error.message, error.hint)
+    chat.refresh_status()
+
+
+async def undo_summary(chat: "ChatScreen") -> None:
+    """Send the summarized messages to the model again; an error becomes a notice in the transcript."""
+    try:
+        await chat.host.conversation.undo_compaction()
+    except McpHostError as error:
+        chat.presenter.add_notice("error", error.message, error.hint)
+
+
+def show_summary(chat: "ChatScreen") -> None:
+    """Open the active summary in the viewer, each sentence with the messages that it stands for."""
+    conversation = chat.host.conversation
+    if conversation.compaction is None:
+        chat.notify("No summary is in use. Make one with /compact.", markup=False, timeout=6)
+        return
+    sections = make_sections(conversation.compaction, conversation.numbers, conversation.messages)
+    chat.post_message(TextViewRequested("Summary for the model", "", sections=sections))
+
+
+def make_sections(
+    compaction: "Compaction", numbers: "Sequence[int]", messages: "Sequence[Message]"
+) -> tuple[Section, ...]:
+    """Return a section for each sentence; *numbers* are those of *messages* in the store.
+
+    A long message loses its middle, and beyond 2,000,000 characters in all, messages are left out.
+    """
+    by_number = dict(zip(numbers, messages, strict=True))
+    left = _MAX_TOTAL_CHARS
+    sections: list[Section] = []
+    for sentence in compaction.sentences:
+        texts: list[str] = []
+        for number in sentence.sources:
+            if number in by_number and left > 0:
+                text = shorten_middle(describe_message(by_number[number]), min(left, _MAX_SOURCE_CHARS))
+                left -= len(text)
+                texts.append(f"message {number}, {by_number[number].role}\n{text}")
+        heading = f"── {clean_line(sentence.text, 500)} ({clean_line(describe_sources(sentence), 200)})"
+        sections.append(Section(heading, "\n\n".join(texts)))
+    return tuple(sections)

@@ -1,0 +1,142 @@
+"""Summaries in the chat: offered, read beside their messages, edited, used, undone; nothing is used by accident."""
+
+import re
+from typing import Any
+
+import pytest
+from textual.widgets import OptionList
+
+from mcphost.host.questions.compaction import KeepMessages, ReviewCompaction, SummarySource, UseSummary
+from mcphost.llm import demo_model
+from mcphost.llm.model import ModelEvent, ModelRequest
+from mcphost.serialization import replace
+from mcphost.store.compactions import SummarySentence
+from tests.fakes.model import ScriptedModel, text_round
+from tests.screens.ask_question import PendingQuestion, ask_and_press
+from tests.screens.conftest import AppDriver, Run
+from tests.screens.example_records import OFFER, REVIEW
+from tests.screens.real_program import Files
+
+pytestmark = pytest.mark.anyio
+FIRST, SECOND, THIRD = REVIEW.sentences
+LONG = "word " * 300
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"), [(("escape",), False), (("d",), False), (("enter",), False), (("m",), True)], ids=str
+)
+async def test_an_offer_is_taken_only_by_its_key(run: Run, keys: tuple[str, ...], answer: bool) -> None:
+    async with run() as driver:
+        assert await ask_and_press(driver, OFFER, *keys) is answer
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("escape",), KeepMessages()),
+        (("d",), KeepMessages()),
+        (("enter",), KeepMessages()),
+        (("u",), UseSummary(REVIEW.sentences)),
+        (("down", "down", "x", "u"), UseSummary((FIRST, THIRD))),
+        (("down", "x", "x", "u"), UseSummary(REVIEW.sentences)),
+        (("n", *"Mine", "enter", "u"), UseSummary((*REVIEW.sentences, SummarySentence("Mine", (), by_user=True)))),
+        (("n", *"Mine", "escape", "u"), UseSummary(REVIEW.sentences)),
+        (
+            ("down", "e", "end", *"!!", "enter", "u"),
+            UseSummary((replace(FIRST, text=f"{FIRST.text}!!", by_user=True), SECOND, THIRD)),
+        ),
+        (("down", "e", "enter", "u"), UseSummary(REVIEW.sentences)),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
+)
+async def test_each_key_of_the_review_gives_its_answer(run: Run, keys: tuple[str, ...], answer: Any) -> None:
+    async with run(size=(100, 40)) as driver:
+        assert await ask_and_press(driver, REVIEW, *keys) == answer
+
+
+async def test_a_summary_without_a_sentence_cannot_be_used(run: Run) -> None:
+    async with run(size=(100, 40)) as driver:
+        asked = PendingQuestion(driver, REVIEW)
+        await driver.enter_question()
+        for _ in REVIEW.sentences:
+            await driver.pilot.press("down", "x")
+        await driver.pilot.press("u")
+        assert "no sentence is left" in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: asked.answer is not None)
+        assert asked.answer == KeepMessages()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_sentence_leads_to_the_messages_it_stands_for(run: Run, size: tuple[int, int]) -> None:
+    async with run(size=size) as driver:
+        PendingQuestion(driver, REVIEW)
+        await driver.enter_question()
+        assert "messages 1-2" in driver.text()
+        assert "source unknown" in driver.text()
+        await driver.pilot.press("down", "enter")
+        await driver.until(lambda: "message 1, user" in driver.text(), "the messages")
+        assert "Our budget is 300 euros" in driver.text()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen.query(OptionList), "the dialog")
+
+
+async def test_hostile_sentences_and_messages_stay_text(run: Run) -> None:
+    hostile = "[red]a[/]\x1b[2J\u202eb"
+    question = ReviewCompaction(
+        server="", why="", sentences=(SummarySentence(hostile, (1,)),), numbers=(1,),
+        sources=(SummarySource(1, "user", hostile),), messages=1, model=hostile,
+    )  # fmt: skip
+    async with run(size=(100, 40)) as driver:
+        PendingQuestion(driver, question)
+        await driver.enter_question()
+        assert "\x1b" not in driver.text()
+        assert "[red]a[/]" in driver.text()
+
+
+def summary_round(request: ModelRequest) -> list[ModelEvent]:
+    """Answer as a model that summarizes: one sentence for the first two messages."""
+    assert "1" in request.messages[-1].text
+    return text_round("Ada wrote a lot, and got an answer. [1, 2]")
+
+
+async def send(driver: AppDriver, text: str, answer: str) -> None:
+    driver.app.chat.composer_input.insert(text)
+    await driver.pilot.press("enter")
+    await driver.until(lambda: answer in driver.transcript() and not driver.host.conversation.is_busy, answer)
+
+
+async def run_command(driver: AppDriver, command: str) -> None:
+    await driver.type(command)
+    await driver.pilot.press("escape", "enter")
+
+
+async def test_a_summary_is_made_used_shown_and_undone_by_commands(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [text_round(f"{word} {LONG}") for word in ("one", "two", "three", "four")]
+    model = ScriptedModel(*answers, summary_round, text_round("five"), text_round("six"))
+    monkeypatch.setattr(demo_model, "DemoModel", lambda: model)
+    files.write_settings("[compaction]\nkeep_messages = 2\n")
+    async with files.open((100, 40)) as driver:
+        for word in ("one", "two", "three", "four"):
+            await send(driver, f"{LONG} say {word}", f"{word} word")
+        await run_command(driver, "/summary")
+        await driver.until(lambda: any("No summary" in one.message for one in driver.app._notifications), "the hint")
+        await run_command(driver, "/compact")
+        await driver.enter_question()
+        assert "Ada wrote a lot" in driver.text()
+        await driver.pilot.press("u")
+        await driver.until(lambda: "The model gets messages 1 to 6 as 1 sentence" in driver.transcript(), "the notice")
+        await run_command(driver, "/summary")
+        await driver.until(lambda: "message 1, user" in driver.text(), "the sources")
+        await driver.pilot.press("escape")
+        await send(driver, "next", "five")
+        sent = model.requests[-1].messages
+        assert "Ada wrote a lot" in sent[0].text
+        assert not any("say one" in message.text for message in sent)
+        assert len(driver.host.conversation.messages) == 10
+        await run_command(driver, "/undo-summary")
+        await driver.until(lambda: "gets the messages themselves again" in driver.transcript(), "the undo")
+        await send(driver, "last", "six")
+        assert re.search("say one$", model.requests[-1].messages[0].text)
