@@ -372,7 +372,9 @@ class _LateParts:
     def history(self) -> "ConversationHistory":
         from mcphost.host.conversation.history import ConversationHistory
 
-        return ConversationHistory(self._core.store, self._core.conversation, self._core.results)
+        history = ConversationHistory(self._core.store, self._core.conversation, self._core.results)
+        self._core.lifetime.on_close(history.unsent.flush)
+        return history
 
     @cached_property
     def consent(self) -> "ConsentPolicy":

@@ -248,6 +248,8 @@ class McpHostApp(QuestionApp):
         Call this in the event loop's thread; a signal handler registered with the event loop may call it.
         """
         self._is_quitting = True
+        if self.chat.drafts is not None:
+            self.chat.drafts.capture()
         self._close_frontend()
         if self.is_running and self.first_frame_drawn.is_set():  # exiting while widgets are being mounted raises
             self.exit()

@@ -6,6 +6,7 @@ import anyio
 
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.conversation.unsent import UnsentTexts
 from mcphost.llm.messages import Message
 from mcphost.serialization import Struct
 from mcphost.store.conversation_edits import ConversationEdits, NamedBy
@@ -36,6 +37,9 @@ class ConversationHistory:
         self._conversations = ConversationStore(database)
         self._edits = ConversationEdits(database)
         self._search = SearchStore(database)
+        self.unsent = UnsentTexts(database)
+        """What the user wrote and did not send."""
+
         self._active = active
         self._results = results
 

@@ -39,11 +39,12 @@ from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import FOOTER_KEYS, TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 
 if TYPE_CHECKING:
-    from mcphost.host.events import AutoApprovalChanged, EventDispatcher, ModelChanged, ServerState
+    from mcphost.host.events import AutoApprovalChanged, ConversationOpened, EventDispatcher, ModelChanged, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
     from mcphost.protocol.prompts import Prompt
+    from mcphost.tui.draft_saver import DraftSaver
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.prompt_commands import PromptCommandRunner
     from mcphost.tui.screens.setup import SetupChoice
@@ -97,6 +98,7 @@ class ChatScreen(Screen[None]):
         self.demo = demo
         self.attachments = Attachments(self)
         self.queue = MessageQueue()
+        self.drafts: DraftSaver | None = None  # until a host is attached
         self.sidebar_preference: bool | None = None
         self.pending_question_count = 0
         self._is_status_stale = self._has_timed_state = self.is_sending = False
@@ -138,6 +140,7 @@ class ChatScreen(Screen[None]):
 
         Shows the conversation or a greeting, then submits drafts that the user entered while mcphost was starting.
         """
+        from mcphost.tui.draft_saver import DraftSaver
         from mcphost.tui.screens.prompt_commands import PromptCommandRunner
         from mcphost.tui.screens.status_model import StatusModel
         from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -154,6 +157,8 @@ class ChatScreen(Screen[None]):
         self._show_greeting()
         self.refresh_status()
         self._submit_early_drafts()
+        self.drafts = DraftSaver(self)
+        self.drafts.start()
 
     def _show_greeting(self) -> None:
         self.status_model.model_state = "none" if self.host.model_selection.model is None else "loading"
@@ -227,8 +232,10 @@ class ChatScreen(Screen[None]):
         if event.state == "failed":
             self.presenter.add_notice("error", event.detail or f"The model {event.label} does not work.")
 
-    def _handle_conversation_opened(self, _event: object) -> None:
+    def _handle_conversation_opened(self, event: "ConversationOpened") -> None:
         self.load_conversation()
+        if self.drafts is not None:
+            self.drafts.handle_opened(event.id)
 
     def _handle_auto_approval(self, event: "AutoApprovalChanged") -> None:
         if not event.on and event.why != "started anew":
@@ -344,11 +351,12 @@ class ChatScreen(Screen[None]):
     def finish_turn(self, outcome: str) -> None:
         """Send the next waiting message after an answer; if it was stopped or failed, put them all back."""
         if outcome != "done":
-            self._restore(*self.queue.take_all())
+            self.restore(*self.queue.take_all())
         elif self.queue:
             self.run_worker(self._send_waiting, group="turn")
 
-    def _restore(self, draft: Draft, attachments: "Iterable[Part]") -> None:
+    def restore(self, draft: Draft, attachments: "Iterable[Part]") -> None:
+        """Put a draft before the text in the composer, and its attachments to those that are there."""
         if not self.is_attached:
             return  # the program is about to end
         composer = self.query_one(Composer)
@@ -363,7 +371,7 @@ class ChatScreen(Screen[None]):
     def on_queue_recall_requested(self) -> None:
         """Put the last waiting message back into the composer."""
         if (last := self.queue.take_last()) is not None:
-            self._restore(last.draft, last.attachments)
+            self.restore(last.draft, last.attachments)
 
     def on_steer_requested(self) -> None:
         """Let a waiting message, or the text in the composer, join the running answer after the next tool results."""
@@ -390,7 +398,7 @@ class ChatScreen(Screen[None]):
                 outcome = (await self.host.conversation.send(message.draft.text, message.attachments)).outcome
             except McpHostError as error:
                 self._remove_pending_messages()
-                self._restore(message.draft, message.attachments)
+                self.restore(message.draft, message.attachments)
                 self.presenter.add_notice("error", error.message, error.hint)
             finally:
                 self.is_sending = False

@@ -1,0 +1,115 @@
+"""Storage of what the user wrote and did not send: one entry for each conversation, and for each new one."""
+
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+from mcphost.errors import MalformedMessage
+from mcphost.llm.messages import Part
+from mcphost.serialization import Struct, decode, encode, replace
+from mcphost.store.database import Database
+
+NEW_PREFIX = "new-"
+MAX_BYTES = 4_000_000
+_MAX_NEW = 20
+_SAVE = """
+    INSERT INTO unsent_texts (place, body, owner, at) VALUES (?, ?, ?, ?)
+    ON CONFLICT (place) DO UPDATE SET body = excluded.body, owner = excluded.owner, at = excluded.at
+"""
+
+
+class UnsentText(Struct, frozen=True):
+    """Text of the composer with its origin and source, messages that waited to be sent, and attachments."""
+
+    text: str = ""
+    origin: str = "typed"
+    source: str = ""
+    queued: tuple[str, ...] = ()
+    attachments: tuple[Part, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to keep."""
+        return not (self.text or self.queued or self.attachments)
+
+
+def make_new_place() -> str:
+    """Return a place for a conversation that has no id yet."""
+    return f"{NEW_PREFIX}{secrets.token_hex(6)}"
+
+
+class UnsentTextStore:
+    """Unsent texts in the database, by place: the id of a conversation, or a place of a new one."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def save(self, texts: Mapping[str, UnsentText]) -> None:
+        """Store texts by place; empty ones are deleted. Attachments over 4 MB are left out. Raises StoreError."""
+        bodies = {place: None if text.is_empty else _encode(text) for place, text in texts.items()}
+
+        def work(db: sqlite3.Connection) -> None:
+            for place, body in bodies.items():
+                if body is None:
+                    db.execute("DELETE FROM unsent_texts WHERE place = ?", (place,))
+                else:
+                    db.execute(_SAVE, (place, body, os.getpid(), time.time()))
+
+        await self._database.run(work)
+
+    async def load(self, place: str) -> UnsentText:
+        """Return the text of a conversation, an empty one if there is none or it cannot be read. Raises StoreError."""
+        row = await self._database.run(
+            lambda db: db.execute("SELECT body FROM unsent_texts WHERE place = ?", (place,)).fetchone()
+        )
+        return UnsentText() if row is None else _decode(row[0])
+
+    async def claim_new(self) -> tuple[str, UnsentText]:
+        """Take over the newest text for a new conversation that an ended program left; return its place, too.
+
+        Without one, return another place and an empty text. Raises StoreError.
+        """
+
+        def work(db: sqlite3.Connection) -> tuple[str, bytes] | None:
+            rows = db.execute(
+                "SELECT place, body, owner FROM unsent_texts WHERE substr(place, 1, ?) = ? ORDER BY at DESC",
+                (len(NEW_PREFIX), NEW_PREFIX),
+            ).fetchall()
+            for place, _, _ in rows[_MAX_NEW:]:
+                db.execute("DELETE FROM unsent_texts WHERE place = ?", (place,))
+            free = next(((place, body) for place, body, owner in rows if not _is_running(owner)), None)
+            if free is not None:
+                db.execute("UPDATE unsent_texts SET owner = ? WHERE place = ?", (os.getpid(), free[0]))
+            return free
+
+        found = await self._database.run(work)
+        return (make_new_place(), UnsentText()) if found is None else (found[0], _decode(found[1]))
+
+
+def _is_running(owner: int) -> bool:
+    if owner == os.getpid():
+        return True
+    with suppress(ProcessLookupError, OverflowError):
+        try:
+            os.kill(owner, 0)
+        except PermissionError:
+            return True
+        return True
+    return False
+
+
+def _encode(text: UnsentText) -> bytes:
+    body = encode(text)
+    if len(body) > MAX_BYTES:
+        body = encode(replace(text, attachments=()))
+    return body if len(body) <= MAX_BYTES else encode(replace(text, text=text.text[: MAX_BYTES // 8], attachments=()))
+
+
+def _decode(body: bytes) -> UnsentText:
+    try:
+        return decode(body, UnsentText, "unsent text")
+    except MalformedMessage:
+        return UnsentText()

@@ -1,0 +1,75 @@
+"""Unsent texts: saved while they are typed, restored with their conversation, and gone once they are sent."""
+
+import sys
+
+import anyio
+import pytest
+
+from mcphost.host.conversation.unsent import UnsentTexts
+from mcphost.llm.messages import ResourcePart
+from mcphost.store.conversations import ConversationInfo
+from mcphost.store.database import Database
+from mcphost.store.unsent import UnsentText, UnsentTextStore
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import Run
+
+pytestmark = pytest.mark.anyio
+
+
+async def read_places(database: Database) -> dict[str, str]:
+    rows = await database.run(lambda db: db.execute("SELECT place, body FROM unsent_texts").fetchall())
+    return {place: body.decode() for place, body in rows}
+
+
+async def test_a_text_is_stored_while_it_is_typed_and_deleted_once_it_is_sent(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("half a thought")
+        while "half a thought" not in "".join((await read_places(driver.host.database)).values()):
+            await driver.pilot.pause(0.05)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.app.query_one(Composer).draft.text == "")
+        while await read_places(driver.host.database):
+            await driver.pilot.pause(0.05)
+
+
+async def test_each_conversation_gets_its_text_back_with_waiting_messages_and_attachments(run: Run) -> None:
+    async with run() as driver:
+        host = driver.host
+        host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]
+        part = ResourcePart("files", "file:///notes.txt", "x")
+        stored = UnsentText("and this", queued=("first", "second"), attachments=(part,))
+        await UnsentTextStore(host.database).save({"c9": stored})
+        await driver.until(lambda: driver.app.chat.drafts is not None)
+        await driver.type("for the new one")
+        await host.conversation.open("c9")
+        await driver.until(lambda: driver.app.query_one(Composer).draft.text == "first\nsecond\nand this")
+        assert driver.app.chat.attachments.parts == [part]
+        assert "for the new one" in "".join((await read_places(host.database)).values())
+
+
+async def test_the_text_of_an_ended_program_is_taken_over_once() -> None:
+    database = Database(None)
+    store = UnsentTextStore(database)
+    ended = await anyio.run_process([sys.executable, "-c", "import os; print(os.getpid())"])
+    await store.save({"new-a": UnsentText("left behind"), "new-b": UnsentText("of a running program")})
+    await database.run(
+        lambda db: db.execute("UPDATE unsent_texts SET owner = ? WHERE place = 'new-a'", (int(ended.stdout),)) and None
+    )
+    assert await store.claim_new() == ("new-a", UnsentText("left behind"))
+    place, text = await store.claim_new()
+    assert place not in ("new-a", "new-b")
+    assert text.is_empty
+
+
+async def test_a_text_with_large_attachments_is_kept_without_them() -> None:
+    store = UnsentTextStore(Database(None))
+    parts = (ResourcePart("s", "u", "x" * 5_000_000),)
+    await store.save({"c": UnsentText("words", attachments=parts)})
+    assert await store.load("c") == UnsentText("words")
+
+
+async def test_a_store_that_fails_stops_nobody() -> None:
+    unsent = UnsentTexts(Database(None, migrations=()))
+    unsent.keep("c", UnsentText("words"))
+    await unsent.flush()
+    assert (await unsent.load("c")).is_empty
