@@ -65,7 +65,8 @@ PROCESS_TESTS = frozenset(
         "unit/client": "invalid_responses stdio_cancelled_start stdio_negotiation stdio_faults stdio_servers",
         "unit/demo": "interactive_tools server",
         "unit/host": (
-            "accounts ambiguous_arguments big_results consent recheck_before_send reconnecting repeated_results"
+            "accounts ambiguous_arguments big_results clipboard_image consent recheck_before_send reconnecting"
+            " repeated_results"
             " resend rewinding result_images result_review rule_matching server_tools setup startup_cost startup_wait"
             " file_watcher live_config live_editor origins_in_consent steering tool_results tool_schemas tool_toggles"
             " compaction file_watcher live_config live_editor steering tool_results tool_schemas tool_toggles"

@@ -58,6 +58,22 @@ class FileAttachRequested(Message):
         self.path = path
 
 
+class PathsPasted(Message):
+    """Posted when the user pastes or drags what may be paths; `on_found` receives them if all of them exist."""
+
+    def __init__(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
+        super().__init__()
+        self.paths, self.on_found = paths, on_found
+
+
+class ClipboardImageRequested(Message):
+    """Posted when the user pastes with Ctrl+V; `on_none` is called if the system's clipboard has no image."""
+
+    def __init__(self, on_none: Callable[[], None]) -> None:
+        super().__init__()
+        self.on_none = on_none
+
+
 class ScrollRequested(Message):
     """Posted when the user scrolls the conversation from the composer, by `pages` screenfuls; negative is up."""
 

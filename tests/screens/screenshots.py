@@ -12,6 +12,8 @@ from pathlib import Path, PurePath
 from time import monotonic
 from typing import Any
 
+from textual.events import Paste
+
 from mcphost.auth.interactive_flow import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
@@ -41,7 +43,7 @@ from mcphost.host.questions.questions import (
 from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
 from mcphost.host.server_requests.root_list import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
-from mcphost.llm.messages import ImagePart, Message, TextPart
+from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
@@ -709,6 +711,22 @@ async def server_sign_in(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
+async def attached(pilot: Any, host: FakeHost) -> None:
+    """Attach lines of a file, a folder and a resource, and paste a long text."""
+    del host
+    chat = pilot.app.chat
+    for part in (
+        ResourcePart("", "mcphost/tui/app.py:10-40", "x" * 1_234, "text/plain"),
+        ResourcePart("files", "file:///project/README.md", "y" * 890, "text/markdown"),
+        FilePart("~/papers/a paper with a rather long name about tool poisoning.pdf", "application/pdf", "A" * 400_000),
+        ImagePart("image/png", "A" * 80_000, name="clipboard image"),
+    ):
+        chat.attachments.add(part)
+    chat.composer_input.insert("Compare with: ")
+    pilot.app.post_message(Paste("line\n" * 40))
+    await _settle(pilot)
+
+
 SCREENS: dict[str, ScreenSetup] = {
     "summary_offer": show_question(OFFER),
     "summary_review": show_question(REVIEW),
@@ -786,6 +804,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "unasked_on": keys("f9", "down", "space", "ctrl+s"),
     "slash": keys("/"),
     "attach": keys("@"),
+    "attached": attached,
     "servers": keys("f3"),
     "resources": keys("f4"),
     "prompts": keys("f5"),

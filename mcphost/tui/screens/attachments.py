@@ -1,6 +1,7 @@
 """Attachments of the next message: read in the background, listed above the composer, and sent with the message."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,38 @@ class Attachments:
     def add_file(self, path: str) -> None:
         """In the background, read a file, lines of it as `PATH:10-40`, or a folder, and attach it."""
         self._screen.run_worker(partial(self._read_file, path), group="attach")
+
+    def check_paths(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
+        """In the background, call *on_found* with the paths if all of them are files or folders."""
+        self._screen.run_worker(partial(self._check_paths, paths, on_found), group="attach")
+
+    async def _check_paths(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
+        import anyio.to_thread
+
+        def exist() -> bool:
+            return all(os.path.exists(os.path.expanduser(path)) for path in paths)
+
+        if await anyio.to_thread.run_sync(exist):
+            on_found(paths)
+
+    def add_clipboard_image(self, on_none: Callable[[], None]) -> None:
+        """In the background, attach the image in the system's clipboard; call *on_none* if there is none."""
+        self._screen.run_worker(partial(self._read_clipboard, on_none), group="attach")
+
+    async def _read_clipboard(self, on_none: Callable[[], None]) -> None:
+        from mcphost.host.conversation.clipboard_image import read_clipboard_image
+        from mcphost.host.conversation.local_files import make_binary_part
+        from mcphost.sandbox.image_formats import identify_image
+
+        body = await read_clipboard_image(os.environ)
+        image = identify_image(body)
+        if image is None:
+            on_none()
+            return
+        try:
+            self.add(make_binary_part("clipboard image", image.mime_type, body, self._model_facts))
+        except McpHostError as error:
+            self._presenter.add_notice("error", error.message, error.hint)
 
     async def _read_resource(self, server: str, uri: str) -> None:
         from mcphost.host.conversation.resource_attachments import make_resource_attachments

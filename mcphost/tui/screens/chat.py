@@ -15,8 +15,10 @@ from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.messages import (
     ActionRequested,
     AttachRequested,
+    ClipboardImageRequested,
     DetachRequested,
     FileAttachRequested,
+    PathsPasted,
     PromptRequested,
     ScrollRequested,
 )
@@ -482,6 +484,20 @@ class ChatScreen(Screen[None]):
         """Attach the file that the user selected from the "@" completions."""
         message.stop()
         self.attachments.add_file(message.path)
+
+    def on_paths_pasted(self, message: PathsPasted) -> None:
+        """Let the composer offer to attach the pasted paths, if they exist."""
+        message.stop()
+        if self._host is not None:
+            self.attachments.check_paths(message.paths, message.on_found)
+
+    def on_clipboard_image_requested(self, message: ClipboardImageRequested) -> None:
+        """Attach the image in the clipboard; if there is none, paste text."""
+        message.stop()
+        if self._host is not None:
+            self.attachments.add_clipboard_image(message.on_none)
+        else:
+            message.on_none()
 
     def on_detach_requested(self, message: DetachRequested) -> None:
         """Remove the most recently added attachment."""

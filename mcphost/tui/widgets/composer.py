@@ -1,6 +1,7 @@
 """Multi-line message input with a history, and completion of commands, prompts, resources and tools."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
@@ -15,7 +16,10 @@ from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
     ActionRequested,
+    ClipboardImageRequested,
     DetachRequested,
+    FileAttachRequested,
+    PathsPasted,
     QueueRecallRequested,
     ScrollRequested,
     SteerRequested,
@@ -23,6 +27,7 @@ from mcphost.tui.messages import (
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.completion_popup import CompletionPopup
 from mcphost.tui.widgets.inputs import OrderedTextArea
+from mcphost.tui.widgets.pasted_text import FoldedPastes, parse_pasted_paths
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult
@@ -138,17 +143,30 @@ class ComposerInput(OrderedTextArea):
             event.prevent_default()
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Record that text is being pasted, before TextArea's own handler inserts it."""
-        del event
-        self.composer.mark_inserted(at=min(self.selection))
+        """Insert pasted text, a long one as a placeholder, and record that it was not typed."""
+        event.prevent_default()  # TextArea's own handler would insert it once more
+        self._insert_paste(event.text)
 
     def action_paste(self) -> None:
-        """Paste from the clipboard, and record that the text was not typed."""
-        self.composer.mark_inserted(at=min(self.selection))
-        super().action_paste()
+        """Attach the image in the system's clipboard; if there is none, paste the text that was copied here."""
+        copied: str = self.app.clipboard  # pyright: ignore[reportUnknownMemberType]
+        self.post_message(ClipboardImageRequested(partial(self._insert_paste, copied)))
+
+    def _insert_paste(self, text: str) -> None:
+        if not text:
+            return
+        start = min(self.selection)
+        self.composer.mark_inserted(at=start)
+        placeholder = self.composer.pastes.fold(text)
+        if result := self._replace_via_keyboard(placeholder or text, *self.selection):
+            self.move_cursor(result.end_location)
+            self.focus()
+            if paths := parse_pasted_paths(text):
+                self.post_message(PathsPasted(paths, partial(self.composer.offer_paths, start, result.end_location)))
 
     def edit(self, edit: "Edit") -> "EditResult":
         """Apply an edit; if the text is then empty, reset its recorded origin to "typed"."""
+        self.composer.pastes.widen(edit, self.document.lines)
         result = super().edit(edit)
         self.composer.popup.is_change_pending = True
         self.composer.reset_origin_if_empty()
@@ -174,6 +192,8 @@ class ComposerInput(OrderedTextArea):
             self.composer.submit()
         elif key in {"shift+enter", "ctrl+j", "alt+enter"}:
             self.insert("\n")
+        elif key == "tab" and self.composer.apply_hint():
+            pass
         elif key == "up" and not self.text and self.composer.has_queue:
             self.post_message(QueueRecallRequested())
         elif key == "ctrl+f":  # otherwise TextArea deletes a word
@@ -239,6 +259,8 @@ class Composer(Vertical):
         self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed")
         self.submit_handler: SubmitHandler = no_submit
         self.attachment_names: tuple[str, ...] = ()
+        self.pastes = FoldedPastes()
+        self._offer: tuple[tuple[int, int], tuple[int, int], tuple[str, ...]] | None = None
         self.has_queue = False
         self._history: list[Draft] = []
         self._history_index = 0
@@ -286,7 +308,7 @@ class Composer(Vertical):
     @property
     def draft(self) -> Draft:
         """The current text with its origin and source."""
-        return Draft(self.composer_input.text, self._origin, self._source)
+        return Draft(self.pastes.expand(self.composer_input.text), self._origin, self._source)
 
     def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
         """Replace the text. By default it counts as inserted, so that it can only be sent as a message."""
@@ -296,6 +318,7 @@ class Composer(Vertical):
         """Replace the text, its origin and its source; move the cursor to the end and close the completion popup."""
         self.popup.is_suppressed = True
         self.composer_input.text = draft.text  # this also clears the undo history
+        self.pastes.clear()
         self._origin, self._source = (draft.origin, draft.source) if draft.text else ("typed", "")
         self._can_restore_insertion = self._origin != "typed"
         self.composer_input.move_cursor(self.composer_input.document.end)
@@ -380,6 +403,7 @@ class Composer(Vertical):
         # The first line is enough; the text may have a size of megabytes.
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
         said = describe_origin(Draft(beginning, self._origin, self._source), document.line_count)
+        said = self._describe_paste() or said
         line = next(iter(self.query("#origin").results(Static)), None)
         if line is None and said:
             line = Static("", id="origin", markup=False)
@@ -387,6 +411,48 @@ class Composer(Vertical):
         if line is not None:
             line.set_class(bool(said), "shown")
             line.update(said)
+
+    # -- pasted text and paths
+
+    def offer_paths(self, start: tuple[int, int], end: tuple[int, int], paths: tuple[str, ...]) -> None:
+        """Offer to attach the files at *paths*, which were pasted from *start* to *end*, in place of their text."""
+        if self.composer_input.cursor_location == end:
+            self._offer = (start, end, paths)
+            self._show_origin()
+
+    def _pasted_before_cursor(self) -> tuple[str, int] | None:
+        row, column = self.composer_input.cursor_location
+        return self.pastes.find_before(self.composer_input.document.get_line(row), column)
+
+    def _describe_paste(self) -> str:
+        """Return what Tab does with the paste before the cursor, or ""."""
+        if self._offer is not None and self._offer[1] != self.composer_input.cursor_location:
+            self._offer = None
+        if self._offer is not None:
+            paths = self._offer[2]
+            what = clean_line(paths[0], 50) if len(paths) == 1 else f"{len(paths)} files"
+            return f"Tab attaches {what} in place of the path{'s' if len(paths) > 1 else ''}."
+        return "Tab unfolds the paste, backspace removes it." if self._pasted_before_cursor() else ""
+
+    def apply_hint(self) -> bool:
+        """Attach the offered files, or unfold the paste before the cursor; return False if there is neither."""
+        text_area = self.composer_input
+        if self._offer is not None and self._offer[1] == text_area.cursor_location:
+            start, end, paths = self._offer
+            self._offer = None
+            self.popup.is_suppressed = True
+            text_area.replace("", start, end)
+            for path in paths:
+                self.post_message(FileAttachRequested(path))
+            return True
+        if (found := self._pasted_before_cursor()) is None:
+            return False
+        placeholder, start_column = found
+        row, column = text_area.cursor_location
+        self.popup.is_suppressed = True
+        result = text_area.replace(self.pastes.expand(placeholder), (row, start_column), (row, column))
+        text_area.move_cursor(result.end_location)
+        return True
 
     def show_attachments(self, names: tuple[str, ...]) -> None:
         """List the names of the attached resources above the text area; hide the list if there are none."""

@@ -1,0 +1,55 @@
+"""The image in the system's clipboard, read by a program of the desktop."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import anyio
+
+from mcphost.host.conversation.local_files import MAX_BINARY_BYTES
+
+TIMEOUT = 3.0
+"""Seconds for each program."""
+
+
+def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform) -> tuple[tuple[str, ...], ...]:
+    """Return the commands that may print a PNG image of the clipboard here, as argument lists."""
+    if platform == "darwin":
+        return (("pngpaste", "-"),)
+    found: list[tuple[str, ...]] = []
+    if environ.get("WAYLAND_DISPLAY"):
+        found.append(("wl-paste", "--type", "image/png"))
+    if environ.get("DISPLAY"):
+        found.append(("xclip", "-selection", "clipboard", "-target", "image/png", "-out"))
+    return tuple(found)
+
+
+async def read_clipboard_image(environ: Mapping[str, str], platform: str = sys.platform) -> bytes:
+    """Return what the first installed program prints, at most 8 MB; b"" if there is no image or no program."""
+    for command in clipboard_commands(environ, platform):
+        program = shutil.which(command[0], path=environ.get("PATH"))
+        if program is not None and (body := await _read_output((program, *command[1:]))):
+            return body
+    return b""
+
+
+async def _read_output(command: tuple[str, ...]) -> bytes:
+    body = bytearray()
+    with anyio.move_on_after(TIMEOUT) as limit:
+        try:
+            # Leaving the block, also when time is up, ends the program.
+            async with await anyio.open_process(
+                command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            ) as process:
+                assert process.stdout is not None  # noqa: S101
+                async for piece in process.stdout:
+                    body += piece
+                    if len(body) > MAX_BINARY_BYTES:
+                        process.kill()
+                        return b""
+                return bytes(body) if await process.wait() == 0 else b""
+        except OSError:
+            return b""
+    del limit
+    return b""

@@ -1,0 +1,120 @@
+"""Pasted text: long pastes folded to a placeholder in the composer, and pasted or dragged paths of files."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from mcphost.unicode_forms import split_url
+
+if TYPE_CHECKING:
+    from textual.widgets.text_area import Edit
+
+FOLDED_LINES = 30
+"""Lines from which a paste is folded."""
+FOLDED_LENGTH = 4_000
+"""Characters from which a paste is folded."""
+MAX_PATHS = 20
+MAX_PATH_TEXT = 8_000
+_PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters)(?: #\d+)?\]")
+
+
+class FoldedPastes:
+    """The long pastes in a text, each by the placeholder that stands for it, such as `[pasted 40 lines]`.
+
+    A placeholder is edited only as a whole, so that no part of a paste is lost by typing into it.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def fold(self, text: str) -> str | None:
+        """Return a placeholder for a long text, or None if it is too short to be folded."""
+        lines = text.count("\n") + (not text.endswith("\n"))
+        if lines < FOLDED_LINES and len(text) < FOLDED_LENGTH:
+            return None
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        placeholder, number = f"[pasted {size}]", 1
+        while placeholder in self._texts:
+            number += 1
+            placeholder = f"[pasted {size} #{number}]"
+        self._texts[placeholder] = text
+        return placeholder
+
+    def expand(self, text: str) -> str:
+        """Return the text with each paste in place of its placeholder."""
+        if not self._texts:
+            return text
+        used: set[str] = set()
+
+        def restore(match: re.Match[str]) -> str:
+            if match[0] in used:
+                return match[0]  # written by the user
+            used.add(match[0])
+            return self._texts.get(match[0], match[0])
+
+        return _PLACEHOLDER.sub(restore, text)
+
+    def clear(self) -> None:
+        """Forget all pastes."""
+        self._texts.clear()
+
+    def find_before(self, line: str, column: int) -> tuple[str, int] | None:
+        """Return the placeholder that ends at *column*, and where it begins; None if there is none."""
+        found = next((match for match in self._matches(line) if match.end() == column), None)
+        return None if found is None else (found[0], found.start())
+
+    def widen(self, edit: "Edit", lines: Sequence[str]) -> None:
+        """Let an edit replace the placeholders that it touches as a whole; *lines* is the text before the edit."""
+        if not self._texts:
+            return
+        start, end = sorted((edit.from_location, edit.to_location))
+        is_insertion = start == end
+        edit.from_location = self._move_out(start, lines, to_end=is_insertion)
+        edit.to_location = edit.from_location if is_insertion else self._move_out(end, lines, to_end=True)
+
+    def _move_out(self, location: tuple[int, int], lines: Sequence[str], *, to_end: bool) -> tuple[int, int]:
+        row, column = location
+        for match in self._matches(lines[row]) if row < len(lines) else ():
+            if match.start() < column < match.end():
+                return row, match.end() if to_end else match.start()
+        return location
+
+    def _matches(self, line: str) -> list[re.Match[str]]:
+        if "[pasted " not in line:
+            return []
+        return [match for match in _PLACEHOLDER.finditer(line) if match[0] in self._texts]
+
+
+def parse_pasted_paths(text: str) -> tuple[str, ...]:
+    """Return the paths that a paste consists of: plain, quoted, escaped or `file://`, one or several; else nothing.
+
+    Terminals paste the paths of files that are dragged into them in one of these forms. Only absolute paths and those
+    that begin with `~/` count, at most 20.
+    """
+    text = text.strip()
+    if not text or len(text) > MAX_PATH_TEXT or not text.startswith(("/", "~/", "'", '"', "file://")):
+        return ()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    plain = [_parse_path(line) for line in lines]
+    if all(plain) and (len(lines) > 1 or "\\" not in text) and " /" not in text and " file://" not in text:
+        words = plain
+    else:
+        try:
+            words = [_parse_path(word) for word in shlex.split(text)]
+        except ValueError:
+            return ()
+    return tuple(words) if len(words) <= MAX_PATHS and all(words) else ()
+
+
+def _parse_path(word: str) -> str:
+    """Return the path that a word is, or ""."""
+    if word.startswith("file://"):
+        try:
+            parts = split_url(word)
+            word = unquote(parts.path, errors="strict") if parts.netloc in ("", "localhost") else ""
+        except ValueError:  # includes UnicodeDecodeError
+            return ""
+    is_path = word.startswith(("/", "~/")) and len(word) > 1 and word.isprintable()
+    return word if is_path else ""
