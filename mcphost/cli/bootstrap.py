@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -47,7 +47,9 @@ from mcphost.store.results import ResultStore
 if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
+    from mcphost.config.hooks import HookOutput
     from mcphost.llm.worker_client import WorkerProcess
+    from mcphost.transport.hook_process import HookRunner
 
 
 _log = logging.getLogger(__name__)
@@ -79,6 +81,7 @@ async def open_host(
     grants = GrantStore(database)
     models = ModelFactory(options.timeout)
     opener: LazySessionOpener | None = None
+    hooks = LazyHookRunner()
     try:
         config = adjust_config(await load_configuration(options, grants))
         models.secrets = LazySecrets(config.secret_store)
@@ -91,7 +94,7 @@ async def open_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
             audit=audit, results=results, events=events,
             setup=None if options.demo else _setup_parts(options, config, grants, adjust_config),
-            project=None if options.demo else _project_places(options),
+            project=None if options.demo else _project_places(options), run_hook=hooks.run,
         )  # fmt: skip
         async with anyio.create_task_group() as tasks:
 
@@ -112,6 +115,7 @@ async def open_host(
             if opener is not None:
                 await opener.close()
             await models.close()
+            await hooks.close()
             await database.close()
 
 
@@ -136,6 +140,26 @@ def _setup_parts(
     files = (config_dir / SETTINGS_FILE, *files, *(() if options.mcp_config else (folder / PROJECT_FILE,)))
     sources = ConfigSources(load_again, files)
     return SetupParts(places, LazySecrets(config.secret_store), sources)
+
+
+class LazyHookRunner:
+    """Runner of hooks, which is imported with the first hook."""
+
+    def __init__(self) -> None:
+        self._runner: HookRunner | None = None
+
+    async def run(self, command: Sequence[str], folder: str, document: bytes, seconds: float) -> "HookOutput":
+        """Run one hook; see `HookRunner.run`."""
+        if self._runner is None:
+            from mcphost.transport.hook_process import HookRunner
+
+            self._runner = HookRunner()
+        return await self._runner.run(command, folder, document, seconds)
+
+    async def close(self) -> None:
+        """End the runner if a hook was run."""
+        if self._runner is not None:
+            await self._runner.close()
 
 
 class LazySecrets:

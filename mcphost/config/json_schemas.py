@@ -14,6 +14,7 @@ from mcphost.config.schema import (
     BudgetConfig,
     CompactionConfig,
     ConsentConfig,
+    HookSettings,
     HostConfig,
     Limits,
     ModelConfig,
@@ -63,6 +64,9 @@ def config_toml_schema() -> Schema:
     limits = [key for key in settable_fields(Limits) if key != "includes_user_time"]
     sampling = _table(SamplingLimits, settable_fields(SamplingLimits))
     sampling["properties"]["models"] = {"type": "array", "items": model, "maxItems": 20}
+    hook = _table(HookSettings, settable_fields(HookSettings))
+    hook["required"] = ["event", "command"]
+    hook["properties"]["match"] = {"anyOf": [_TEXT, hook["properties"]["match"]]}
     profile = _table(Profile, ("description", "system_prompt", "servers"))
     profile["properties"]["model"] = model
     return {
@@ -81,6 +85,9 @@ def config_toml_schema() -> Schema:
                     "never": _describe(_TEXTS, 'Calls that are always refused, such as "fs/delete*".'),
                     **_table(ConsentConfig, ("origins",))["properties"],
                 }
+            ),
+            "hooks": _describe(
+                {"type": "array", "maxItems": 50, "items": hook}, "Programs that run before or after tool calls."
             ),
             "audit": _describe(_table(AuditConfig, settable_fields(AuditConfig)), "The record of what was done."),
             "budget": _describe(

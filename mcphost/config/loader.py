@@ -163,7 +163,7 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
     except FileNotFoundError:
         return HostConfig()
     except ConfigError as error:
-        if b"never" in raw or b"budget" in raw:
+        if b"hooks" in raw or b"never" in raw or b"budget" in raw:
             # Continuing without the file would allow tool calls, or costs, that the user meant to forbid.
             raise
         problems.append(str(error))

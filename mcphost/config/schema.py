@@ -8,6 +8,7 @@ from msgspec import Meta
 from mcphost.config.json_files import describe_type
 from mcphost.config.rules import Rule
 from mcphost.protocol.revisions import Era, Revision
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
 __all__ = ["InvalidValue", "Meta", "convert_value", "settable_fields"]
@@ -400,6 +401,32 @@ class Profile(Struct, frozen=True, kw_only=True):
     """Names of the servers to use; the others are disabled."""
 
 
+HookEvent = Literal["before_call", "after_call"]
+
+
+class HookSettings(Struct, frozen=True, kw_only=True):
+    """The settings of a hook: `match` are rules as text, none of which means every call; `timeout` is in seconds."""
+
+    event: HookEvent
+    command: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)]
+    match: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
+    timeout: Annotated[float, Meta(gt=0, le=300)] = 10.0
+    on_failure: Literal["deny", "continue"] = "deny"
+
+
+class HookConfig(Struct, frozen=True, kw_only=True):
+    """A hook with its parsed rules; its program starts in `folder`, that of the file which names it."""
+
+    settings: HookSettings
+    rules: tuple[Rule, ...] = ()
+    folder: str = ""
+
+    @property
+    def name(self) -> str:
+        """The command as one line, for display."""
+        return sanitize(" ".join(self.settings.command)[:200], keep_newlines=False)
+
+
 class HostConfig(Struct, frozen=True, kw_only=True):
     """The merged configuration; `problems` are sentences about the parts that were invalid and skipped.
 
@@ -430,6 +457,9 @@ class HostConfig(Struct, frozen=True, kw_only=True):
 
     pass_rules: tuple[Rule, ...] = ()
     """Rules for tool calls whose results need no review in this session, whatever `review_results` says."""
+
+    hooks: tuple[HookConfig, ...] = ()
+    """Programs of the user that run before or after tool calls, in this order."""
 
     never_rules: tuple[Rule, ...] = ()
     """Rules for tool calls that are always refused, whatever the user grants, selects or answers."""

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from mcphost.config.hooks import parse_hooks
 from mcphost.config.json_files import describe_type
 from mcphost.config.profiles import parse_profiles, switch_model
 from mcphost.config.rules import SYNTAX_HINT, Rule, parse_alternatives, prohibit_origins
@@ -82,6 +83,7 @@ _TABLES = (
     "roots",
     "secrets",
     "consent",
+    "hooks",
     "audit",
     "budget",
     "ledger",
@@ -137,7 +139,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
     """Parse a config.toml; a wrong value is reported to *on_problem* and replaced by its default.
 
     Raises ConfigError if the text is not valid TOML (with the parser's reason), is too large, or has an invalid rule in
-    `consent.never` or an invalid budget.
+    `consent.never`, an invalid budget or an invalid hook.
     """
     _check_size(text, file)
     try:
@@ -160,6 +162,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         registry=top.get_table("registry").read(RegistryConfig),
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
+        hooks=parse_hooks(document.get("hooks", []), file),
         never_rules=_parse_never_rules(top.get_table("consent")),
         consent=ConsentConfig(**top.get_table("consent").read_values(ConsentConfig, ("origins",))),
         profiles=parse_profiles(top.get_table("profiles"), model),

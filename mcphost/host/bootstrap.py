@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from mcphost.host.spending import SpendingTracker
     from mcphost.host.tools.builtin_tools import BuiltinTools
     from mcphost.host.tools.executor import ManualCalls, ToolExecutor
+    from mcphost.host.tools.hooks import RunHook, ToolHooks
     from mcphost.host.tools.pipeline import ToolPipeline
     from mcphost.host.tools.result_review import ResultReviewer
     from mcphost.host.tools.schema_validation import ArgumentValidator
@@ -80,6 +81,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     events: EventBus | None = None,
     setup: "SetupParts | None" = None,
     project: ProjectPlaces | None = None,
+    run_hook: "RunHook | None" = None,
 ) -> Host:
     """Build a host, which the caller must enter with `async with`.
 
@@ -98,7 +100,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
     late_grants = _LateGrants(core)
     servers = _create_servers(core, late_grants, opener, open_url)
     startup = ServerStartup(servers, config.limits.server_wait, core.events)
-    late = _LateParts(core, late_grants, servers, startup, opener, setup, project)
+    late = _LateParts(core, late_grants, servers, startup, opener, setup, project, run_hook)
     conversation = ConversationController(
         core.conversation,
         ConversationStore(store),
@@ -266,10 +268,11 @@ class _LateParts:
         opener: SessionOpener,
         setup: SetupParts | None,
         project: ProjectPlaces | None,
+        run_hook: "RunHook | None",
     ) -> None:
         self._core, self._late_grants, self._servers = core, late_grants, servers
         self._startup, self._opener = startup, opener
-        self._setup, self._project = setup, project
+        self._setup, self._project, self._run_hook = setup, project, run_hook
         self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
 
     def as_lazy_parts(self) -> LateParts:
@@ -437,6 +440,16 @@ class _LateParts:
         return ArgumentValidator(self._late_grants.validator)
 
     @cached_property
+    def hooks(self) -> "ToolHooks":
+        from mcphost.host.tools.hooks import ToolHooks, refuse_to_run
+
+        core = self._core
+        return ToolHooks(
+            core.config.hooks, self._project, self.project_approvals, self._run_hook or refuse_to_run,
+            self._late_grants.matcher, core.audit, core.events,
+        )  # fmt: skip
+
+    @cached_property
     def tool_pipeline(self) -> "ToolPipeline":
         from mcphost.host.tools.pipeline import ToolPipeline
         from mcphost.host.tools.presenter import ResultPresenter
@@ -448,6 +461,7 @@ class _LateParts:
             self.executor,
             ResultPresenter(self.reviewer, self.builtin_tools.result_tool),
             self.builtin_tools,
+            self.hooks,
             self._core.events,
             self._core.config.limits.parallel_calls,
         )
@@ -456,7 +470,7 @@ class _LateParts:
     def manual_calls(self) -> "ManualCalls":
         from mcphost.host.tools.executor import ManualCalls
 
-        return ManualCalls(self._servers, self.consent, self.executor, self.argument_validator)
+        return ManualCalls(self._servers, self.consent, self.executor, self.argument_validator, self.hooks)
 
     @cached_property
     def compactor(self) -> "Compactor":
@@ -503,6 +517,7 @@ class _LateParts:
         return TurnParts(
             requests=requests,
             instructions=self.instructions,
+            hooks=self.hooks,
             budget=budget,
             spending=core.spending.get(),
             tool_pipeline=self.tool_pipeline,

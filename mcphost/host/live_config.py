@@ -21,6 +21,7 @@ POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
     "limits",
+    "hooks",
     "budget",
     "sampling",
     "audit",

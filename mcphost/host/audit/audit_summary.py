@@ -42,7 +42,7 @@ _TOPICS = {
     "offer_compaction": "turn", "review_compaction": "turn",
 }  # fmt: skip
 """Maps kinds of questions to kinds of audit rows; a kind that is missing here is used unchanged."""
-_COMMANDS = frozenset({"process", "connection", "trust", "browser"})
+_COMMANDS = frozenset({"process", "connection", "trust", "browser", "hook"})
 ANSWER_LABELS = {
     "AllowOnce": "once", "AllowSession": "session", "AllowAlways": "always", "AllowRule": "rule", "Deny": "deny",
     "TrustOnce": "once", "TrustAlways": "always", "DoNotTrust": "deny", "ApproveUnchanged": "as shown",

@@ -300,6 +300,7 @@ class ConversationController:
             with scope:
                 await anyio.lowlevel.checkpoint()  # a stop before the start skips the model
                 await parts.instructions.refresh()
+                await parts.hooks.refresh()
                 await self._startup.wait()
                 outcome = await turn.run()
         except BudgetReached as error:

@@ -28,6 +28,7 @@ from mcphost.host.events import (
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.spending import OpenSpending, SpendingTracker
+from mcphost.host.tools.hooks import ToolHooks
 from mcphost.host.tools.pipeline import ToolPipeline
 from mcphost.host.tools.result_review import STOPPED_AFTER_RUN, ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome
@@ -117,6 +118,7 @@ class TurnParts(NamedTuple):
 
     requests: ModelRequestBuilder
     instructions: Instructions
+    hooks: ToolHooks
     budget: BudgetGuard
     spending: SpendingTracker
     tool_pipeline: ToolPipeline

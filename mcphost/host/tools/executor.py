@@ -9,6 +9,7 @@ from typing import Any
 from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestNotSent, RequestRefused, ServerError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
+from mcphost.host.consent.grants import identify_tool
 from mcphost.host.consent.policy import Approval, ConsentPolicy
 from mcphost.host.events import EventBus, ToolFinished, ToolStarted
 from mcphost.host.questions.questions import ResultPart
@@ -17,6 +18,7 @@ from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, 
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.builtin_tools import ResultTool
+from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.schema_validation import ArgumentValidator, OutputValidation, SchemaErrors, validate_output
 from mcphost.host.tools.tool_outcome import log_call
 from mcphost.host.views import ManualCallResult
@@ -282,8 +284,14 @@ class ManualCalls:
     """Runner of tool calls that the user makes without the model."""
 
     def __init__(
-        self, servers: Servers, consent: ConsentPolicy, executor: ToolExecutor, validator: ArgumentValidator
+        self,
+        servers: Servers,
+        consent: ConsentPolicy,
+        executor: ToolExecutor,
+        validator: ArgumentValidator,
+        hooks: ToolHooks,
     ) -> None:
+        self._hooks = hooks
         self._servers = servers
         self._consent = consent
         self._executor = executor
@@ -301,9 +309,18 @@ class ManualCalls:
                 f"The tool {tool!r} of {server!r} changed and is quarantined.",
                 f"Review the change: mcphost servers changes {quote(server)}",
             )
+        arguments = await self._check_hooks(offered, arguments)
         await self._consent.check_manual_call(offered, arguments)
         execution = await self._executor.execute_manual(offered, arguments)
         return ManualCallResult(execution.result, execution.rendered.text, execution.seconds, execution.validation)
+
+    async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments after the hooks before calls. Raises ConsentDenied; the results need no review."""
+        await self._hooks.refresh()
+        try:
+            return await self._hooks.check("", identify_tool(offered).to_rule_input(arguments), HookNotes())
+        except HookDenied as error:
+            raise ConsentDenied(error.user_text, "Change the arguments, or the hook.") from error
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
         """Return the errors in arguments for a tool, checked against its input schema, without calling the tool.

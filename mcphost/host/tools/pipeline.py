@@ -1,4 +1,4 @@
-"""Pipeline for tool calls proposed by the model: resolve, validate, authorize, execute, present."""
+"""Pipeline for tool calls proposed by the model: resolve, validate, hooks, authorize, execute, hooks, present."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,7 +22,9 @@ from mcphost.host.tools.executor import (
     GrantRevoked,
     ToolChanged,
     ToolExecutor,
+    error_text,
 )
+from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.presenter import ProposedCall, ResultPresenter
 from mcphost.host.tools.schema_validation import ArgumentValidator
 from mcphost.host.tools.tool_outcome import (
@@ -33,14 +35,18 @@ from mcphost.host.tools.tool_outcome import (
     ToolFailure,
     ToolUnavailable,
     log_call,
+    make_tool_return,
 )
 from mcphost.llm.messages import ToolUsePart
+
+_MAX_HOOK_ROUNDS = 5
+"""How often hooks may see the arguments of one call, which the user edits in between."""
 
 
 class ToolPipeline:
     """Pipeline that runs tool calls proposed by the model, a limited number of them concurrently."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its stages
         self,
         tool_registry: ToolRegistry,
         validator: ArgumentValidator,
@@ -48,6 +54,7 @@ class ToolPipeline:
         executor: ToolExecutor,
         presenter: ResultPresenter,
         builtin_tools: BuiltinTools,
+        hooks: ToolHooks,
         events: EventBus,
         max_parallel: int,
     ) -> None:
@@ -57,6 +64,7 @@ class ToolPipeline:
         self._executor = executor
         self._presenter = presenter
         self._builtin_tools = builtin_tools
+        self._hooks = hooks
         self._events = events
         self._limiter = anyio.CapacityLimiter(max_parallel)
 
@@ -75,9 +83,9 @@ class ToolPipeline:
             offered = _require_available(offered, f"There is no tool named {use.name!r}.")
             if use.arguments is None:
                 raise InvalidArguments("The arguments are not a JSON object; the tool was not called.")
-            arguments, has_changed = use.arguments, False
+            arguments, has_changed, notes = use.arguments, False, HookNotes()
             while True:
-                offered, approval = await self._authorize(call, offered, arguments, has_changed=has_changed)
+                offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
                     # Results are reviewed outside the limiter, so that a review does not block other calls.
                     async with self._limiter:
@@ -90,31 +98,71 @@ class ToolPipeline:
                     continue
                 except McpHostError as error:
                     result = error
-                return await self._presenter.present(call, offered, approval, result)
+                return await self._present(call, offered, approval, result, notes)
         except ToolFailure as failure:
             self._events.publish(ToolFinished(use.id, server, tool, failure.outcome, failure.user_text))
             log_call(server, tool, use.arguments, failure.decision, "not run")
             return failure.to_outcome(use, server, tool)
 
-    async def _authorize(
-        self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any], *, has_changed: bool
-    ) -> tuple[OfferedTool, Approval]:
-        """Validate the arguments and ask for approval; ask again if the user edits the arguments and they are invalid.
+    async def _present(
+        self,
+        call: ProposedCall,
+        offered: OfferedTool,
+        approval: Approval,
+        result: CallExecution | McpHostError,
+        notes: HookNotes,
+    ) -> ToolCallOutcome:
+        """Convert the result for the model, unless a hook withholds it."""
+        rule_input = identify_tool(offered).to_rule_input(approval.arguments)
+        is_failed = isinstance(result, McpHostError)
+        text = error_text(result) if isinstance(result, McpHostError) else result.rendered.model_text
+        is_error = isinstance(result, McpHostError) or result.is_error
+        withheld = await self._hooks.review(call.use.id, rule_input, text, is_error=is_error, notes=notes)
+        if withheld:
+            ran = "The call failed" if is_failed else "The tool ran"
+            told = f"{ran}, but a hook of the user withheld the result. Reason: {withheld}"
+            part = make_tool_return(call.use, call.server, call.tool, told, outcome="ok")
+            return notes.add_to(ToolCallOutcome(part, is_declined=True))
+        return notes.add_to(await self._presenter.present(call, offered, approval, result, editor=notes.editor))
 
-        Return the tool as currently listed, and the approval. Raises ToolFailure if the call must not run.
+    async def _authorize(
+        self,
+        call: ProposedCall,
+        offered: OfferedTool,
+        arguments: dict[str, Any],
+        notes: HookNotes,
+        *,
+        has_changed: bool,
+    ) -> tuple[OfferedTool, Approval]:
+        """Validate the arguments, run the hooks on them, and ask for approval; begin again if the user edits them.
+
+        Return the tool as currently listed, and the approval for arguments that the hooks let pass. Raises ToolFailure
+        if the call must not run.
         """
 
         async def is_valid(values: dict[str, Any]) -> bool:
             return not await self._validator.validate(offered, values)
 
+        approval: Approval | None = None
+        hook_rounds = 0
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)
             errors = await self._validator.validate(offered, arguments)
             if errors:
                 raise InvalidArguments(errors.sentence)
-            while True:
+            while hook_rounds < _MAX_HOOK_ROUNDS:
+                if not errors:
+                    hook_rounds += 1
+                    rule_input = identify_tool(offered).to_rule_input(arguments)
+                    checked = await self._hooks.check(call.use.id, rule_input, notes)
+                    if arguments_digest(checked) != arguments_digest(arguments):
+                        approval, arguments = None, checked
+                        if errors := await self._validator.validate(offered, arguments):
+                            raise HookDenied(notes.changed_by, f"its arguments are invalid. {errors.sentence}")
+                    if approval is not None:
+                        return offered, approval
                 question = tool_question(
-                    offered, arguments, call=call.use.id, why=call.why, arguments_error=errors.sentence
+                    offered, arguments, call=call.use.id, why=notes.why(call.why), arguments_error=errors.sentence
                 )
                 verdict = await self._consent.authorize(
                     identify_tool(offered), arguments, question,
@@ -126,10 +174,9 @@ class ToolPipeline:
                     if errors:
                         raise InvalidArguments(errors.sentence)
                     return offered, verdict
-                arguments = verdict.arguments
+                approval, arguments = verdict, verdict.arguments
                 errors = await self._validator.validate(offered, arguments)
-                if not errors:
-                    return offered, verdict
+        raise HookDenied(notes.changed_by, "it changes the arguments each time they are edited")
 
     @contextmanager
     def _reporting_stop(self, call: ProposedCall, arguments: dict[str, Any]) -> Generator[None]:

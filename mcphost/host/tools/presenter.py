@@ -35,9 +35,18 @@ class ResultPresenter:
         self._result_tool = result_tool
 
     async def present(
-        self, call: ProposedCall, offered: OfferedTool, approval: Approval, result: CallExecution | McpHostError
+        self,
+        call: ProposedCall,
+        offered: OfferedTool,
+        approval: Approval,
+        result: CallExecution | McpHostError,
+        *,
+        editor: str = "The user",
     ) -> ToolCallOutcome:
-        """Convert a result or an error for the model, after the user's review if the server requires it."""
+        """Convert a result or an error for the model, after the user's review if the server requires it.
+
+        *editor* says who changed the arguments, if they are not those that the model proposed.
+        """
         if offered.connection.config.review_results and not (
             isinstance(result, McpHostError) and not isinstance(result, ServerError)
         ):
@@ -48,7 +57,7 @@ class ResultPresenter:
         else:
             part = _make_part(call, result.rendered, result.stored_file, is_error=result.is_error)
             outcome = ToolCallOutcome(part)
-        return add_edit_note(outcome, call.use, approval.arguments)
+        return add_edit_note(outcome, call.use, approval.arguments, editor)
 
     async def _review(
         self, call: ProposedCall, approval: Approval, result: CallExecution | ServerError

@@ -72,8 +72,10 @@ def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, out
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 
 
-def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any]) -> ToolCallOutcome:
-    """If the user edited the arguments before the call ran, add a note for the model with those that were used."""
+def add_edit_note(
+    outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any], editor: str = "The user"
+) -> ToolCallOutcome:
+    """If the arguments were edited before the call ran, add a note for the model with those that were used."""
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome
     text = dumps(arguments)
@@ -82,7 +84,7 @@ def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[st
         if len(text) <= _ARGUMENTS_LIMIT
         else f"{text[:_ARGUMENTS_LIMIT]}… ({len(text) - _ARGUMENTS_LIMIT:,} more characters)"
     )
-    note = f"The user changed the arguments before the call ran. It ran with: {strip_hidden_text(text)}\n\n"
+    note = f"{editor} changed the arguments before the call ran. It ran with: {strip_hidden_text(text)}\n\n"
     return replace(outcome, part=replace(outcome.part, text=note + outcome.part.text))
 
 

@@ -13,11 +13,20 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import SessionObserver
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.rules import Rule
-from mcphost.config.schema import CompactionConfig, ConsentConfig, HostConfig, Limits, ModelConfig, ServerConfig
+from mcphost.config.schema import (
+    CompactionConfig,
+    ConsentConfig,
+    HookConfig,
+    HostConfig,
+    Limits,
+    ModelConfig,
+    ServerConfig,
+)
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import build_host
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend
+from mcphost.host.tools.hooks import RunHook
 from mcphost.llm.model import ChatModel
 from mcphost.protocol.jsonrpc import (
     ErrorData,
@@ -145,6 +154,8 @@ async def open_host_with(
     project: ProjectPlaces | None = None,
     consent: ConsentConfig | None = None,
     compaction: CompactionConfig | None = None,
+    hooks: tuple[HookConfig, ...] = (),
+    run_hook: RunHook | None = None,
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is called `peer`.
 
@@ -164,6 +175,7 @@ async def open_host_with(
         servers=servers, model=model_config, pass_rules=passes, never_rules=never, limits=limits or Limits(),
         consent=consent or ConsentConfig(),
         compaction=compaction or CompactionConfig(),
+        hooks=hooks,
     )  # fmt: skip
     host = build_host(
         config,
@@ -174,6 +186,7 @@ async def open_host_with(
         results=results or ResultStore(folder / "results"),
         audit=audit_log,
         project=project,
+        run_hook=run_hook,
     )
     async with host:
         for name in known:

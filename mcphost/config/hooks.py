@@ -1,0 +1,91 @@
+"""Hooks: programs that the user runs before or after tool calls, read from `[[hooks]]` tables.
+
+A hook that cannot be read is an error and not a warning: leaving it out would allow what it was to forbid.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from mcphost.config.project_texts import (
+    PROJECT_FOLDER,
+    ProjectPlaces,
+    ProjectText,
+    find_project_root,
+    read_project_text,
+)
+from mcphost.config.rules import parse_alternatives
+from mcphost.config.schema import HookConfig, HookSettings, InvalidValue, convert_value, settable_fields
+from mcphost.errors import ConfigError, UsageError
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+
+MAX_HOOKS = 50
+HOOKS_FILE = "hooks.toml"
+
+
+class HookOutput(Struct, frozen=True):
+    """How a hook ended: its exit code, the bytes it printed, the end of its error output.
+
+    If it did not end by itself, or printed too much, `failure` says so as a phrase.
+    """
+
+    code: int = 0
+    output: bytes = b""
+    error_output: str = ""
+    failure: str = ""
+
+
+def parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:
+    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first wrong one."""
+    if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_HOOKS:
+        raise ConfigError(f'{file}: "hooks" is not a list of at most {MAX_HOOKS} tables.', "Write [[hooks]].")
+    return tuple(
+        _parse_hook(entry, f"{file}: hook {at}", file) for at, entry in enumerate(cast("list[Any]", entries), 1)
+    )
+
+
+def _parse_hook(entry: Any, where: str, file: str) -> HookConfig:
+    fields = settable_fields(HookSettings)
+    if not isinstance(entry, dict):
+        raise ConfigError(f"{where} is not a table.", "Write [[hooks]].")
+    values = dict(cast("dict[str, Any]", entry))
+    if unknown := [key for key in values if key not in fields]:
+        shown = sanitize(unknown[0][:60], keep_newlines=False)
+        raise ConfigError(f'{where}: "{shown}" is not known.', f"There are: {', '.join(fields)}.")
+    if missing := [key for key in ("event", "command") if key not in values]:
+        raise ConfigError(f'{where} has no "{missing[0]}".', "Add it.")
+    if isinstance(values.get("match"), str):
+        values["match"] = [values["match"]]
+    for key, value in values.items():
+        try:
+            values[key] = convert_value(value, fields[key].type)
+        except InvalidValue as error:
+            raise ConfigError(f'{where}: "{key}" {error}.', "Correct it.") from error
+    settings = HookSettings(**values)
+    try:
+        rules = tuple(rule for text in settings.match for rule in parse_alternatives(text))
+    except UsageError as error:
+        raise ConfigError(f'{where}: in "match": {error.message}', error.hint) from error
+    return HookConfig(settings=settings, rules=rules, folder=os.path.dirname(os.path.abspath(file)))
+
+
+def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText | None, str]:
+    """Return the text of the project's `.mcphost/hooks.toml`, None if there is none, and its folder; this blocks."""
+    root = find_project_root(Path(os.path.realpath(places.folder)))
+    return read_project_text(root / PROJECT_FOLDER / HOOKS_FILE, root, on_problem), str(root)
+
+
+def parse_project_hooks(text: ProjectText, root: str) -> tuple[HookConfig, ...]:
+    """Parse a project's hooks.toml; its programs start in *root*, the project's folder. Raises ConfigError."""
+    shown = sanitize(text.path, keep_newlines=False)
+    try:
+        document = tomllib.loads(text.text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise ConfigError(f"{shown}: not valid TOML: {str(error)[:300]}.", "Correct the file there.") from error
+    if set(document) - {"hooks"}:
+        raise ConfigError(f"{shown} may contain [[hooks]] only.", "Remove the rest.")
+    hooks = parse_hooks(document.get("hooks", []), shown)
+    return tuple(HookConfig(settings=one.settings, rules=one.rules, folder=root) for one in hooks)

@@ -1,0 +1,259 @@
+"""Hooks before and after a tool call: a stage of the pipeline that can deny, change or annotate, but never allow."""
+
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import anyio
+import anyio.to_thread
+
+from mcphost.config.hooks import HookOutput, parse_project_hooks, read_project_hooks
+from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.schema import HookConfig, HookEvent
+from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError
+from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
+from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
+from mcphost.host.events import EventBus
+from mcphost.host.project_approvals import USED, ProjectApprovals
+from mcphost.host.tools.tool_outcome import ToolCallOutcome, ToolFailure
+from mcphost.sanitize import sanitize, strip_hidden_text
+from mcphost.serialization import Struct, encode, loads, replace
+
+DENY_CODE = 2
+"""Exit code with which a hook denies; its error output is the reason."""
+
+MAX_RESULT_CHARACTERS = 200_000
+"""Maximum number of characters of a result that a hook gets."""
+
+_MAX_REASON = 500
+_MAX_NOTE = 4_000
+RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
+"""Runs a command in a folder with an input and a time limit in seconds; see `transport/hook_process.py`."""
+
+
+async def refuse_to_run(command: Sequence[str], folder: str, document: bytes, seconds: float) -> HookOutput:
+    """Report a hook as failed, where the program has no way to run one."""
+    del command, folder, document, seconds
+    return HookOutput(failure="cannot be run here")
+
+
+class HookDenied(ToolFailure):
+    """Raised if a hook denies the call, or fails and was to deny then."""
+
+    outcome = "declined"
+    decision = "declined"
+
+    def __init__(self, hook: str, reason: str) -> None:
+        super().__init__("A hook of the user declined this call; the tool did not run.")
+        self.user_text = f"The hook {hook} declined it: {reason}"
+        self.reason = reason
+        self.model_text = f"{self.model_text} Reason: {reason}"
+
+
+class HookVerdict(Struct, frozen=True):
+    """What a hook answered; None and "" where it has nothing to say."""
+
+    denial: str = ""
+    arguments: dict[str, Any] | None = None
+    note: str = ""
+    notice: str = ""
+
+
+@dataclass(eq=False)
+class HookNotes:
+    """What hooks did with one call: notes for the model, and the hook that changed the arguments last."""
+
+    notes: list[str] = field(default_factory=list[str])
+    changed_by: str = ""
+
+    @property
+    def editor(self) -> str:
+        """Who changed the arguments, for the model."""
+        return "A hook of the user" if self.changed_by else "The user"
+
+    def why(self, why: str) -> str:
+        """Return the reason for the question about the call, which tells that a hook changed the arguments."""
+        return f"{why}; the hook {self.changed_by} changed its arguments" if self.changed_by else why
+
+    def add_to(self, outcome: ToolCallOutcome) -> ToolCallOutcome:
+        """Add the notes before the result."""
+        if not self.notes:
+            return outcome
+        text = "".join(f"A hook of the user notes: {note}\n\n" for note in self.notes)
+        return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text))
+
+
+class ToolHooks:
+    """The hooks of the user's configuration, and those of the project once they are approved."""
+
+    def __init__(
+        self,
+        own: Sequence[HookConfig],
+        places: ProjectPlaces | None,
+        approvals: ProjectApprovals,
+        run: RunHook,
+        matcher: RuleMatcher,
+        audit: AuditLog,
+        events: EventBus,
+    ) -> None:
+        self._own, self._places, self._approvals, self._run = tuple(own), places, approvals, run
+        self._matcher, self._audit, self._events = matcher, audit, events
+        self._project: tuple[HookConfig, ...] = ()
+        self._reported: set[str] = set()
+        self._lock = anyio.Lock()
+
+    async def refresh(self) -> None:
+        """Read the project's hooks, and ask the user about new or changed ones; problems are reported once."""
+        if self._places is None:
+            return
+        async with self._lock:
+            problems: list[str] = []
+            text, root = await anyio.to_thread.run_sync(read_project_hooks, self._places, problems.append)
+            self._project = ()
+            if text is not None:
+                try:
+                    hooks = parse_project_hooks(text, root)
+                    await self._approvals.ask("hooks", [text])
+                    self._project = hooks if await self._approvals.find_source(text) in USED else ()
+                except McpHostError as error:
+                    problems.append(f"The project's hooks are not used: {error.message}")
+            for problem in problems:
+                if problem not in self._reported:
+                    self._reported.add(problem)
+                    self._events.notify("warning", problem)
+
+    async def check(self, call: str, rule_input: RuleInput, notes: HookNotes) -> dict[str, Any]:
+        """Run the hooks before a call; return the arguments, changed or not. Raises HookDenied.
+
+        A later hook gets the arguments that an earlier one changed. Each run is recorded in the audit log.
+        """
+        for hook in await self._select("before_call", rule_input):
+            verdict = await self._ask(hook, "before_call", call, rule_input, {})
+            if verdict.denial:
+                await self._record_denial(call, rule_input, hook)
+                raise HookDenied(hook.name, verdict.denial)
+            if verdict.arguments is not None and arguments_digest(verdict.arguments) != arguments_digest(
+                rule_input.arguments
+            ):
+                rule_input = replace(rule_input, arguments=verdict.arguments)
+                notes.changed_by = hook.name
+                self._notify(rule_input, f"The hook {hook.name} changed the arguments")
+            self._take_notes(hook, rule_input, verdict, notes)
+        return rule_input.arguments
+
+    async def review(self, call: str, rule_input: RuleInput, text: str, *, is_error: bool, notes: HookNotes) -> str:
+        """Run the hooks after a call on its result; return why the model must not get it, "" if it may."""
+        members = {
+            "result": text[:MAX_RESULT_CHARACTERS],
+            "is_error": is_error,
+            "is_cut": len(text) > MAX_RESULT_CHARACTERS,
+        }
+        for hook in await self._select("after_call", rule_input):
+            verdict = await self._ask(hook, "after_call", call, rule_input, members)
+            if verdict.denial:
+                await self._record_denial(call, rule_input, hook)
+                self._notify(rule_input, f"The hook {hook.name} withheld the result: {verdict.denial}")
+                return verdict.denial
+            self._take_notes(hook, rule_input, verdict, notes)
+        return ""
+
+    async def _select(self, event: HookEvent, rule_input: RuleInput) -> list[HookConfig]:
+        hooks = [one for one in (*self._own, *self._project) if one.settings.event == event]
+        return [one for one in hooks if await self._matches(one, rule_input)]
+
+    async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
+        """Return whether a hook covers the call; an uncertain match counts, as for never-rules."""
+        for rule in hook.rules:
+            if await self._matcher.match(rule, rule_input) != "no":
+                return True
+        return not hook.rules
+
+    async def _ask(
+        self, hook: HookConfig, event: HookEvent, call: str, rule_input: RuleInput, members: dict[str, Any]
+    ) -> HookVerdict:
+        settings = hook.settings
+        document = {
+            "event": event, "call": call, "server": rule_input.server, "tool": rule_input.tool,
+            "account": rule_input.account, "folder": rule_input.folder, "arguments": rule_input.arguments, **members,
+        }  # fmt: skip
+        subject = AuditSubject(kind="hook", server=rule_input.server, name=shlex.join(settings.command), call=call,
+                               arguments=rule_input.arguments)  # fmt: skip
+        span = AuditSpan(self._audit, subject)
+        outcome = "stopped"
+        try:
+            await span.start(who="config")
+            output = await self._run(settings.command, hook.folder, encode(document) + b"\n", settings.timeout)
+            verdict, failure = _read_verdict(event, output)
+            if failure:
+                self._notify(rule_input, f"The hook {hook.name} {failure}")
+                outcome = "failed"
+                verdict = HookVerdict(f"it {failure}" if settings.on_failure == "deny" else "")
+            else:
+                outcome = "denied" if verdict.denial else "changed" if verdict.arguments is not None else "continued"
+        except ConsentDenied as error:
+            return HookVerdict(error.message)  # the audit log cannot be written, so nothing may run
+        finally:
+            span.end(outcome)
+        return verdict
+
+    async def _record_denial(self, call: str, rule_input: RuleInput, hook: HookConfig) -> None:
+        subject = AuditSubject(kind="tool", server=rule_input.server, name=rule_input.tool, call=call,
+                               arguments=rule_input.arguments)  # fmt: skip
+        try:
+            await self._audit.record_decision(subject, "deny", who="hook", grant=hook.name)
+        except ConsentDenied:
+            return  # it is denied anyway
+
+    def _take_notes(self, hook: HookConfig, rule_input: RuleInput, verdict: HookVerdict, notes: HookNotes) -> None:
+        if verdict.note:
+            notes.notes.append(strip_hidden_text(verdict.note))
+        if verdict.notice:
+            self._notify(rule_input, f"The hook {hook.name} says: {verdict.notice}")
+
+    def _notify(self, rule_input: RuleInput, text: str) -> None:
+        where = sanitize(f"{rule_input.server} · {rule_input.tool}", keep_newlines=False)
+        self._events.notify("info", f"{where}: {sanitize(text, keep_newlines=False)}")
+
+
+def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, str]:
+    """Return the hook's verdict, and how it failed as a phrase, "" if it did not."""
+    if output.failure:
+        return HookVerdict(), output.failure
+    if output.code == DENY_CODE:
+        return HookVerdict(_line(output.error_output) or "no reason given"), ""
+    if output.code != 0:
+        said = _line(output.error_output)
+        return HookVerdict(), f"exited with status {output.code}{f': {said}' if said else ''}"
+    if not output.output.strip():
+        return HookVerdict(), ""
+    try:
+        answer = loads(output.output, "answer")
+    except MalformedMessage:
+        return HookVerdict(), "did not print JSON"
+    if not isinstance(answer, dict):
+        return HookVerdict(), "did not print a JSON object"
+    return _parse_answer(event, cast("dict[str, Any]", answer))
+
+
+def _parse_answer(event: HookEvent, answer: dict[str, Any]) -> tuple[HookVerdict, str]:
+    decision: Any = answer.get("decision", "continue")
+    arguments: Any = answer.get("arguments")
+    if unknown := sorted(set(answer) - {"decision", "reason", "arguments", "note", "notice"}):
+        return HookVerdict(), f"answered with the unknown member {_line(unknown[0])!r}"
+    if decision not in ("continue", "deny"):
+        return HookVerdict(), f"answered {_line(str(decision))!r}: a hook can deny or continue, never allow"
+    if any(not isinstance(answer.get(key, ""), str) for key in ("reason", "note", "notice")):
+        return HookVerdict(), "answered with a reason or note that is not text"
+    if arguments is not None and (event == "after_call" or not isinstance(arguments, dict)):
+        return HookVerdict(), "answered with arguments that cannot be used"
+    if decision == "deny":
+        return HookVerdict(_line(answer.get("reason", "")) or "no reason given"), ""
+    note = sanitize(answer.get("note", "")[:_MAX_NOTE])
+    return HookVerdict("", cast("dict[str, Any] | None", arguments), note, _line(answer.get("notice", ""))), ""
+
+
+def _line(text: str) -> str:
+    """Return the beginning of a text from a hook as one sanitized line."""
+    return sanitize(" ".join(text.split())[:_MAX_REASON], keep_newlines=False)

@@ -1,0 +1,118 @@
+"""Processes of hooks: each gets one JSON document, prints one, and is ended with its whole process group."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+
+import anyio
+from anyio.abc import ByteReceiveStream, Process
+
+from mcphost.child_watcher import install_pidfd_watcher
+from mcphost.config.hooks import HookOutput
+from mcphost.errors import StartupError
+from mcphost.redact import redact
+from mcphost.transport.process import build_environment, find_command
+from mcphost.transport.watchdog import Watchdog
+
+MAX_OUTPUT = 1_000_000
+"""Maximum number of bytes of standard output; a hook that prints more has failed."""
+
+MAX_ERROR_OUTPUT = 4_000
+STOP_TIMEOUT = 1.0
+
+
+class HookRunner:
+    """Runner of hooks; their processes are ended with their time limit, with cancellation, and with mcphost."""
+
+    def __init__(self) -> None:
+        self._watchdog = Watchdog()
+
+    async def run(self, command: Sequence[str], folder: str, document: bytes, timeout: float) -> HookOutput:
+        """Run *command* in *folder* with *document* as its input for at most *timeout* seconds.
+
+        The environment has a few harmless variables, as for servers. A failure to start or to end is part of the
+        output; raises nothing but cancellation, which ends the process.
+        """
+        environment = build_environment({})
+        process: Process | None = None
+        try:
+            program = find_command(command[0], environment, folder)
+            install_pidfd_watcher()
+            # If starting were cancelled midway, asyncio would leave the pipes open (CPython 3.11).
+            with anyio.CancelScope(shield=True):
+                process = await anyio.open_process(
+                    (program, *command[1:]), cwd=folder or None, env=environment, stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                )  # fmt: skip
+        except StartupError as error:
+            return HookOutput(failure=f"was not started: {error.message}")
+        except (OSError, ValueError) as error:
+            return HookOutput(failure=f"was not started: {error}")
+        assert process is not None  # noqa: S101
+        try:
+            await self._watchdog.watch(process.pid)
+            return await _exchange(process, document, timeout)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await _end(process)
+                self._watchdog.unwatch(process.pid)
+
+    async def close(self) -> None:
+        """End the watchdog. Idempotent."""
+        await self._watchdog.close()
+
+
+async def _exchange(process: Process, document: bytes, seconds: float) -> HookOutput:
+    output, errors = bytearray(), bytearray()
+    is_too_long = False
+
+    async def write() -> None:
+        assert process.stdin is not None  # noqa: S101
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, BrokenPipeError, ConnectionResetError):
+            await process.stdin.send(document)
+        with suppress(anyio.BrokenResourceError, BrokenPipeError, ConnectionResetError):
+            await process.stdin.aclose()
+
+    async def read_output(stream: ByteReceiveStream) -> None:
+        nonlocal is_too_long
+        async for piece in stream:
+            output.extend(piece)
+            if len(output) > MAX_OUTPUT:
+                is_too_long = True
+                tasks.cancel_scope.cancel()
+                return
+
+    async def read_errors(stream: ByteReceiveStream) -> None:
+        async for piece in stream:
+            errors.extend(piece)
+            del errors[:-MAX_ERROR_OUTPUT]
+
+    assert process.stdout is not None  # noqa: S101
+    assert process.stderr is not None  # noqa: S101
+    with anyio.move_on_after(seconds) as limit:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            tasks.start_soon(read_output, process.stdout)
+            tasks.start_soon(read_errors, process.stderr)
+        if not is_too_long:
+            await process.wait()
+    said = redact(errors.decode(errors="replace").strip())
+    if is_too_long:
+        return HookOutput(error_output=said, failure=f"printed more than {MAX_OUTPUT // 1_000_000} MB")
+    if limit.cancelled_caught or process.returncode is None:
+        return HookOutput(error_output=said, failure=f"did not end within {seconds:g} s")
+    return HookOutput(process.returncode, bytes(output), said)
+
+
+async def _end(process: Process) -> None:
+    """End the process group with SIGTERM, then SIGKILL, and close the pipes."""
+    if process.returncode is None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, number)
+            with anyio.move_on_after(STOP_TIMEOUT):
+                await process.wait()
+                break
+    await process.aclose()

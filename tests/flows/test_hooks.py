@@ -1,0 +1,319 @@
+"""Hooks as real programs: they deny, change and annotate tool calls, and never allow one."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.hooks import parse_hooks
+from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.schema import HookConfig
+from mcphost.errors import ConsentDenied
+from mcphost.host.events import NoticeEvent
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, DoNotTrust, TrustAlways, TrustProject
+from mcphost.transport.hook_process import HookRunner
+from tests.event_loop import wait_until
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.audit_rows import create_audit_log, read_rows
+from tests.unit.host.scripted_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
+
+pytestmark = pytest.mark.anyio
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False}
+
+
+class HookedHost:
+    """A host with a server `peer` that has a tool `write`, and what went over the wire."""
+
+    def __init__(self, host: Host, peer: InProcessServer, model: ScriptedModel, frontend: ScriptedFrontend) -> None:
+        self.host, self.peer, self.model, self.frontend = host, peer, model, frontend
+        self.feed = host.events.subscribe()
+
+    async def call(self) -> str:
+        """Let the model call `write` with the path `a`, and return what it gets."""
+        await self.host.conversation.send("go")
+        message = next(one for one in reversed(self.host.conversation.messages) if one.role == "tool")
+        return message.parts[0].text  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def called(self) -> list[Any]:
+        return [params["arguments"] for params in self.peer.asked("tools/call")]
+
+    def notices(self) -> list[str]:
+        return [event.text for event in self.feed.drain() if isinstance(event, NoticeEvent)]
+
+
+Open = Callable[..., AbstractAsyncContextManager[HookedHost]]
+
+
+@pytest.fixture
+def write_hook(tmp_path: Path) -> Callable[..., HookConfig]:
+    """Return a function that writes a program and returns it as a hook."""
+
+    def write(code: str, event: str = "before_call", **settings: Any) -> HookConfig:
+        path = tmp_path / f"hook{len(list(tmp_path.glob('hook*.py')))}.py"
+        path.write_text(f"import json, os, sys, time\ncall = json.load(sys.stdin)\n{code}\n")
+        entry = {"event": event, "command": [sys.executable, str(path)], **settings}
+        return parse_hooks([entry], str(tmp_path / "config.toml"))[0]
+
+    return write
+
+
+@pytest.fixture
+def open_hooked(tmp_path: Path) -> Open:
+    @asynccontextmanager
+    async def opened(*hooks: HookConfig, answers: tuple[Any, ...] = (), **more: Any) -> AsyncIterator[HookedHost]:
+        definition = tool_definition("write", inputSchema=SCHEMA)
+        peer = create_peer(tools__list=tools_result(definition), tools__call=text_result("done"))
+        model = ScriptedModel(*[tool_round(("peer__write", {"path": "a"})), text_round("ok")] * 2)
+        frontend, runner = ScriptedFrontend(*answers), HookRunner()
+        try:
+            async with open_host_with(
+                tmp_path, peer, model, frontend, hooks=hooks, run_hook=runner.run,
+                audit_log=create_audit_log(tmp_path), **more,
+            ) as host:  # fmt: skip
+                yield HookedHost(host, peer, model, frontend)
+        finally:
+            await runner.close()
+
+    return opened
+
+
+async def test_a_hook_gets_the_call_as_json_and_lets_it_pass(
+    open_hooked: Open, write_hook: Any, tmp_path: Path
+) -> None:
+    hook = write_hook(f"json.dump(call, open({str(tmp_path / 'seen')!r}, 'w'))")
+    async with open_hooked(hook, answers=(AllowOnce(),)) as hooked:
+        assert await hooked.call() == "done"
+        seen = json.loads((tmp_path / "seen").read_text())
+        assert (seen["event"], seen["server"], seen["tool"]) == ("before_call", "peer", "write")
+        assert seen["arguments"] == {"path": "a"}
+        assert len(hooked.frontend.asked) == 1  # letting it pass is no permission
+
+
+EXIT_TWO = "sys.stderr.write('not on Fridays')\nsys.exit(2)"
+DENY = "print(json.dumps({'decision': 'deny', 'reason': 'not on Fridays'}))"
+
+
+@pytest.mark.parametrize("code", [DENY, EXIT_TWO], ids=["decision", "exit code 2"])
+async def test_a_hook_denies_without_a_question(open_hooked: Open, write_hook: Any, code: str) -> None:
+    async with open_hooked(write_hook(code)) as hooked:
+        text = await hooked.call()
+        assert "A hook of the user declined this call" in text
+        assert "not on Fridays" in text
+        assert hooked.frontend.asked == []
+        assert hooked.called == []
+        rows = await read_rows(hooked.host.audit)
+        assert [(row.event, row.decision, row.who) for row in rows if row.kind == "tool"] == [
+            ("decided", "deny", "hook")
+        ]
+        assert [(row.event, row.decision) for row in rows if row.kind == "hook"] == [
+            ("started", ""),
+            ("ended", "denied"),
+        ]
+
+
+@pytest.mark.parametrize("answer", ["allow", "approve", "ask"])
+async def test_a_hook_that_wants_to_allow_is_refused(open_hooked: Open, write_hook: Any, answer: str) -> None:
+    async with open_hooked(write_hook(f"print(json.dumps({{'decision': {answer!r}}}))")) as hooked:
+        assert "never allow" in await hooked.call()
+        assert hooked.called == []
+
+
+async def test_changed_arguments_are_shown_as_changed_and_the_model_is_told(open_hooked: Open, write_hook: Any) -> None:
+    hook = write_hook("print(json.dumps({'arguments': {'path': '/safe/' + call['arguments']['path']}}))")
+
+    async with open_hooked(hook, answers=(AllowOnce(),)) as hooked:
+        text = await hooked.call()
+        question = hooked.frontend.asked[0]
+        assert isinstance(question, ApproveTool)
+        assert question.arguments == {"path": "/safe/a"}
+        assert "changed its arguments" in question.why
+        assert hooked.called == [{"path": "/safe/a"}]
+        assert text.startswith('A hook of the user changed the arguments before the call ran. It ran with: {"path":')
+
+
+async def test_changed_arguments_that_do_not_match_the_schema_deny_the_call(open_hooked: Open, write_hook: Any) -> None:
+    hook = write_hook("print(json.dumps({'arguments': {'path': 3}}))")
+    async with open_hooked(hook) as hooked:
+        assert "its arguments are invalid" in await hooked.call()
+        assert hooked.called == []
+
+
+async def test_a_never_rule_applies_to_what_a_hook_changed(open_hooked: Open, write_hook: Any) -> None:
+    from mcphost.config.rules import parse_rule
+
+    hook = write_hook("print(json.dumps({'arguments': {'path': 'forbidden'}}))")
+    async with open_hooked(hook, never=(parse_rule("peer/write?path=forbidden"),)) as hooked:
+        assert "never allows this" in await hooked.call()
+        assert hooked.called == []
+
+
+async def test_arguments_that_the_user_edits_are_checked_again(open_hooked: Open, write_hook: Any) -> None:
+    hook = write_hook("call['arguments']['path'] == 'b' and print(json.dumps({'decision': 'deny', 'reason': 'no b'}))")
+    async with open_hooked(hook, answers=(AllowOnce({"path": "b"}),)) as hooked:
+        assert "no b" in await hooked.call()
+        assert hooked.called == []
+    async with open_hooked(hook, answers=(AllowOnce({"path": "c"}),)) as hooked:
+        await hooked.call()
+        assert hooked.called == [{"path": "c"}]
+
+
+async def test_a_hook_that_changes_each_edit_denies_after_five_rounds(open_hooked: Open, write_hook: Any) -> None:
+    hook = write_hook("print(json.dumps({'arguments': {'path': call['arguments']['path'] + '+'}}))")
+    edits = tuple(AllowOnce({"path": f"edit {number}"}) for number in range(5))
+    async with open_hooked(hook, answers=edits) as hooked:
+        assert "each time they are edited" in await hooked.call()
+        assert [one.arguments["path"] for one in hooked.frontend.asked if isinstance(one, ApproveTool)] == [
+            "a+", "edit 0+", "edit 1+", "edit 2+", "edit 3+",
+        ]  # fmt: skip
+        assert hooked.called == []
+
+
+async def test_only_calls_that_match_its_rules_reach_a_hook(open_hooked: Open, write_hook: Any) -> None:
+    deny = "print(json.dumps({'decision': 'deny'}))"
+    others = write_hook(deny, match=["peer/read*", "other", "peer/write?path=under:/etc"])
+    async with open_hooked(others, answers=(AllowOnce(),)) as hooked:
+        await hooked.call()
+        assert hooked.called == [{"path": "a"}]
+    async with open_hooked(write_hook(deny, match="peer/wr*?path=a")) as hooked:
+        await hooked.call()
+        assert hooked.called == []
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("sys.exit(1)", "exited with status 1"),
+        ("raise ValueError('broken')", "broken"),
+        ("print('yes')", "did not print JSON"),
+        ("print('[]')", "did not print a JSON object"),
+        ("print('{\"verdict\": 1}')", "unknown member 'verdict'"),
+        ("print('x' * 1_100_000)", "printed more than 1 MB"),
+        ("time.sleep(60)", "did not end within 0.5 s"),
+    ],
+)
+async def test_a_hook_that_fails_denies_unless_it_is_set_to_continue(
+    open_hooked: Open, write_hook: Any, code: str, said: str
+) -> None:
+    limit: dict[str, Any] = {"timeout": 0.5} if "sleep" in code else {}
+    async with open_hooked(write_hook(code, **limit)) as hooked:
+        assert said in await hooked.call()
+        assert hooked.called == []
+        assert any(said in notice for notice in hooked.notices())
+    hook = write_hook(code, on_failure="continue", **limit)
+    async with open_hooked(hook, answers=(AllowOnce(),)) as hooked:
+        assert await hooked.call() == "done"
+
+
+async def test_a_program_that_does_not_exist_denies(open_hooked: Open, tmp_path: Path) -> None:
+    (hook,) = parse_hooks([{"event": "before_call", "command": ["no-such-program"]}], str(tmp_path / "config.toml"))
+    async with open_hooked(hook) as hooked:
+        assert "was not started" in await hooked.call()
+
+
+async def test_a_hook_after_the_call_annotates_or_withholds_the_result(open_hooked: Open, write_hook: Any) -> None:
+    note = write_hook(
+        "print(json.dumps({'note': 'It has ' + str(len(call['result'])) + ' letters.', 'notice': 'seen'}))",
+        "after_call",
+    )
+    async with open_hooked(note, answers=(AllowOnce(),)) as hooked:
+        assert await hooked.call() == "A hook of the user notes: It has 4 letters.\n\ndone"
+        assert any("says: seen" in notice for notice in hooked.notices())
+    deny = write_hook("print(json.dumps({'decision': 'deny', 'reason': 'a secret'}))", "after_call")
+    async with open_hooked(deny, answers=(AllowOnce(),)) as hooked:
+        text = await hooked.call()
+        assert hooked.called == [{"path": "a"}]
+        assert "done" not in text
+        assert "withheld the result. Reason: a secret" in text
+
+
+async def test_a_stopped_turn_ends_the_hook_and_its_children(
+    open_hooked: Open, write_hook: Any, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    hook = write_hook(
+        "import subprocess\n"
+        "child = subprocess.Popen(['sleep', '300'])\n"
+        f"open({str(started) + '.new'!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
+        f"os.rename({str(started) + '.new'!r}, {str(started)!r})\n"
+        "time.sleep(300)",
+        timeout=300,
+    )
+    async with open_hooked(hook) as hooked, anyio.create_task_group() as tasks:
+        tasks.start_soon(hooked.host.conversation.send, "go")
+        await wait_until(started.exists)
+        hooked.host.conversation.stop()
+        await wait_until(lambda: not hooked.host.conversation.is_busy)
+        await wait_until(lambda: not any(map(_is_running, map(int, started.read_text().split()))))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def test_the_environment_of_a_hook_has_no_keys(
+    open_hooked: Open, write_hook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "s3cret")
+    hook = write_hook("print(json.dumps({'note': ' '.join(sorted(os.environ))}))")
+    async with open_hooked(hook, answers=(AllowOnce(),)) as hooked:
+        text = await hooked.call()
+        assert "PATH" in text
+        assert "OPENAI_API_KEY" not in text
+        assert os.environ["OPENAI_API_KEY"] == "s3cret"
+
+
+async def test_a_call_by_hand_passes_the_hooks_as_well(open_hooked: Open, write_hook: Any) -> None:
+    async with open_hooked(write_hook("print(json.dumps({'decision': 'deny', 'reason': 'no'}))")) as hooked:
+        with pytest.raises(ConsentDenied, match="declined it: no"):
+            await hooked.host.tools.call("peer", "write", {"path": "a"})
+        assert hooked.called == []
+
+
+async def test_a_projects_hooks_run_only_when_they_are_approved(open_hooked: Open, tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    (repo / ".mcphost").mkdir(parents=True)
+    (repo / ".git").mkdir()
+    (repo / "hook.py").write_text("import os\nopen('ran', 'w').close()\nprint('{\"decision\": \"deny\"}')\n")
+    command = json.dumps([sys.executable, "hook.py"])
+    (repo / ".mcphost" / "hooks.toml").write_text(f'[[hooks]]\nevent = "before_call"\ncommand = {command}\n')
+    places = ProjectPlaces(config_dir=tmp_path / "config", folder=repo)
+    async with open_hooked(answers=(DoNotTrust(), AllowOnce()), project=places) as hooked:
+        await hooked.call()
+        assert isinstance(hooked.frontend.asked[0], TrustProject)
+        assert hooked.called == [{"path": "a"}]
+        assert not (repo / "ran").exists()
+    async with open_hooked(answers=(TrustAlways(),), project=places) as hooked:
+        await hooked.call()
+        assert hooked.called == []
+        assert (repo / "ran").exists()
+
+
+async def test_without_a_way_to_run_hooks_every_matching_call_is_denied(
+    open_hooked: Open, write_hook: Any, tmp_path: Path
+) -> None:
+    del open_hooked
+    peer = create_peer(tools__list=tools_result(tool_definition("write")), tools__call=text_result("done"))
+    model = ScriptedModel(tool_round(("peer__write", {})), text_round("ok"))
+    hook = write_hook("")
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(Deny()), hooks=(hook,)) as host:
+        await host.conversation.send("go")
+        assert peer.asked("tools/call") == []
