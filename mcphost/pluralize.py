@@ -1,6 +1,13 @@
-"""Numbers followed by a singular or plural noun."""
+"""Numbers as users read them: followed by a singular or plural noun, or as US dollars."""
 
 
 def pluralize(number: int, noun: str) -> str:
     """Return a number and its noun, such as `1 line` or `1,234 lines`; the plural is formed with an s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def format_dollars(amount: float) -> str:
+    """Format an amount of US dollars with as many digits as it needs, such as "$12.30" or "$0.0042"."""
+    if amount >= 0.1 or not amount:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logout": ("accounts", "sign out of a server"),
     "accounts": ("accounts", "list all sign-ins, or select the account of a server"),
     "sessions": ("sessions", "list, search, show, export, rename or delete saved conversations"),
+    "costs": ("costs", "what model requests cost, by day, model, server and tool"),
     "grants": ("grants", "list, search or revoke permissions"),
     "audit": ("audit", "list, verify or export the record of what was asked, decided and done"),
     "completion": ("completion", "print a script that completes commands and names in bash, zsh or fish"),

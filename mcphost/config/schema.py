@@ -381,7 +381,7 @@ class BudgetConfig(Struct, frozen=True, kw_only=True):
     """Limit for all conversations of the local day, also those of other processes."""
 
     show_in_answers: bool = True
-    """Whether the cost of each answer is shown below it."""
+    """Whether the cost of each answer is shown beside its time."""
 
 
 class RegistryConfig(Struct, frozen=True, kw_only=True):

@@ -296,11 +296,13 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
 class SpendingChanged(HostEvent, frozen=True, tag="spent"):
     """A model request ended and was recorded with its cost in US dollars, None if unknown.
 
-    `conversation` is the conversation that it belongs to, "" if there is none.
+    `conversation` is the conversation that it belongs to, "" if there is none, and `total` what was spent in it, with
+    the branches that were left.
     """
 
     conversation: str
     cost: float | None
+    total: float = 0.0
 
 
 NoticeLevel = Literal["info", "warning", "error"]

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from mcphost.errors import ModelError, StoreError
+from mcphost.host.cost_report import sum_entry
 from mcphost.host.events import EventBus, SpendingChanged
 from mcphost.llm.messages import Usage
 from mcphost.llm.model import ModelFacts
@@ -15,7 +16,6 @@ from mcphost.store.spending import (
     DailySpending,
     SpendingEntry,
     SpendingStore,
-    SpendingSum,
     SpendingTotals,
 )
 
@@ -66,13 +66,13 @@ class SpendingTracker:
             with anyio.CancelScope(shield=True):
                 final = _settle(entry, facts, open_spending) if was_sent else None
                 await self._settle(number, final)
-                self._events.publish(SpendingChanged(entry.conversation, final.cost if final else None))
+                await self._publish(entry.conversation, final)
 
     async def load_totals(self, conversation: str, turn: str = "") -> SpendingTotals:
         """Return what was spent in this turn, in this conversation and since midnight. Raises StoreError."""
         since = local_midnight(time.time())
         stored = await self._store.load_totals(conversation, turn, since=since)
-        unsaved = [(one, _sum(one)) for one in self._unsaved]
+        unsaved = [(one, sum_entry(one)) for one in self._unsaved]
         return SpendingTotals(
             sum((total for one, total in unsaved if one.turn == turn and turn), stored.turn),
             sum((total for one, total in unsaved if one.conversation == conversation), stored.conversation),
@@ -111,32 +111,18 @@ class SpendingTracker:
         except StoreError as error:
             self._report(error)
 
+    async def _publish(self, conversation: str, final: SpendingEntry | None) -> None:
+        try:
+            total = (await self.load_totals(conversation)).conversation.cost
+        except StoreError as error:
+            self._report(error)
+            total = 0.0
+        self._events.publish(SpendingChanged(conversation, final.cost if final else None, total))
+
     def _report(self, error: StoreError) -> None:
         if not self._is_failing:
             self._events.report_error(error)
         self._is_failing = True
-
-
-def format_dollars(amount: float) -> str:
-    """Format an amount of US dollars with as many digits as it needs, such as "$12.30" or "$0.0042"."""
-    if amount >= 0.1 or not amount:
-        return f"${amount:,.2f}"
-    return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
-
-
-def describe_share(kind: str, server: str, tool: str) -> str:
-    """Return what a TokenShare is about, such as "tools of github"; names are as the server wrote them."""
-    match kind:
-        case "system":
-            return "instructions and skills"
-        case "definitions":
-            return f"tools of {server or 'mcphost'}"
-        case "results":
-            return f"results of {server} · {tool}" if server else f"results of {tool}"
-        case "attachments":
-            return f"attachments of {server}" if server else "attachments"
-        case _:
-            return {"messages": "messages", "other": "the rest"}.get(kind, kind)
 
 
 def local_midnight(now: float) -> float:
@@ -152,11 +138,6 @@ def days_ago(days: int) -> float:
         return time.mktime((day.tm_year, day.tm_mon, day.tm_mday - max(0, days - 1), 0, 0, 0, 0, 0, -1))
     except (OverflowError, ValueError):
         return 0.0
-
-
-def _sum(entry: SpendingEntry) -> SpendingSum:
-    tokens = entry.input_tokens + entry.output_tokens
-    return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0)
 
 
 def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> SpendingEntry:

@@ -158,8 +158,7 @@ class SpendingStore:
             columns=_COLUMNS, where="AND conversation = ?" if conversation else "", limit=_MAX_LISTED
         )
         values = (since, conversation) if conversation else (since,)
-        rows = await self._database.run(lambda db: db.execute(query, values).fetchall())
-        return tuple(_from_row(row) for row in rows)
+        return await self._database.run(lambda db: tuple(_from_row(row) for row in db.execute(query, values)))
 
 
 def _to_row(entry: SpendingEntry) -> tuple[object, ...]:

@@ -210,6 +210,16 @@ ACTIONS: tuple[Action, ...] = (
         "model",
     ),
     Action(
+        "costs",
+        "",
+        "/cost",
+        "costs",
+        "Costs",
+        "Show what this turn, the conversation and the last 30 days cost",
+        "cost",
+        aliases=("costs", "budget"),
+    ),
+    Action(
         "setup",
         "",
         "/setup",

@@ -251,6 +251,12 @@ class NavigationApp(InputGuardApp):
         else:
             self.chat.mount(FindBar(self.chat.query_one(Transcript)), before="#composer")
 
+    def action_costs(self) -> None:
+        """Open the screen that shows what requests cost."""
+        from mcphost.tui.screens.costs import CostsScreen
+
+        self.open_page(CostsScreen(self.host))
+
     def action_rewind(self) -> None:
         """Open the screen on which the user can go back to an earlier message, with the newest selected."""
         self._open_rewind(None)

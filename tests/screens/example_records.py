@@ -17,6 +17,7 @@ from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.compactions import SummarySentence
 from mcphost.store.grants import CHANGED_REASON, Grant
+from mcphost.store.spending import SpendingEntry, TokenShare
 
 EXAMPLE_TIME = 1_790_000_000.0
 
@@ -91,6 +92,33 @@ def example_accounts() -> list[StoredAccount]:
         StoredAccount(account=replace(ended, server="slack", url="https://slack.example/mcp"), servers=("slack",)),
         StoredAccount(account=replace(example_account(), server="old\x1b[2Jone", url="https://old.example/mcp")),
     ]
+
+
+def example_spending(conversation: str, now: float) -> list[SpendingEntry]:
+    """Return requests of two models on several days; the newest two are those of one turn of the conversation."""
+    shares = (
+        TokenShare("definitions", "github", "", 31_200),
+        TokenShare("results", "files", "search_files", 9_800),
+        TokenShare("messages", "", "", 7_100),
+        TokenShare("definitions", "files", "", 3_900),
+        TokenShare("attachments", "notes", "", 1_500),
+        TokenShare("system", "", "", 800),
+    )
+    days = ((9, "openai/gpt-5-mini", 0.011), (3, "openai/gpt-5", 0.71), (1, "openai/gpt-5", 0.352), (0, "x/new", None))
+    older = [
+        SpendingEntry(
+            at=now - day * 86_400, conversation="other", turn="o", model=model, input_tokens=48_000, output_tokens=900,
+            cost=cost, shares=shares,
+        )
+        for day, model, cost in days
+    ]  # fmt: skip
+    turn = [
+        SpendingEntry(
+            at=now, conversation=conversation, turn="t1", model="openai/gpt-5", input_tokens=54_300,
+            output_tokens=420, cached_tokens=12_000, cost=0.0721, input_cost=0.0679, shares=shares,
+        )
+    ] * 2  # fmt: skip
+    return [*older, *turn]
 
 
 COST = ApproveCost(

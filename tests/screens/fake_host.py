@@ -24,6 +24,7 @@ from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import features
+from mcphost.host.spending import SpendingTracker
 from mcphost.host.tools.schema_validation import SchemaErrors
 from mcphost.host.views import Catalog, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
@@ -40,6 +41,7 @@ from mcphost.serialization import Raw, encode, replace
 from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
 from mcphost.store.results import ResultStore
+from mcphost.store.spending import SpendingStore
 
 Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
@@ -468,6 +470,8 @@ class FakeHost:
         self.conversation = FakeConversation(self)
         self.events = FakeEvents(self)
         self.setup = setup
+        self.spending_store = SpendingStore(Database(None))
+        self.spending = SpendingTracker(self.spending_store, events.EventBus())
         self.live_config: Any = None
         self.commands = PromptCommands(None, cast("Any", None), cast("Any", None))
         self.instructions = Instructions(None, cast("Any", None), cast("Any", None))

@@ -9,14 +9,14 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 from textual.events import Paste
 
 from mcphost.auth.interactive_flow import sign_in_warnings
 from mcphost.config.rules import Rule
-from mcphost.config.schema import RootConfig
+from mcphost.config.schema import BudgetConfig, RootConfig
 from mcphost.host import events
 from mcphost.host.call_origins import ArgumentOrigin
 from mcphost.host.consent.grants import GrantStatus
@@ -66,6 +66,7 @@ from tests.screens.example_records import (
     example_accounts,
     example_audit_records,
     example_grants,
+    example_spending,
 )
 from tests.screens.fake_host import FakeHost, sample_server
 from tests.screens.sample_images import icon_data_url, sunset_image
@@ -258,6 +259,16 @@ async def show_trust_question(pilot: Any, host: FakeHost) -> None:
         )
     )
     pilot.app.run_worker(host.frontend.ask(ContinueTurn(server="", why="", rounds=25)))
+    await _settle(pilot)
+
+
+async def show_costs(pilot: Any, host: FakeHost) -> None:
+    """Show what a turn, the conversation, today and the last days cost."""
+    host.config = replace(host.config, budget=BudgetConfig(per_turn=0.5, per_day=5))
+    host.conversation.messages = (Message(role="user", parts=(TextPart("Where are the TODOs?"),), at=time()),)
+    for entry in example_spending(host.conversation.id, time()):
+        await host.spending_store.add(entry)
+    pilot.app.action_costs()
     await _settle(pilot)
 
 
@@ -765,6 +776,7 @@ SCREENS: dict[str, ScreenSetup] = {
     ),
     "go_on": show_continued_turn,
     "approve_cost": show_question(COST),
+    "costs": show_costs,
     "roots": show_question(ROOTS),
     "roots_each": show_question(ROOTS_EACH),
     "roots_chosen": with_keys(show_question(ROOTS_EACH), "f8", "end", "a", "n"),

@@ -25,10 +25,11 @@ from mcphost.host.questions.cost import (
     UseCheaperModel,
 )
 from mcphost.host.questions.frontend import Frontend
-from mcphost.host.spending import SpendingTracker, format_dollars
+from mcphost.host.spending import SpendingTracker
 from mcphost.llm.messages import Message
 from mcphost.llm.model import ChatModel, ModelFacts, ModelRequest
 from mcphost.llm.model_catalog import PricedModel
+from mcphost.pluralize import format_dollars
 from mcphost.serialization import Struct, replace
 from mcphost.store.spending import SpendingEntry, SpendingTotals, TokenShare
 

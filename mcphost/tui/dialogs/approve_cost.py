@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Button
 
+from mcphost.host.cost_report import describe_part
 from mcphost.host.questions.cost import (
     ApproveCost,
     BudgetUse,
@@ -20,7 +21,7 @@ from mcphost.host.questions.cost import (
     StopTurn,
     UseCheaperModel,
 )
-from mcphost.host.spending import describe_share, format_dollars
+from mcphost.pluralize import format_dollars
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
@@ -193,7 +194,7 @@ def _render_shares(asked: ApproveCost) -> Content:
                 ("━" * filled, "$accent"),
                 ("─" * (_BAR_CELLS - filled), "$faint"),
                 (f" {share.tokens / total:>4.0%}{price}  ", "$muted"),
-                clean_line(describe_share(share.kind, share.server, share.tool), 120),
+                clean_line(describe_part(share.kind, share.server, share.tool), 120),
             )
         )
     return Content("\n").join(rows)

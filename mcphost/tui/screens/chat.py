@@ -148,7 +148,8 @@ class ChatScreen(Screen[None]):
         from mcphost.tui.transcript.presenter import TranscriptPresenter
 
         self._host = host
-        self.presenter = TranscriptPresenter(self.query_one(Transcript))
+        show_costs = host.config.budget.show_in_answers
+        self.presenter = TranscriptPresenter(self.query_one(Transcript), show_costs=show_costs)
         self.status_model = StatusModel()
         self.prompt_commands = PromptCommandRunner(self, host, self._switch_model, self.send_draft)
         self.manual_calls = ManualCallRunner(self, host, self.presenter)
@@ -204,8 +205,13 @@ class ChatScreen(Screen[None]):
         messages = self.host.conversation.messages
         self.presenter.load(messages)
         self.status_model.load_messages(messages)
+        self.run_worker(self._load_spending, group="spending", exclusive=True)
         self.query_one(Composer).load_history([message.text for message in messages if message.role == "user"])
         self.query_one(Composer).composer_input.focus()
+
+    async def _load_spending(self) -> None:
+        await self.status_model.load_spending(self.host)
+        self.refresh_status()
 
     # -- host events
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from mcphost.host.events import AnyEvent, MessageFinished, ModelChanged, TurnStarted
+from mcphost.errors import McpHostError
+from mcphost.host.events import AnyEvent, MessageFinished, ModelChanged, SpendingChanged, TurnStarted
 from mcphost.host.views import ServerView
 from mcphost.llm.messages import Message, Usage
 from mcphost.tui.widgets.server_list import ServerRow
@@ -23,9 +24,11 @@ class StatusModel:
         self._usage = Usage()
         self._context_tokens = 0
         self._turn_started_at = 0.0
+        self._spent: dict[str, float] = {}
         self.event_handlers: dict[type[AnyEvent], Callable[[Any], None]] = {
             MessageFinished: self._handle_message_finished,
             ModelChanged: self._handle_model_changed,
+            SpendingChanged: self._handle_spending,
             TurnStarted: self._handle_turn_started,
         }
         """Maps each type of event that changes a status value to its handler."""
@@ -36,6 +39,22 @@ class StatusModel:
         for message in messages:
             if message.usage is not None:
                 self._add_usage(message.usage)
+
+    async def load_spending(self, host: "Host") -> None:
+        """Load what the open conversation has cost, with the branches that were left."""
+        conversation = host.conversation.id
+        try:
+            total = (await host.spending.load_totals(conversation)).conversation.cost
+        except McpHostError:
+            return  # the costs of the messages are shown
+        self._record_spending(conversation, total)
+
+    def _record_spending(self, conversation: str, total: float) -> None:
+        if conversation and total:  # totals only grow, and a query may finish after a newer event
+            self._spent[conversation] = max(total, self._spent.get(conversation, 0.0))
+
+    def _handle_spending(self, event: SpendingChanged) -> None:
+        self._record_spending(event.conversation, event.total)
 
     def _add_usage(self, usage: Usage) -> None:
         self._usage += usage
@@ -70,7 +89,7 @@ class StatusModel:
             servers=sum(view.state != "disabled" for view in views),
             tools=sum(len(view.catalog.tools) - len(view.disabled_tools) for view in views if view.state == "ready"),
             tokens=self._usage.input_tokens + self._usage.output_tokens,
-            cost=self._usage.cost,
+            cost=self._spent.get(host.conversation.id, self._usage.cost),
             saved=self._usage.saved,
             context=self._context_tokens / window if window and self._context_tokens else -1,
             pending_questions=pending_questions,

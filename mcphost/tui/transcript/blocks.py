@@ -7,6 +7,7 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.style import Style
 
+from mcphost.pluralize import format_dollars
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
@@ -82,7 +83,12 @@ def _estimate_rows(text: str, width: int) -> int:
 
 
 class SpeakerHeading(TranscriptBlock):
-    """Heading above an answer, with the speaker's name, a detail such as the model, and the time."""
+    """Heading above an answer, with the speaker's name, a detail such as the model, its cost and the time.
+
+    `cost` is in US dollars; 0 shows none.
+    """
+
+    cost = 0.0
 
     def __init__(self, name: str, detail: str = "", time: str = "", *, style: str = "bold") -> None:
         super().__init__()
@@ -91,7 +97,8 @@ class SpeakerHeading(TranscriptBlock):
     def render(self, width: int) -> list[PrefixedContent]:
         """Return one row with the speaker and the detail on the left and the time on the right."""
         left = Content.assemble((self.name, self.style), ("  " + self.detail if self.detail else "", "$faint"))
-        right = Content.styled(self.time, "$faint")
+        cost = format_dollars(self.cost) if self.cost else ""
+        right = Content.styled("  ".join(filter(None, (cost, self.time))), "$faint")
         return [PrefixedContent("", "", justify_ends(left, right, min(width, PROSE_WIDTH)))]
 
 

@@ -73,23 +73,25 @@ def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
 
 
 def build_blocks(
-    messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False
+    messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False, *, show_costs: bool = False
 ) -> list[TranscriptBlock]:
-    """Return the blocks for the messages of a stored conversation.
+    """Return the blocks for the messages of a stored conversation, with the cost of each answer if *show_costs*.
 
     Images in tool results are included if *can_draw_images* returns True; it is called only if there are images.
     """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
-    speaking = False
+    heading: SpeakerHeading | None = None
     for message in messages:
         if message.role == "user":
             out.append(build_user_message(message))
-            speaking = False
+            heading = None
             continue
-        if message.role == "assistant" and not speaking and message.parts:
-            out.append(SpeakerHeading("Assistant", message.model, format_time(message.at)))
-            speaking = True
+        if message.role == "assistant" and heading is None and message.parts:
+            heading = SpeakerHeading("Assistant", message.model, format_time(message.at))
+            out.append(heading)
+        if heading is not None and show_costs:
+            heading.cost += (message.usage.cost or 0.0) if message.usage else 0.0
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
                 _apply_tool_return(cards, part)
@@ -137,15 +139,18 @@ class TranscriptPresenter:
     turns.
     """
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, *, show_costs: bool = True) -> None:
         self.transcript = transcript
+        self.show_costs = show_costs
+        """Whether the cost of each answer is shown beside it."""
+
         self._has_image_notice = False
         self.cards: dict[str, ToolCard] = {}
         self.manual_cards: dict[str, ToolCard] = {}
         self.unsent_manual_cards: list[ToolCard] = []
         self.running_count = 0
         self.phase = ""
-        self._has_speaker = False
+        self._heading: SpeakerHeading | None = None
         self._model_label = ""
         self._user_message: TranscriptBlock | None = None
         self._retry_notice: NoticeBlock | None = None
@@ -176,8 +181,10 @@ class TranscriptPresenter:
     def load(self, messages: Iterable[Message]) -> None:
         """Replace the transcript's content with a stored conversation."""
         self.cards.clear()
-        self._has_speaker = False
-        self.transcript.load(build_blocks(messages, lambda: not self._images_unsupported_reason()))
+        self._heading = None
+        self.transcript.load(
+            build_blocks(messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs)
+        )
 
     def add_notice(self, level: str, text: str, hint: str = "") -> None:
         """Append a notice from mcphost; *level* is "info", "warning" or "error"."""
@@ -230,12 +237,12 @@ class TranscriptPresenter:
     # -- events
 
     def _ensure_speaker(self) -> None:
-        if not self._has_speaker:
-            self._has_speaker = True
-            self.transcript.add(SpeakerHeading("Assistant", self._model_label))
+        if self._heading is None:
+            self._heading = SpeakerHeading("Assistant", self._model_label)
+            self.transcript.add(self._heading)
 
     def _handle_turn_started(self, event: events.TurnStarted) -> None:
-        self._has_speaker = False
+        self._heading = None
         self._announced_changes.clear()
         self.transcript.is_following = True
         self._retry_notice = None
@@ -247,7 +254,7 @@ class TranscriptPresenter:
 
     def _handle_user_message(self, event: events.UserMessageAdded) -> None:
         self.transcript.close_tail()
-        self._has_speaker = False
+        self._heading = None
         self._user_message = build_user_message(event.message)
         self.transcript.add(self._user_message)
 
@@ -286,6 +293,9 @@ class TranscriptPresenter:
     def _handle_message_finished(self, event: events.MessageFinished) -> None:
         self.transcript.close_tail()
         self._is_incomplete = event.message.cut
+        if self._heading is not None and event.usage.cost and self.show_costs:
+            self._heading.cost += event.usage.cost
+            self.transcript.update_block(self._heading)
         if event.message.cut:
             self.add_notice("warning", "Incomplete; the text so far is kept.")
 

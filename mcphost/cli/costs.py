@@ -1,0 +1,75 @@
+"""Command `costs`: what model requests cost, by day and model, and what for."""
+
+import argparse
+
+from mcphost.errors import UsageError
+
+_MAX_DAYS = 3_650
+_MAX_PARTS = 20
+
+
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `costs`."""
+    parser.add_argument("--days", type=int, default=30, metavar="N", help="the last N days, with today (30)")
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(command: str, args: argparse.Namespace) -> int:
+    """Print the costs of the last days, by day and model and by part."""
+    from mcphost.cli.command_runner import remove_model, run_command
+    from mcphost.cli.parser import build_options
+
+    if not 0 < args.days <= _MAX_DAYS:
+        raise UsageError(f"--days is a number from 1 to {_MAX_DAYS}.")
+    options = build_options(args, one_shot=False)
+
+    async def work() -> int:
+        from mcphost.cli.bootstrap import open_host
+        from mcphost.cli.output import print_json, print_note, print_table
+        from mcphost.host.cost_report import describe_part, summarize
+        from mcphost.host.questions.frontend import RefusingFrontend
+        from mcphost.pluralize import format_dollars, pluralize
+        from mcphost.serialization import to_builtins
+
+        async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
+            today = await host.spending.load_totals("")
+            days = await host.spending.list_days(args.days)
+            period = summarize(f"last {args.days} days", await host.spending.list_entries(days=args.days))
+        if args.json:
+            print_json(
+                {
+                    "today": to_builtins(today.day),
+                    "total": to_builtins(period.total),
+                    "days": [{"day": row.day, "model": row.model, **to_builtins(row.total)} for row in days],
+                    "parts": [to_builtins(part) for part in period.parts],
+                }
+            )
+            return 0
+        print_table(
+            [
+                (row.day, row.model, format_dollars(row.total.cost), str(row.total.requests), f"{row.total.tokens:,}")
+                for row in days
+            ],
+            ("Day", "Model", "Cost", "Requests", "Tokens"),
+        )
+        print_table(
+            [
+                (
+                    describe_part(part.kind, part.server, part.tool),
+                    "unknown" if part.cost is None else format_dollars(part.cost),
+                    f"{part.tokens:,}",
+                )
+                for part in period.parts[:_MAX_PARTS]
+            ],
+            ("For", "Cost", "Tokens"),
+        )
+        unknown = f", and {period.total.unpriced_tokens:,} tokens of unknown price" * bool(period.total.unpriced_tokens)
+        if not options.quiet:
+            requests = pluralize(period.total.requests, "request")
+            print_note(
+                f"{format_dollars(period.total.cost)}{unknown} in the {period.title} ({requests}); "
+                f"{format_dollars(today.day.cost)} today."
+            )
+        return 0
+
+    return run_command(options, work)

@@ -1,0 +1,120 @@
+"""What recorded model requests cost, summed by day, by model, and by the parts of their input."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from mcphost.serialization import Struct
+from mcphost.store.spending import SpendingEntry, SpendingSum
+
+ANSWERS = "answers"
+"""The kind of a PartCost for what the models wrote."""
+
+
+class PartCost(Struct, frozen=True):
+    """Tokens and cost of one part of several requests; the cost is in US dollars, None if unknown.
+
+    `kind` is that of a TokenShare, or ANSWERS; `server` and `tool` are as in TokenShare. The input tokens that the
+    provider counted are divided among the parts by their estimated sizes.
+    """
+
+    kind: str
+    server: str
+    tool: str
+    tokens: int
+    cost: float | None
+
+
+class CostPeriod(Struct, frozen=True):
+    """What the requests of a turn, a conversation or some days cost; `day` is a local date if it is one day.
+
+    `models` are the sums by model, the most expensive first, and `parts` those by part.
+    """
+
+    title: str
+    total: SpendingSum = SpendingSum()
+    cached_tokens: int = 0
+    models: tuple[tuple[str, SpendingSum], ...] = ()
+    parts: tuple[PartCost, ...] = ()
+    day: str = ""
+
+
+def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> CostPeriod:
+    """Return the sums of these requests."""
+    models: dict[str, SpendingSum] = defaultdict(SpendingSum)
+    for entry in entries:
+        models[entry.model] += sum_entry(entry)
+    return CostPeriod(
+        title,
+        sum(models.values(), SpendingSum()),
+        sum(entry.cached_tokens for entry in entries),
+        tuple(sorted(models.items(), key=lambda item: (-item[1].cost, -item[1].tokens))),
+        sum_parts(entries),
+        day,
+    )
+
+
+def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
+    """Return the sums of each local day with requests, the newest first."""
+    days: dict[str, list[SpendingEntry]] = defaultdict(list)
+    for entry in entries:
+        days[time.strftime("%Y-%m-%d", time.localtime(entry.at))].append(entry)
+    return tuple(summarize(day, days[day], day) for day in sorted(days, reverse=True))
+
+
+def sum_entry(entry: SpendingEntry) -> SpendingSum:
+    """Return one request as a sum."""
+    tokens = entry.input_tokens + entry.output_tokens
+    return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0)
+
+
+def sum_parts(entries: Iterable[SpendingEntry]) -> tuple[PartCost, ...]:
+    """Return the tokens and cost of each part of these requests, the most expensive first."""
+    tokens: dict[tuple[str, str, str], float] = defaultdict(float)
+    costs: dict[tuple[str, str, str], float] = defaultdict(float)
+    priced: set[tuple[str, str, str]] = set()
+
+    def count(key: tuple[str, str, str], share: float, cost: float | None) -> None:
+        tokens[key] += share
+        if cost is not None:
+            costs[key] += cost
+            priced.add(key)
+
+    for entry in entries:
+        input_cost = _input_cost(entry)
+        estimated = sum(share.tokens for share in entry.shares)
+        for share in entry.shares:
+            fraction = share.tokens / estimated if estimated else 0.0
+            cost = None if input_cost is None else input_cost * fraction
+            count((share.kind, share.server, share.tool), entry.input_tokens * fraction, cost)
+        if not estimated:
+            count(("other", "", ""), entry.input_tokens, input_cost)
+        output_cost = None if input_cost is None or entry.cost is None else entry.cost - input_cost
+        count((ANSWERS, "", ""), entry.output_tokens, output_cost)
+    parts = (
+        PartCost(*key, round(amount), costs[key] if key in priced else None) for key, amount in tokens.items() if amount
+    )
+    return tuple(sorted(parts, key=lambda part: (-(part.cost or 0), -part.tokens)))
+
+
+def describe_part(kind: str, server: str, tool: str) -> str:
+    """Return what a part of requests is about, such as "tools of github"; names are as the server wrote them."""
+    match kind:
+        case "system":
+            return "instructions and skills"
+        case "definitions":
+            return f"tools of {server or 'mcphost'}"
+        case "results":
+            return f"results of {server} · {tool}" if server else f"results of {tool}"
+        case "attachments":
+            return f"attachments of {server}" if server else "attachments"
+        case _:
+            return {"other": "the rest"}.get(kind, kind)
+
+
+def _input_cost(entry: SpendingEntry) -> float | None:
+    """Return the recorded cost of the input, or its share of the tokens of requests recorded without one."""
+    if entry.input_cost is not None or entry.cost is None:
+        return entry.input_cost
+    total = entry.input_tokens + entry.output_tokens
+    return entry.cost * entry.input_tokens / total if total else 0.0

@@ -1,0 +1,121 @@
+"""Costs screen (`/cost`): what this turn, this conversation, today and the last 30 days cost, and what for."""
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import anyio.to_thread
+
+from mcphost.config.schema import BudgetConfig
+from mcphost.errors import McpHostError
+from mcphost.host.cost_report import CostPeriod, PartCost, describe_part, summarize, summarize_days
+from mcphost.pluralize import format_dollars, pluralize
+from mcphost.store.spending import SpendingEntry, SpendingSum
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.long_text import LongText
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+
+DAYS = 30
+_MAX_PARTS_SHOWN = 200
+_BAR_CELLS = 10
+
+
+class CostsScreen(ListScreen):
+    """List of periods with what each cost; the details show it by model, by server and by tool."""
+
+    TITLE_TEXT: ClassVar[str] = "Costs"
+    EMPTY_TEXT: ClassVar[str] = "No request was sent yet. What each one costs is recorded here."
+
+    def __init__(self, host: "Host") -> None:
+        super().__init__()
+        self.host = host
+        self._periods: tuple[CostPeriod, ...] = ()
+
+    def on_mount(self) -> None:
+        """Load the recorded requests."""
+        super().on_mount()
+        self.run_worker(self._load_periods)
+
+    def handle_server_change(self) -> None:
+        """Do nothing, because costs do not depend on the servers."""
+
+    async def _load_periods(self) -> None:
+        conversation, spending = self.host.conversation.id, self.host.spending
+        try:
+            recent = await spending.list_entries(days=DAYS)
+            own = await spending.list_entries(conversation=conversation) if conversation else ()
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        self._periods = await anyio.to_thread.run_sync(_summarize_all, own, recent)
+        self.reload()
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each period."""
+        return [
+            ListRow(period, period.title, _describe_sum(period.total), "●", "$accent" if period.day else "$success")
+            for period in self._periods
+        ]
+
+    def show_details(self, row: ListRow) -> None:
+        """Show the sums and the limit of a period, its models, and what its cost was for."""
+        period: CostPeriod = row.value
+        limit = _limit(self.host.config.budget, period.title)
+        pairs = [
+            ("cost", _format_cost(period.total)),
+            ("budget", f"{format_dollars(limit[1])} ({limit[0]})" if limit else ""),
+            ("requests", f"{period.total.requests:,}"),
+            ("tokens", f"{period.total.tokens:,}"),
+            ("from the cache", f"{period.cached_tokens:,}" if period.cached_tokens else ""),
+            *((name or "unknown model", _describe_sum(total)) for name, total in period.models[:_MAX_PARTS_SHOWN]),
+        ]
+        self.show_about(clean_pairs(pairs))
+        self.query_one(LongText).show(_format_parts(period))
+
+
+def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]) -> tuple[CostPeriod, ...]:
+    """Return the periods of the screen; *own* are the requests of the open conversation, newest first."""
+    turn = next((entry.turn for entry in own if entry.turn), "")
+    days = summarize_days(recent)
+    today = time.strftime("%Y-%m-%d")
+    periods = [
+        summarize("This turn", [entry for entry in own if turn and entry.turn == turn]),
+        summarize("This conversation", own),
+        summarize("Today", [entry for entry in recent if time.strftime("%Y-%m-%d", time.localtime(entry.at)) >= today]),
+        summarize(f"Last {DAYS} days", recent),
+    ]
+    return (*periods, *days) if recent or own else ()
+
+
+def _limit(budget: BudgetConfig, title: str) -> tuple[str, float] | None:
+    name = {"This turn": "per_turn", "This conversation": "per_conversation", "Today": "per_day"}.get(title, "")
+    limit: float = getattr(budget, name) if name else 0.0
+    return (name, limit) if limit else None
+
+
+def _format_cost(total: SpendingSum) -> str:
+    unknown = f", and {total.unpriced_tokens:,} tokens of unknown price" if total.unpriced_tokens else ""
+    return f"{format_dollars(total.cost)}{unknown}"
+
+
+def _describe_sum(total: SpendingSum) -> str:
+    unknown = " + unknown" if total.unpriced_tokens else ""
+    return f"{format_dollars(total.cost)}{unknown} · {pluralize(total.requests, 'request')}"
+
+
+def _format_parts(period: CostPeriod) -> str:
+    """Return a line for each part with a bar, its share of the cost (of the tokens, if unknown), and its tokens."""
+    whole = period.total.cost or float(period.total.tokens) or 1.0
+    lines = [_format_part(part, whole, by_cost=bool(period.total.cost)) for part in period.parts[:_MAX_PARTS_SHOWN]]
+    return "\n".join(lines)
+
+
+def _format_part(part: PartCost, whole: float, *, by_cost: bool) -> str:
+    fraction = ((part.cost or 0.0) if by_cost else part.tokens) / whole
+    filled = min(_BAR_CELLS, round(fraction * _BAR_CELLS))
+    cost = format_dollars(part.cost) if part.cost is not None else "unknown"
+    name = clean_line(describe_part(part.kind, part.server, part.tool), 120)
+    return f"{'━' * filled}{'─' * (_BAR_CELLS - filled)} {fraction:>4.0%} {cost:>8} {part.tokens:>10,}  {name}"

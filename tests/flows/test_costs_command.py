@@ -1,0 +1,76 @@
+"""Costs with the real program, worker and wire format: `run --max-cost`, prices of your own, `mcphost costs`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.flows.program import DEMO, Program
+from tests.packaging.openai_stub import run_openai_stub
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(name="program")
+def _program(tmp_path: Path) -> Program:
+    priced = Program(tmp_path)
+    priced.fork_model_workers()
+    return priced
+
+
+def configure(program: Program, api_base: str, more: str = "") -> None:
+    folder = program.home / "config"
+    folder.mkdir(exist_ok=True)
+    text = (
+        f'[model]\nname = "openai/x"\napi_base = "{api_base}"\napi_key_env = "K"\nmax_output_tokens = 1000\n'
+        f"input_price = 1000\noutput_price = 100\n{more}"
+    )
+    (folder / "config.toml").write_text(text, encoding="utf-8")
+
+
+def test_a_run_is_recorded_with_prices_of_your_own_and_told_by_the_costs_command(program: Program) -> None:
+    file = program.servers(demo=DEMO)
+    with run_openai_stub("add", {"a": 2, "b": 40}) as stub:
+        configure(program, stub.api_base)
+        flags = ("--allow", "demo", "--mcp-config", file, "--output", "json")
+        report = json.loads(program.text("run", "what is 2 + 40?", *flags, seconds=100, K="sk-test"))
+    told = json.loads(program.text("costs", "--json", "--days", "2"))
+    usage = report["usage"]
+    assert usage["input_tokens"] > 0
+    assert usage["cost"] == pytest.approx(usage["input_tokens"] * 1e-3 + usage["output_tokens"] * 1e-4)
+    assert told["total"]["requests"] == 2
+    assert told["total"]["cost"] == told["today"]["cost"] == pytest.approx(usage["cost"])
+    assert [row["model"] for row in told["days"]] == ["openai/x"]
+    kinds = {(part["kind"], part["server"], part["tool"]) for part in told["parts"]}
+    assert {("definitions", "demo", ""), ("results", "demo", "add"), ("answers", "", "")} <= kinds
+    shown = program.run("costs")
+    assert b"tools of demo" in shown.stdout
+    assert b"in the last 30 days (2 requests)" in shown.stderr
+
+
+def test_a_run_stops_with_7_before_a_request_that_would_exceed_its_budget(program: Program) -> None:
+    with run_openai_stub("", {}) as stub:
+        configure(program, stub.api_base)
+        done = program.run("run", "hello", "--max-cost", "0.05", seconds=100, K="sk-test")
+        requests = len(stub.requests)
+    assert done.returncode == 7
+    assert b"per_turn = $0.05" in done.stderr
+    assert b"--max-cost" in done.stderr
+    assert requests == 0
+
+
+def test_the_budget_of_the_day_counts_earlier_runs(program: Program) -> None:
+    with run_openai_stub("", {}) as stub:
+        configure(program, stub.api_base)
+        assert program.run("run", "hello", seconds=100, K="sk-test").returncode == 0
+        configure(program, stub.api_base, "[budget]\nper_day = 0.09\n")
+        done = program.run("run", "hello", seconds=100, K="sk-test")
+        assert len(stub.requests) == 1
+    assert done.returncode == 7
+    assert b"$0.0125 of per_day = $0.0900 is spent" in done.stderr
+
+
+def test_costs_of_nothing_are_told(program: Program) -> None:
+    assert b"$0.00 in the last 30 days (0 requests); $0.00 today." in program.run("costs").stderr
+    assert program.run("costs", "--days", "0").returncode == 2
+    assert program.run("run", "hi", "--max-cost", "0").returncode == 2

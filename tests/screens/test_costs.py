@@ -1,0 +1,98 @@
+"""What requests cost, on the screen: the costs page, the top line, and beside each answer."""
+
+from time import time
+
+import pytest
+from textual.widgets import OptionList
+
+from mcphost.config.schema import BudgetConfig
+from mcphost.host import events
+from mcphost.llm.messages import Message, TextPart, Usage
+from mcphost.serialization import replace
+from mcphost.store.spending import SpendingEntry
+from mcphost.tui.screens.costs import CostsScreen
+from mcphost.tui.transcript.presenter import build_blocks
+from mcphost.tui.widgets.status_bars import TopBar
+from tests.screens.conftest import AppDriver, Run
+from tests.screens.example_records import example_spending
+from tests.screens.fake_host import echo_reply
+
+pytestmark = pytest.mark.anyio
+
+
+async def open_costs(driver: AppDriver) -> CostsScreen:
+    await driver.type("/cost")
+    await driver.pilot.press("enter")
+    await driver.until(lambda: isinstance(driver.app.screen, CostsScreen) and driver.app.screen.entries, "costs")
+    screen = driver.app.screen
+    assert isinstance(screen, CostsScreen)
+    return screen
+
+
+async def test_the_costs_page_shows_the_turn_the_conversation_today_and_each_day(run: Run) -> None:
+    async with run(size=(120, 40), turn=echo_reply) as driver:
+        driver.host.config = replace(driver.host.config, budget=BudgetConfig(per_turn=0.5))
+        await driver.host.conversation.send("hi")
+        for entry in example_spending(driver.host.conversation.id, time()):
+            await driver.host.spending_store.add(entry)
+        screen = await open_costs(driver)
+        await driver.until(lambda: "tools of github" in driver.text(), "what it was for")
+        rows = {row.title: row.detail for row in screen.entries}
+        assert rows["This turn"] == "$0.14 · 2 requests"
+        assert rows["This conversation"] == rows["This turn"]
+        assert rows["Today"] == "$0.14 + unknown · 3 requests"
+        assert rows["Last 30 days"] == "$1.22 + unknown · 6 requests"
+        assert len(screen.entries) == 4 + 4
+        text = driver.text()
+        assert "$0.50 (per_turn)" in text
+        assert "54%  $0.0780     62,400  tools of github" in text
+        assert "from the cache" in text
+        screen.query_one(OptionList).highlighted = 2
+        await driver.until(lambda: "48,900 tokens of unknown price" in driver.text(), "today")
+        assert "x/new" in driver.text()
+
+
+async def test_the_costs_page_says_when_there_is_nothing(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("/cost")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "No request was sent yet" in driver.text(), "the empty page")
+
+
+async def test_the_top_line_counts_branches_that_were_left(run: Run) -> None:
+    async with run(size=(120, 40), turn=echo_reply) as driver:
+        conversation = "c1"
+        await driver.host.spending_store.add(SpendingEntry(at=time(), conversation=conversation, cost=2.5))
+        await driver.host.conversation.send("hi")
+        driver.app.chat.load_conversation()
+        await driver.until(lambda: driver.app.chat.query_one(TopBar).status.cost == 2.5, "the whole cost")
+        driver.host.put(events.SpendingChanged(conversation, 0.25, 2.75))
+        await driver.until(lambda: driver.app.chat.query_one(TopBar).status.cost == 2.75, "the new cost")
+
+
+def answer(cost: float | None) -> Message:
+    return Message(role="assistant", parts=(TextPart("Yes."),), at=time(), usage=Usage(input_tokens=5, cost=cost))
+
+
+@pytest.mark.parametrize(
+    ("costs", "shown"), [((0.25,), "$0.25"), ((0.01, 0.0023), "$0.0123"), ((None,), ""), ((0.0,), "")]
+)
+def test_the_cost_of_an_answer_with_all_its_requests_is_beside_it(costs: tuple[float | None, ...], shown: str) -> None:
+    question = Message(role="user", parts=(TextPart("?"),), at=time())
+    heading = build_blocks([question, *map(answer, costs)], show_costs=True)[1].render(80)[0].content.plain
+    assert ("$" in heading) == bool(shown)
+    assert shown in heading
+    assert "$" not in build_blocks([question, *map(answer, costs)])[1].render(80)[0].content.plain
+
+
+async def test_the_cost_appears_when_the_answer_ends_unless_it_is_switched_off(run: Run) -> None:
+    async with run(turn=echo_reply) as driver:
+        await driver.type("hi")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "$0.0120" in driver.transcript(), "the cost")
+    async with run(turn=echo_reply) as driver:
+        driver.app.chat.presenter.show_costs = False
+        await driver.type("hi")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: not driver.host.conversation.is_busy and driver.host.sent, "the answer")
+        assert "$0.0120" not in driver.transcript()
