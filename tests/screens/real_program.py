@@ -72,3 +72,9 @@ async def _open_app(options: Options, size: tuple[int, int]) -> AsyncIterator[Ap
 def composer_text(driver: AppDriver) -> str:
     """Return the text in the composer."""
     return driver.app.query_one(Composer).composer_input.text
+
+
+async def run_command(driver: AppDriver, command: str) -> None:
+    """Type a slash command, and run it."""
+    await driver.type(command)
+    await driver.pilot.press("escape", "enter")

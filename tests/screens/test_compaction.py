@@ -15,7 +15,7 @@ from tests.fakes.model import ScriptedModel, text_round
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import OFFER, REVIEW
-from tests.screens.real_program import Files
+from tests.screens.real_program import Files, run_command
 
 pytestmark = pytest.mark.anyio
 FIRST, SECOND, THIRD = REVIEW.sentences
@@ -104,11 +104,6 @@ async def send(driver: AppDriver, text: str, answer: str) -> None:
     driver.app.chat.composer_input.insert(text)
     await driver.pilot.press("enter")
     await driver.until(lambda: answer in driver.transcript() and not driver.host.conversation.is_busy, answer)
-
-
-async def run_command(driver: AppDriver, command: str) -> None:
-    await driver.type(command)
-    await driver.pilot.press("escape", "enter")
 
 
 async def test_a_summary_is_made_used_shown_and_undone_by_commands(

@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver
-from tests.screens.real_program import DEMO_SERVER, Files, composer_text
+from tests.screens.real_program import DEMO_SERVER, Files, composer_text, run_command
 
 pytestmark = pytest.mark.anyio
 
@@ -14,11 +14,6 @@ async def send(driver: AppDriver, text: str, answer: str) -> None:
     await driver.type(text)
     await driver.pilot.press("enter")
     await driver.until(lambda: answer in driver.transcript() and not driver.host.conversation.is_busy, answer)
-
-
-async def run_command(driver: AppDriver, command: str) -> None:
-    await driver.type(command)
-    await driver.pilot.press("escape", "enter")
 
 
 async def open_rewind(driver: AppDriver) -> None:

@@ -27,7 +27,7 @@ from mcphost.host.events import (
 )
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
-from mcphost.host.spending import OpenSpending, SpendingTracker
+from mcphost.host.spending import SpendingTracker
 from mcphost.host.tools.hooks import ToolHooks
 from mcphost.host.tools.pipeline import ToolPipeline
 from mcphost.host.tools.result_review import STOPPED_AFTER_RUN, ResultReviewer
@@ -248,12 +248,11 @@ class Turn:
             await self._stream(await self._prepare(), answer)
 
     async def _stream(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
-        async with self._spending.track(prepared.entry, self._model.facts) as spending:
-            await self._receive(prepared.request, answer, spending)
-
-    async def _receive(self, request: llm.ModelRequest, answer: StreamedAnswer, spending: OpenSpending) -> None:
         drafted = time.monotonic()
-        async with self._model.stream(request) as events:
+        async with (
+            self._spending.track(prepared.entry, self._model.facts) as spending,
+            self._model.stream(prepared.request) as events,
+        ):
             async for event in events:
                 match event:
                     case llm.TextDelta():

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
     from mcphost.protocol.prompts import Prompt
-    from mcphost.tui.draft_saver import DraftSaver
+    from mcphost.tui.screens.draft_saver import DraftSaver
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.prompt_commands import PromptCommandRunner
     from mcphost.tui.screens.setup import SetupChoice
@@ -142,7 +142,7 @@ class ChatScreen(Screen[None]):
 
         Shows the conversation or a greeting, then submits drafts that the user entered while mcphost was starting.
         """
-        from mcphost.tui.draft_saver import DraftSaver
+        from mcphost.tui.screens.draft_saver import DraftSaver
         from mcphost.tui.screens.prompt_commands import PromptCommandRunner
         from mcphost.tui.screens.status_model import StatusModel
         from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -160,7 +160,7 @@ class ChatScreen(Screen[None]):
         self._show_greeting()
         self.refresh_status()
         self._submit_early_drafts()
-        self.drafts = DraftSaver(self)
+        self.drafts = DraftSaver(self, host, self.queue, self.attachments, self.restore)
         self.drafts.start()
 
     def _show_greeting(self) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from mcphost.unicode_forms import split_url
-
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit
 
@@ -111,6 +109,8 @@ def parse_pasted_paths(text: str) -> tuple[str, ...]:
 def _parse_path(word: str) -> str:
     """Return the path that a word is, or ""."""
     if word.startswith("file://"):
+        from mcphost.unicode_forms import split_url
+
         try:
             parts = split_url(word)
             word = unquote(parts.path, errors="strict") if parts.netloc in ("", "localhost") else ""

@@ -1,12 +1,18 @@
 """Saving of what is in the composer, beside the conversation that it is for, and its return."""
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.screen import Screen
 
 from mcphost.store.unsent import UnsentText, make_new_place
 from mcphost.tui.widgets.composer import Composer, Draft, TextOrigin, join_drafts
 
 if TYPE_CHECKING:
-    from mcphost.tui.screens.chat import ChatScreen
+    from mcphost.host.host import Host
+    from mcphost.llm.messages import Part
+    from mcphost.tui.message_queue import MessageQueue
+    from mcphost.tui.screens.attachments import Attachments
 
 SAVE_SECONDS = 0.6
 """How often the composer is looked at: a text is stored at most this much later."""
@@ -15,40 +21,52 @@ SAVE_SECONDS = 0.6
 class DraftSaver:
     """Saves the draft, the waiting messages and the attachments of the chat for each conversation."""
 
-    def __init__(self, chat: "ChatScreen") -> None:
-        self._chat = chat
+    def __init__(
+        self,
+        screen: Screen[None],
+        host: "Host",
+        queue: "MessageQueue",
+        attachments: "Attachments",
+        restore: "Callable[[Draft, Iterable[Part]], None]",
+    ) -> None:
+        """*restore* puts a text and attachments before what is in the composer, and shows the waiting messages."""
+        self._screen, self._host = screen, host
+        self._queue, self._attachments, self._restore_draft = queue, attachments, restore
         self._place = ""
         self._saved: UnsentText = UnsentText()
 
     def start(self) -> None:
         """Restore the text of the open conversation, and save it from now on."""
-        self._chat.run_worker(self._start, group="drafts")
+        self._run(self._start)
 
     async def _start(self) -> None:
-        unsent, conversation_id = self._chat.host.history.unsent, self._chat.host.conversation.id
+        unsent, conversation_id = self._host.history.unsent, self._host.conversation.id
         if conversation_id:
             self._place, text = conversation_id, await unsent.load(conversation_id)
         else:
             self._place, text = await unsent.claim_new()
         self._restore(text)
-        self._chat.set_interval(SAVE_SECONDS, self.save_soon)
+        self._screen.set_interval(SAVE_SECONDS, self.save_soon)
+
+    def _run(self, work: Callable[[], Awaitable[Any]]) -> None:
+        self._screen.run_worker(work, group="drafts")
 
     def save_soon(self) -> None:
         """Save the composer in the background if it changed."""
         if self.capture():
-            self._chat.run_worker(self._chat.host.history.unsent.flush, group="drafts")
+            self._run(self._host.history.unsent.flush)
 
     def capture(self) -> bool:
         """Hand the present text to the host, which stores it when it ends at the latest; return whether it changed."""
-        if not self._place or not self._chat.is_attached:
+        if not self._place or not self._screen.is_attached:
             return False
         text = self._read()
-        place = self._chat.host.conversation.id or self._place
+        place = self._host.conversation.id or self._place
         if text == self._saved and place == self._place:
             return False
         if place != self._place:
-            self._chat.host.history.unsent.keep(self._place, UnsentText())
-        self._chat.host.history.unsent.keep(place, text)
+            self._host.history.unsent.keep(self._place, UnsentText())
+        self._host.history.unsent.keep(place, text)
         self._place, self._saved = place, text
         return True
 
@@ -58,33 +76,32 @@ class DraftSaver:
             return
         if not conversation_id and self._place.startswith("new-"):
             return
-        chat = self._chat
-        chat.host.history.unsent.keep(self._place, self._read())
+        self._host.history.unsent.keep(self._place, self._read())
         self._clear()
         self._place, self._saved = conversation_id or make_new_place(), UnsentText()
-        chat.run_worker(self._load_opened, group="drafts")
+        self._run(self._load_opened)
 
     async def _load_opened(self) -> None:
-        unsent, place = self._chat.host.history.unsent, self._place
+        unsent, place = self._host.history.unsent, self._place
         text = await unsent.load(place)
         await unsent.flush()
         if place == self._place:
             self._restore(text)
 
     def _read(self) -> UnsentText:
-        draft = self._chat.query_one(Composer).draft
-        queued = tuple(text for text, _ in self._chat.queue.describe())
-        return UnsentText(draft.text, draft.origin, draft.source, queued, tuple(self._chat.attachments.parts))
+        draft = self._screen.query_one(Composer).draft
+        queued = tuple(text for text, _ in self._queue.describe())
+        return UnsentText(draft.text, draft.origin, draft.source, queued, tuple(self._attachments.parts))
 
     def _clear(self) -> None:
-        self._chat.queue.take_all()
-        self._chat.attachments.take_all()
-        self._chat.query_one(Composer).set_draft(Draft(""))
-        self._chat.restore(Draft(""), ())
+        self._queue.take_all()
+        self._attachments.take_all()
+        self._screen.query_one(Composer).set_draft(Draft(""))
+        self._restore_draft(Draft(""), ())
 
     def _restore(self, text: UnsentText) -> None:
         """Put a text before what has been written since then; waiting messages become text, and are not sent."""
         self._saved = text
-        if not text.is_empty and self._chat.is_attached:
+        if not text.is_empty and self._screen.is_attached:
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))
-            self._chat.restore(join_drafts(*drafts), text.attachments)
+            self._restore_draft(join_drafts(*drafts), text.attachments)
