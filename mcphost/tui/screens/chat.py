@@ -170,8 +170,8 @@ class ChatScreen(Screen[None]):
         else:
             if self.greeting:
                 self.presenter.add_notice("info", self.greeting)
-            setup = self.host.setup
             if self.host.model_selection.model is None:
+                setup = self.host.setup  # only here: it loads the search of other hosts' configurations
                 if setup is None or not setup.is_first_run:  # otherwise the setup screen opens
                     self.explain_missing_model()
             elif not self.greeting:
