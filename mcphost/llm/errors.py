@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.litellm_patches import RedirectRefused
-from mcphost.llm.providers import unknown_provider_error
+from mcphost.llm.providers import LOCAL_PROVIDERS, unknown_provider_error
 from mcphost.llm.response_limits import AnswerTooLong
 from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Struct, loads
@@ -238,7 +238,10 @@ def _describe_refused(_failure: CallFailure, context: ErrorContext) -> tuple[str
 
 def _describe_network(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     place = context.api_base or context.provider
-    return f"No connection to {place}, or it broke off.", "Check the address, the server and the network."
+    hint = "Check the address, the server and the network."
+    if context.provider in LOCAL_PROVIDERS and not context.api_base:
+        hint = "Start it, or name its address with --api-base or api_base in config.toml."
+    return f"No connection to {place}, or it broke off.", hint
 
 
 def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:

@@ -70,7 +70,7 @@ class LiteLlmModel:
         keyring: providers.KeyLookup | None = None,
         deadlines: ModelDeadlines | None = None,
     ) -> None:
-        self._config = providers.add_default_provider(config)
+        self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
         self._environ = environ
         self._keyring = keyring

@@ -13,7 +13,7 @@ import anyio
 
 from mcphost.config.schema import ModelConfig
 from mcphost.llm.json_requests import JsonClient, list_objects, parse_count, valid_names
-from mcphost.llm.providers import is_loopback
+from mcphost.llm.providers import is_loopback, parse_ollama_host
 from mcphost.serialization import Struct, replace
 
 LocalServerKind = Literal["ollama", "lm_studio", "llama_cpp", "vllm", "openai_compatible"]
@@ -91,7 +91,7 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tupl
 
     Only addresses on this machine are returned.
     """
-    ollama = _parse_ollama_host(environ.get("OLLAMA_HOST", ""))
+    ollama = parse_ollama_host(environ.get("OLLAMA_HOST", ""))
     addresses = [
         LocalAddress(ollama, "ollama"),
         LocalAddress("http://127.0.0.1:1234", "lm_studio"),
@@ -101,24 +101,6 @@ def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tupl
     ]
     unique = {address.url: address for address in reversed(addresses) if is_loopback(address.url)}
     return tuple(reversed(unique.values()))
-
-
-def _parse_ollama_host(text: str) -> str:
-    """Convert the value of `OLLAMA_HOST`, which may lack a scheme or port, to a URL; "" becomes Ollama's default URL.
-
-    A server that listens on all addresses (0.0.0.0) is contacted at 127.0.0.1.
-    """
-    host = text.strip().rstrip("/")
-    if not host:
-        return "http://127.0.0.1:11434"
-    if "://" not in host:
-        host = f"http://{host}"
-    scheme, _, rest = host.partition("://")
-    rest = rest.partition("/")[0].replace("0.0.0.0", "127.0.0.1", 1)  # noqa: S104 - replaced, not bound
-    if rest.startswith(":"):
-        rest = f"127.0.0.1{rest}"
-    has_port = ":" in rest.rpartition("]")[2]
-    return f"{scheme}://{rest}" if has_port or scheme == "https" else f"{scheme}://{rest}:11434"
 
 
 async def find_local_servers(

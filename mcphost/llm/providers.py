@@ -94,6 +94,33 @@ def add_default_provider(config: ModelConfig) -> ModelConfig:
     return config
 
 
+def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelConfig:
+    """Add the address in `OLLAMA_HOST` to a model of Ollama without one; litellm reads only `OLLAMA_API_BASE`."""
+    host = environ.get("OLLAMA_HOST", "").strip()
+    is_ollama = parse_provider(config.name) in ("ollama", "ollama_chat")
+    if not is_ollama or not host or config.api_base or environ.get("OLLAMA_API_BASE"):
+        return config
+    return replace(config, api_base=parse_ollama_host(host))
+
+
+def parse_ollama_host(text: str) -> str:
+    """Convert the value of `OLLAMA_HOST`, which may lack a scheme or port, to a URL; "" becomes Ollama's default URL.
+
+    A server that listens on all addresses (0.0.0.0) is contacted at 127.0.0.1.
+    """
+    host = text.strip().rstrip("/")
+    if not host:
+        return "http://127.0.0.1:11434"
+    if "://" not in host:
+        host = f"http://{host}"
+    scheme, _, rest = host.partition("://")
+    rest = rest.partition("/")[0].replace("0.0.0.0", "127.0.0.1", 1)  # noqa: S104 - replaced, not bound
+    if rest.startswith(":"):
+        rest = f"127.0.0.1{rest}"
+    has_port = ":" in rest.rpartition("]")[2]
+    return f"{scheme}://{rest}" if has_port or scheme == "https" else f"{scheme}://{rest}:11434"
+
+
 def unknown_provider_error(model: str) -> ModelError:
     """Return the error for a model name without a known provider."""
     return ModelError(

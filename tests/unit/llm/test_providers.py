@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError
-from mcphost.llm.providers import PLACEHOLDER_KEY, find_key, key_variables, parse_provider
+from mcphost.llm.providers import PLACEHOLDER_KEY, add_local_address, find_key, key_variables, parse_provider
 from mcphost.llm.worker_client import worker_environment
 
 pytestmark = pytest.mark.anyio
@@ -92,3 +92,23 @@ def test_the_worker_sees_proxies_and_clouds_but_no_keys() -> None:
     }
     kept = worker_environment(environ)
     assert set(kept) == {"PATH", "https_proxy", "SSL_CERT_FILE", "AWS_REGION", "LC_ALL", "OPENAI_BASE_URL"}
+
+
+@pytest.mark.parametrize(
+    ("name", "environ", "address"),
+    [
+        ("ollama_chat/x", {"OLLAMA_HOST": "127.0.0.1:9"}, "http://127.0.0.1:9"),
+        ("ollama/x", {"OLLAMA_HOST": "0.0.0.0"}, "http://127.0.0.1:11434"),
+        ("ollama_chat/x", {"OLLAMA_HOST": "https://models.example"}, "https://models.example"),
+        ("ollama_chat/x", {"OLLAMA_HOST": "127.0.0.1:9", "OLLAMA_API_BASE": "http://127.0.0.1:8"}, ""),
+        ("ollama_chat/x", {}, ""),
+        ("openai/x", {"OLLAMA_HOST": "127.0.0.1:9"}, ""),
+    ],
+)
+async def test_a_model_of_ollama_is_reached_at_ollama_host(name: str, environ: dict[str, str], address: str) -> None:
+    assert add_local_address(ModelConfig(name=name), environ).api_base == address
+
+
+async def test_a_configured_address_counts_more_than_ollama_host() -> None:
+    config = ModelConfig(name="ollama_chat/x", api_base="http://127.0.0.1:7")
+    assert add_local_address(config, {"OLLAMA_HOST": "127.0.0.1:9"}) == config
