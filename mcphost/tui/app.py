@@ -442,11 +442,15 @@ class McpHostApp(QuestionApp):
         self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _: self.chat.refresh_status())
 
     def action_stop(self) -> None:
-        """Stop the model's answer, or else the user's manual tool calls; if nothing is running, focus the composer."""
+        """Stop the answer, or else the user's tool calls; if nothing runs, leave an edit and focus the composer."""
         if self.host.conversation.stop() or self.chat.manual_calls.stop():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
+            if self.chat.pending_edit is not None:
+                from mcphost.tui.corrections import leave_edit
+
+                self.run_worker(partial(leave_edit, self.chat), group="turn")
 
     def action_continue_turn(self) -> None:
         """Ask the model to continue a truncated answer, or to answer the last message if it has not."""

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
 from mcphost.llm.messages import FilePart, ImagePart, ResourcePart
+from mcphost.tui.screens.pending_edit import PendingEdit
 from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
             # the transcript is about to be filled anew, so a notice there would vanish
             chat.notify("This is a copy. The original stays in the history (F6).", markup=False, timeout=8)
         case "edit":
-            await conversation.rewind(choice.keep)
-            _edit(chat, messages[choice.keep])
+            await _edit(chat, messages[choice.keep], choice.keep)
         case "retry":
             if host.model_selection.model is None:
                 chat.explain_missing_model()
@@ -49,11 +49,47 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
             chat.finish_turn((await conversation.retry()).outcome)
 
 
-def _edit(chat: "ChatScreen", message: "Message") -> None:
-    """Put a message back into the composer with its attachments, before what the user has written there."""
-    composer = chat.query_one(Composer)
-    composer.set_draft(join_drafts(Draft(message.text), composer.draft))
-    for part in message.parts:
-        if isinstance(part, ResourcePart | ImagePart | FilePart):
-            chat.attachments.add(part)
+async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
+    """Go back to the messages before this one, and put it into the composer, before what the user has written there."""
+    conversation, composer = chat.host.conversation, chat.query_one(Composer)
+    before = composer.draft
+    after = join_drafts(Draft(message.text), before)
+    parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
+    chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)
+    try:
+        await conversation.rewind(kept)
+    except McpHostError:
+        chat.pending_edit = None
+        raise
+    composer.set_draft(after)
+    chat.attachments.add(*parts)
     composer.composer_input.focus()
+
+
+def _is_editing(chat: "ChatScreen") -> bool:
+    """Return whether an earlier message is being edited, so that Esc returns to the branch that was left."""
+    pending, conversation = chat.pending_edit, chat.host.conversation
+    if pending is None or conversation.is_busy or chat.is_sending:
+        return False
+    return pending.fits(conversation.id, len(conversation.messages))
+
+
+async def leave_edit(chat: "ChatScreen") -> None:
+    """If an earlier message is being edited, return to the branch that was left.
+
+    The composer gets back what was in it, unless the text was changed meanwhile.
+    """
+    pending = chat.pending_edit
+    if pending is None or not _is_editing(chat):
+        return
+    chat.pending_edit = None
+    try:
+        await chat.host.conversation.switch_branch(pending.branch_end)
+    except McpHostError as error:
+        chat.presenter.add_notice("error", error.message, error.hint)
+        return
+    composer = chat.query_one(Composer)
+    if composer.draft.text == pending.after.text:
+        composer.set_draft(pending.before)
+    chat.attachments.remove(*pending.attachments)
+    chat.refresh_status()

@@ -113,3 +113,28 @@ async def test_a_choice_made_before_the_screen_has_loaded_everything_works(files
             )
             await driver.until(lambda: composer_text(driver) == "", "the sent message")
         assert not [block for block in driver.transcript().splitlines() if "store" in block]
+
+
+@pytest.mark.parametrize("text", ["", " and coffee"])
+async def test_escape_leaves_an_edit_and_returns_to_the_conversation_as_it_was(files: Files, text: str) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((100, 30)) as driver:
+        await send(driver, "first words", "first words")
+        await send(driver, "second words", "second words")
+        before = driver.host.conversation.messages
+        await driver.type("half a thought")
+        driver.app.action_rewind()
+        await driver.until(lambda: "Go back" in driver.text() and "answer again" in driver.text(), "the screen")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "Esc returns" in driver.transcript(), "what escape does")
+        assert len(driver.host.conversation.messages) == 2
+        await driver.type(text)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.host.conversation.messages == before, "the branch that was left")
+        await driver.until(lambda: "Esc returns" not in driver.transcript(), "its transcript")
+        assert ("second words" in composer_text(driver)) == bool(text), "a changed text is kept"
+        assert "half a thought" in composer_text(driver)
+        await driver.pilot.press("escape", "escape")
+        await send(driver, "third words", "third words")
+        await driver.pilot.press("escape")
+        assert len(driver.host.conversation.messages) == 6

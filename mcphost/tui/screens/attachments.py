@@ -52,6 +52,13 @@ class Attachments:
             self.parts.pop()
             self._show()
 
+    def remove(self, *parts: "Part") -> None:
+        """Remove these attachments, each once, as far as they are still there."""
+        for part in parts:
+            if part in self.parts:
+                self.parts.remove(part)
+        self._show()
+
     def add_resource(self, server: str, uri: str) -> None:
         """In the background, read a resource from a server, and attach its contents."""
         self._screen.run_worker(partial(self._read_resource, server, uri), group="attach")

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mcphost.protocol.prompts import Prompt
     from mcphost.tui.screens.draft_saver import DraftSaver
     from mcphost.tui.screens.model_form import ModelChoice
+    from mcphost.tui.screens.pending_edit import PendingEdit
     from mcphost.tui.screens.prompt_commands import PromptCommandRunner
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.status_model import StatusModel
@@ -101,6 +102,7 @@ class ChatScreen(Screen[None]):
         self.attachments = Attachments(self)
         self.queue = MessageQueue()
         self.drafts: DraftSaver | None = None  # until a host is attached
+        self.pending_edit: PendingEdit | None = None
         self.sidebar_preference: bool | None = None
         self.pending_question_count = 0
         self._is_status_stale = self._has_timed_state = self.is_sending = False
@@ -204,6 +206,11 @@ class ChatScreen(Screen[None]):
         """Show the current conversation in the transcript; load its token usage and the composer's history."""
         messages = self.host.conversation.messages
         self.presenter.load(messages)
+        if self.pending_edit is not None:
+            from mcphost.tui.screens.pending_edit import EDITING
+
+            if self.pending_edit.fits(self.host.conversation.id, len(messages)):
+                self.presenter.add_notice("info", EDITING)
         self.status_model.load_messages(messages)
         self.run_worker(self._load_spending, group="spending", exclusive=True)
         self.query_one(Composer).load_history([message.text for message in messages if message.role == "user"])
