@@ -76,7 +76,7 @@ PROCESS_TESTS = frozenset(
         "unit/sandbox": "image_decoder schema_validator",
         "unit/store": "audit_store audit_verification store",
         "unit/transport": "amplification watchdog stale_processes throttle write_batching",
-        "unit/tui": "editor",
+        "unit/tui": "editor terminal_notifications",
     }.items()
     for name in names.split()
 )

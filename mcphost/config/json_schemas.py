@@ -18,6 +18,7 @@ from mcphost.config.schema import (
     HostConfig,
     Limits,
     ModelConfig,
+    NotificationsConfig,
     OAuthConfig,
     Profile,
     RegistryConfig,
@@ -99,6 +100,10 @@ def config_toml_schema() -> Schema:
             ),
             "results": _describe(_table(ResultsConfig, settable_fields(ResultsConfig)), "Stored tool results."),
             "registry": _describe(_table(RegistryConfig, settable_fields(RegistryConfig)), "Where servers are found."),
+            "notifications": _describe(
+                _table(NotificationsConfig, settable_fields(NotificationsConfig)),
+                "Notifications while the terminal has no focus, and the terminal's title.",
+            ),
             "profiles": {
                 "type": "object",
                 "description": "Named sets of settings, selected with --profile or /profile.",

@@ -384,6 +384,23 @@ class BudgetConfig(Struct, frozen=True, kw_only=True):
     """Whether the cost of each answer is shown beside its time."""
 
 
+NotificationMode = Literal["auto", "off", "bell", "osc", "desktop"]
+
+
+class NotificationsConfig(Struct, frozen=True, kw_only=True):
+    """How the user is notified while the terminal has no focus, and what its title shows."""
+
+    mode: NotificationMode = "auto"
+    """"auto" is a notification of the terminal where it is known to have them, otherwise a bell; "osc" writes one to
+    any terminal (OSC 9 or 777); "desktop" runs notify-send or osascript."""
+
+    after_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 10
+    """Minimum duration of a turn or a call whose end notifies the user; questions always do."""
+
+    title: bool = True
+    """Whether the title of the terminal shows the state: "mcphost - ready"."""
+
+
 class RegistryConfig(Struct, frozen=True, kw_only=True):
     """The registry in which to search for servers: the base URL of its API, or a JSON file."""
 
@@ -444,6 +461,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     compaction: CompactionConfig = CompactionConfig()
     results: ResultsConfig = ResultsConfig()
     registry: RegistryConfig = RegistryConfig()
+    notifications: NotificationsConfig = NotificationsConfig()
     theme: Annotated[str, Meta(max_length=64)] = ""
     system_prompt: Annotated[str, Meta(max_length=200_000)] = ""
     profile: Annotated[str, Meta(max_length=200)] = ""

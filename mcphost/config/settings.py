@@ -18,6 +18,7 @@ from mcphost.config.schema import (
     InvalidValue,
     Limits,
     ModelConfig,
+    NotificationsConfig,
     RegistryConfig,
     ResultsConfig,
     RootConfig,
@@ -91,6 +92,7 @@ _TABLES = (
     "compaction",
     "results",
     "registry",
+    "notifications",
     "profiles",
 )
 _COUNTED_CHARACTERS = "=[{,.\n\\"
@@ -160,6 +162,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         compaction=top.get_table("compaction").read(CompactionConfig),
         results=top.get_table("results").read(ResultsConfig),
         registry=top.get_table("registry").read(RegistryConfig),
+        notifications=top.get_table("notifications").read(NotificationsConfig),
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
         hooks=parse_hooks(document.get("hooks", []), file),

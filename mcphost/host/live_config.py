@@ -27,6 +27,7 @@ _SETTINGS_AT_START = (
     "audit",
     "results",
     "registry",
+    "notifications",
     "roots",
     "project_roots",
     "secret_store",

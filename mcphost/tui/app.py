@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 
     from mcphost.host.events import CallEnded, EventDispatcher, EventQueue, ResourceChanged
     from mcphost.host.host import Host
+    from mcphost.host.questions.frontend import Question
     from mcphost.sign_in import SignInProgress
     from mcphost.tui.file_diff import FileDiffRequested
     from mcphost.tui.frontend import TuiFrontend
+    from mcphost.tui.terminal_notifications import TerminalNotifier
 
 
 @runtime_checkable
@@ -117,6 +119,7 @@ class McpHostApp(QuestionApp):
         self._filters.append(ControlCharacterFilter())
         self.use_theme(theme or themes.DEFAULT)
         self._feed: EventQueue | None = None
+        self._notifier: TerminalNotifier | None = None  # until the host has started
         self._is_started = False
         self._deferred_calls: list[Callable[[], None]] = []
         self._shown_notices: dict[tuple[str, str, str], float] = {}
@@ -171,12 +174,15 @@ class McpHostApp(QuestionApp):
 
     def _start_host(self) -> None:
         from mcphost.host.events import EventDispatcher
+        from mcphost.tui.terminal_notifications import TerminalNotifier
 
         self._feed = self.host.events.subscribe()
         self.host.start()
         self._is_started = True
         self.chat.attach_host(self.host)
         dispatcher = EventDispatcher()
+        self._notifier = TerminalNotifier(self, lambda: self.host.config.notifications)
+        dispatcher.add_all(self._notifier.event_handlers)
         self.chat.add_event_handlers(dispatcher)
         self._add_event_handlers(dispatcher)
         self.run_worker(partial(dispatcher.run, self._feed), name="events", group="events")
@@ -200,6 +206,12 @@ class McpHostApp(QuestionApp):
             events.RootsShared, SignInProgress, events.ToolToggled,
         )  # fmt: skip
         dispatcher.add(self._handle_resource_change, events.ResourceChanged)
+
+    def show_pending_questions(self, pending: "tuple[Question[Any], ...]") -> None:
+        """Show the pending questions on the screen and in the terminal's title; notify a user who looks elsewhere."""
+        super().show_pending_questions(pending)
+        if self._notifier is not None:
+            self._notifier.show_questions(pending)
 
     def _handle_call_ended(self, event: "CallEnded") -> None:
         self.frontend.mark_call_ended(event.server, event.number)
@@ -226,6 +238,16 @@ class McpHostApp(QuestionApp):
         page = self.screen
         is_whole = page.is_mounted and page.display  # not displayed while it is being removed
         return page if is_whole and isinstance(page, ServerObserver) else None
+
+    @property
+    def terminal(self) -> Driver | None:
+        """The driver of the terminal, None before the app runs."""
+        return self._driver
+
+    @property
+    def has_terminal_focus(self) -> bool:
+        """Whether the terminal has the focus; one that does not report its focus always has it."""
+        return bool(self.app_focus)
 
     @property
     def crash_error(self) -> Exception | None:

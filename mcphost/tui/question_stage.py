@@ -144,13 +144,13 @@ class QuestionApp(NavigationApp):
             dialog.dismiss(None)
 
     def update_questions(self, pending: "tuple[Question[Any], ...]") -> None:
+        """Show the pending questions in the chat and on the question cards, once the host has started."""
+        self._run_when_started(lambda: self.show_pending_questions(pending))
+
+    def show_pending_questions(self, pending: "tuple[Question[Any], ...]") -> None:
         """Show the pending questions in the chat and on the question cards."""
-
-        def show() -> None:
-            self.chat.show_pending_questions(pending)
-            self.update_question_cards()
-
-        self._run_when_started(show)
+        self.chat.show_pending_questions(pending)
+        self.update_question_cards()
 
     # -- a question minimized to a card
 

@@ -1,10 +1,11 @@
 """Terminal driver that copes with the loss of its terminal, and a final filter for control characters."""
 
 import asyncio
+import os
 import re
 import select
 import termios
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from rich.segment import Segment
 from textual.drivers.linux_driver import LinuxDriver
@@ -47,10 +48,32 @@ class ResilientStream:
         return getattr(self._stream, name)
 
 
+@runtime_checkable
+class TitledTerminal(Protocol):
+    """Driver of a terminal whose title can be set."""
+
+    def set_title(self, title: str) -> None:
+        """Show *title*, which must have no control characters, until the app releases the terminal."""
+        ...
+
+    def write(self, data: str) -> None:
+        """Write the data as it is."""
+        ...
+
+
+_PUSH_TITLE, _POP_TITLE = "\x1b[22;0t", "\x1b[23;0t"  # XTWINOPS of xterm; others ignore them
+
+
+def _title_sequence(title: str) -> str:
+    return f"\x1b]2;{title}\x1b\\"
+
+
 class ResilientDriver(LinuxDriver):
     """Textual driver for Linux that quits the app when the terminal is gone, instead of hanging."""
 
     _watch_timer: asyncio.TimerHandle | None = None
+    _title = ""
+    _is_title_saved = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         cast("Any", super()).__init__(*args, **options)
@@ -59,6 +82,8 @@ class ResilientDriver(LinuxDriver):
     def start_application_mode(self) -> None:
         """Take over the terminal, and from now on check every WATCH_SECONDS whether it still exists."""
         super().start_application_mode()
+        if self._title:
+            self._save_title()
         if self._watch_timer is None:
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
@@ -76,6 +101,27 @@ class ResilientDriver(LinuxDriver):
         """Write the data, or discard it while the app is suspended: the screen is redrawn in full afterwards."""
         if self._writer_thread is not None:
             super().write(data)
+
+    def set_title(self, title: str) -> None:
+        """Show *title* in the terminal's title until the terminal is released; the first one saves the old title."""
+        if title == self._title or os.environ.get("TERM", "") in ("", "dumb", "linux"):
+            return
+        self._title = title
+        if self._is_title_saved:
+            self.write(_title_sequence(title))
+        else:
+            self._save_title()
+
+    def _save_title(self) -> None:
+        self._is_title_saved = True
+        self.write(_PUSH_TITLE + _title_sequence(self._title))
+
+    def stop_application_mode(self) -> None:
+        """Release the terminal with its old title, or without one if the terminal cannot save titles."""
+        if self._is_title_saved:
+            self._is_title_saved = False
+            self.write(_title_sequence("") + _POP_TITLE)
+        super().stop_application_mode()
 
     def suspend_application_mode(self) -> None:
         """Release the terminal for another program, such as the user's editor."""

@@ -61,6 +61,7 @@ GOOD_SETTINGS = [
     '[sampling]\ndepth = 1\nmodels = ["openai/a", {name = "openai/b"}]',
     '[profiles.a]\nmodel = "openai/b"\nservers = ["c"]\n[profiles.d]\nmodel = {temperature = 0}',
     '[results]\ndays = 3\n[registry]\nurl = "file.json"',
+    '[notifications]\nmode = "osc"\nafter_seconds = 5\ntitle = false',
 ]
 BAD_SETTINGS = [
     "them = 1",
@@ -83,6 +84,7 @@ BAD_SETTINGS = [
     "[sampling]\nmodels = [1]",
     "[results]\nyears = 1",
     "[registry]\nurl = 1",
+    '[notifications]\nmode = "mail"',
     "profiles = 1",
     "[profiles.a]\nmodels = 1",
     "[profiles.a]\nservers = 1",

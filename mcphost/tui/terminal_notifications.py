@@ -1,0 +1,210 @@
+"""Notifications for a user who looks elsewhere, and the state of the conversation in the terminal's title."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.terminal_driver import TitledTerminal
+
+if TYPE_CHECKING:
+    from mcphost.config.schema import NotificationMode, NotificationsConfig
+    from mcphost.host.events import AnyEvent, TurnFinished
+    from mcphost.host.questions.frontend import Question
+
+Channel = Literal["bell", "osc9", "osc777"]
+MIN_GAP_SECONDS = 5.0
+"""Minimum time between two notifications: servers decide when questions open."""
+
+_NAME_LENGTH = 40
+_COMMAND_SECONDS = 5.0
+_BELL = "\x07"
+_OSC9_PROGRAMS = ("iTerm.app", "ghostty", "WezTerm", "kitty")
+_OSC9_TERMINALS = ("xterm-kitty", "xterm-ghostty")
+_OSC777_TERMINALS = ("foot", "rxvt")
+_MACOS_SCRIPT = ("on run argv", 'display notification (item 1 of argv) with title "mcphost"', "end run")
+
+
+class NotifyingApp(Protocol):
+    """The part of the app that notifications use."""
+
+    @property
+    def has_terminal_focus(self) -> bool:
+        """Whether the terminal has the focus, as far as it reports that."""
+        ...
+
+    @property
+    def terminal(self) -> Any:
+        """The driver of the app, None while there is none."""
+        ...
+
+    def set_timer(self, delay: float, callback: Callable[[], None]) -> Any:
+        """Invoke *callback* after *delay* seconds."""
+        ...
+
+    def run_worker(self, work: Any, /, *, group: str) -> Any:
+        """Run *work* as a task of the app."""
+        ...
+
+
+def choose_channel(mode: "NotificationMode", environ: Mapping[str, str]) -> Channel:
+    """Return how the terminal is told; with "auto", a bell unless the terminal is known to show notifications.
+
+    OSC 9 is understood by iTerm2, Ghostty, WezTerm and kitty, OSC 777 by foot, urxvt and terminals based on VTE.
+    """
+    term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
+    if mode == "bell" or environ.get("STY") or term in ("", "dumb", "linux"):
+        return "bell"
+    is_in_tmux = is_tmux(environ)
+    if not is_in_tmux and term.startswith(_OSC777_TERMINALS):
+        return "osc777"
+    if not is_in_tmux and (program in _OSC9_PROGRAMS or term in _OSC9_TERMINALS):
+        return "osc9"
+    if mode in ("osc", "desktop"):
+        return "osc777" if environ.get("VTE_VERSION") and not is_in_tmux else "osc9"
+    return "bell"
+
+
+def is_tmux(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal is tmux, also at the other end of ssh."""
+    return bool(environ.get("TMUX")) or environ.get("TERM", "").startswith("tmux")
+
+
+def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) -> str:
+    """Return what is written to the terminal; *text* must have no control characters.
+
+    tmux hands a sequence on only if it is wrapped and `allow-passthrough` is on. Otherwise it drops it, so that a bell,
+    which it handles itself, goes along.
+    """
+    if channel == "bell":
+        return _BELL
+    text = text.replace(";", ",")  # separates the fields of OSC 777
+    sequence = f"\x1b]9;{text}\x1b\\" if channel == "osc9" else f"\x1b]777;notify;mcphost;{text}\x1b\\"
+    if is_tmux(environ):
+        doubled = sequence.replace("\x1b", "\x1b\x1b")
+        return f"\x1bPtmux;{doubled}\x1b\\{_BELL}"
+    return sequence
+
+
+def desktop_command(text: str) -> tuple[str, ...] | None:
+    """Return the command that shows a desktop notification, or None if this machine has none."""
+    if sys.platform == "darwin":
+        program, options = "osascript", tuple(word for line in _MACOS_SCRIPT for word in ("-e", line))
+    else:
+        program, options = "notify-send", ("--app-name=mcphost",)
+    path = shutil.which(program)
+    return (path, *options, "--", text) if path and os.path.isabs(path) else None
+
+
+def describe_question(question: "Question[Any]") -> str:
+    """Return one sentence about a question, which names the server and the tool at most."""
+    tool: object = getattr(question, "tool", "")
+    names = [clean_line(name, _NAME_LENGTH) for name in (question.server, tool) if isinstance(name, str) and name]
+    return f"mcphost asks: {' / '.join(names)}" if names else "mcphost asks you something"
+
+
+_TURN_ENDS = {
+    "done": "mcphost: the answer is ready",
+    "failed": "mcphost: the answer failed",
+    "rounds": "mcphost: the answer needs you to go on",
+    "budget": "mcphost: the answer stopped at its budget",
+}
+
+
+class TerminalNotifier:
+    """Shows the state in the terminal's title, and notifies the user while the terminal has no focus.
+
+    The title is "mcphost - asks", "mcphost - answering" or "mcphost - ready". A terminal that does not report its focus
+    counts as focused, so that it gets no notification.
+    """
+
+    def __init__(
+        self, app: NotifyingApp, settings: "Callable[[], NotificationsConfig]", environ: Mapping[str, str] = os.environ
+    ) -> None:
+        self._app, self._settings, self._environ = app, settings, environ
+        self._question_count = 0
+        self._is_answering = False
+        self._turn_started_at = self._notified_at = float("-inf")
+        self._delayed = ""
+        self._show_title()
+
+    @property
+    def event_handlers(self) -> "Mapping[type[AnyEvent], Callable[[Any], None]]":
+        """The handlers of turns."""
+        from mcphost.host import events
+
+        return {events.TurnStarted: self._handle_turn_started, events.TurnFinished: self._handle_turn_finished}
+
+    def _handle_turn_started(self, _event: object) -> None:
+        self._is_answering, self._turn_started_at = True, monotonic()
+        self._show_title()
+
+    def _handle_turn_finished(self, event: "TurnFinished") -> None:
+        self._is_answering = False
+        self._show_title()
+        if monotonic() - self._turn_started_at >= self._settings().after_seconds and event.outcome in _TURN_ENDS:
+            self.notify(_TURN_ENDS[event.outcome])
+
+    def show_questions(self, pending: "Sequence[Question[Any]]") -> None:
+        """Show whether questions are waiting; the first one notifies the user."""
+        is_first = bool(pending) and not self._question_count
+        self._question_count = len(pending)
+        self._show_title()
+        if is_first:
+            self.notify(describe_question(pending[0]))
+        elif not pending:
+            self._delayed = ""
+
+    def _show_title(self) -> None:
+        state = "asks" if self._question_count else "answering" if self._is_answering else "ready"
+        if isinstance(terminal := self._app.terminal, TitledTerminal) and self._settings().title:
+            terminal.set_title(f"mcphost - {state}")
+
+    def notify(self, text: str) -> None:
+        """Notify the user, unless the terminal has the focus or the settings turn it off.
+
+        *text* names servers and tools at most, and has no control characters. Within MIN_GAP_SECONDS of the last
+        notification, only the latest one is shown, at their end.
+        """
+        mode = self._settings().mode
+        if mode == "off" or self._app.has_terminal_focus:
+            return
+        wait = self._notified_at + MIN_GAP_SECONDS - monotonic()
+        if wait > 0:
+            if not self._delayed:
+                self._app.set_timer(wait, self._notify_delayed)
+            self._delayed = text
+            return
+        self._notified_at = monotonic()
+        command = desktop_command(text) if mode == "desktop" else None
+        if command is None:
+            self._write(text)
+        else:
+            self._app.run_worker(partial(self._run, command, text), group="notification")
+
+    def _notify_delayed(self) -> None:
+        text, self._delayed = self._delayed, ""
+        if text:
+            self.notify(text)
+
+    def _write(self, text: str) -> None:
+        if isinstance(terminal := self._app.terminal, TitledTerminal):
+            channel = choose_channel(self._settings().mode, self._environ)
+            terminal.write(notification_bytes(channel, text, self._environ))
+
+    async def _run(self, command: tuple[str, ...], text: str) -> None:
+        """Run a program that shows the notification; if it fails, tell the terminal."""
+        import anyio
+
+        is_shown = False
+        try:
+            with anyio.move_on_after(_COMMAND_SECONDS):
+                is_shown = not (await anyio.run_process(command, check=False)).returncode
+        except OSError:
+            pass
+        if not is_shown:
+            self._write(text)
