@@ -59,7 +59,7 @@ def _app(widget: Any, feed: Any) -> dict[str, float]:
             super().__init__()
             from mcphost.tui import themes
 
-            self.register_theme(themes.load("dark"))
+            self.register_theme(themes.load("dark")[0])
             self.theme = "dark"
             self.animation_level = "none"
 

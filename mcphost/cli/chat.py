@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcphost.cli.parser import Options
     from mcphost.config.schema import HostConfig
     from mcphost.tui.app import McpHostApp
+    from mcphost.tui.theme_choice import ThemeOptions
 
 SETTINGS_FILE = "config.toml"
 SERVED_DRIVER = "mcphost.tui.web_driver:ServedDriver"
@@ -92,7 +93,7 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
 
     # Until logging is set up, no warning may be written over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
-    app = McpHostApp(theme=_configured_theme(options), greeting=GREETING if options.demo else "", demo=options.demo)
+    app = McpHostApp(theme=_choose_theme(options), greeting=GREETING if options.demo else "", demo=options.demo)
     user_left = asyncio.Event()
     failures: list[Exception] = []
     waiting = Timer(1.0, _print_note, ["waiting up to five seconds for servers to stop"])
@@ -166,12 +167,22 @@ def _import_host(options: "Options") -> None:
     gc.enable()
 
 
-def _configured_theme(options: "Options") -> str:
-    """Return the configured theme for the first frame; "" if the settings cannot be read."""
+def _choose_theme(options: "Options") -> "ThemeOptions":
+    """Return what decides about the theme of the first frame."""
     from mcphost import paths
+    from mcphost.tui.theme_choice import RememberedTheme, ThemeOptions
 
     if options.demo:
-        return ""
+        return ThemeOptions()
+    configured, remembered = _configured_theme(options), RememberedTheme(paths.state_dir())
+    folder = paths.config_dir(options.config_dir) / "themes"
+    return ThemeOptions(remembered.load(configured), configured, folder, remembered)
+
+
+def _configured_theme(options: "Options") -> str:
+    """Return the configured theme; "" if the settings cannot be read."""
+    from mcphost import paths
+
     try:
         text = (paths.config_dir(options.config_dir) / SETTINGS_FILE).read_text("utf-8")
         import tomllib
@@ -188,10 +199,11 @@ def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
     from mcphost.serialization import replace
     from mcphost.tui import themes
 
-    names = themes.names()
+    folder = paths.config_dir(options.config_dir)
+    names = (themes.AUTO, *themes.names(folder / "themes"))
     if not config.theme or config.theme in names:
         return config
-    file = paths.config_dir(options.config_dir) / SETTINGS_FILE
+    file = folder / SETTINGS_FILE
     problem = f'{file}: "theme" is {config.theme!r}, which is none of: {", ".join(names)}; {themes.DEFAULT} is used.'
     return replace(config, problems=(*config.problems, problem))
 

@@ -15,7 +15,6 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.tui import themes
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import (
     ActionRequested,
@@ -28,6 +27,7 @@ from mcphost.tui.question_stage import QuestionApp
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
+from mcphost.tui.theme_choice import ThemeChoice, ThemeOptions
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -103,7 +103,7 @@ class McpHostApp(QuestionApp):
         host: "Host | None" = None,
         frontend: "TuiFrontend | None" = None,
         *,
-        theme: str = "",
+        theme: ThemeOptions | None = None,
         greeting: str = "",
         demo: bool = False,
     ) -> None:
@@ -117,7 +117,8 @@ class McpHostApp(QuestionApp):
         # Animations convey no information, and every frame costs CPU time.
         self.animation_level = "none"
         self._filters.append(ControlCharacterFilter())
-        self.use_theme(theme or themes.DEFAULT)
+        self.theme_choice = ThemeChoice(self, theme or ThemeOptions())
+        self.theme_choice.show_wanted()
         self._feed: EventQueue | None = None
         self._notifier: TerminalNotifier | None = None  # until the host has started
         self._is_started = False
@@ -137,10 +138,8 @@ class McpHostApp(QuestionApp):
         return self.chat
 
     def use_theme(self, name: str) -> None:
-        """Switch to the theme called *name*, or to the default theme if there is none with that name."""
-        if name not in self.available_themes:
-            self.register_theme(themes.load(name if name in themes.names() else themes.DEFAULT))
-        self.theme = name if name in self.available_themes else themes.DEFAULT
+        """Use the theme that is now configured as *name*, or the default one if there is none with that name."""
+        self.theme_choice.configure(name)
 
     # -- startup and shutdown
 
@@ -151,10 +150,19 @@ class McpHostApp(QuestionApp):
 
     def _handle_first_frame(self) -> None:
         self.first_frame_drawn.set()
+        self._ask_for_background()
         if self._is_quitting:
             self.exit()
         elif self._host is not None:
             self._start_host()
+
+    def _ask_for_background(self) -> None:
+        """Ask the terminal whether its background is dark or light; an answer that comes too late is ignored."""
+        if self.theme_choice.is_automatic and isinstance(self._driver, ResilientDriver):
+            self._driver.ask_for_background(self._handle_background)
+
+    def _handle_background(self, is_dark: bool) -> None:
+        self.call_later(self.theme_choice.use_background, is_dark)
 
     @property
     def has_host(self) -> bool:
@@ -164,7 +172,7 @@ class McpHostApp(QuestionApp):
     def attach(self, host: "Host", frontend: "TuiFrontend") -> None:
         """Attach the host and its frontend, and start the host. Call this once, after the first frame."""
         self._host, self._frontend = host, frontend
-        if host.config.theme:
+        if host.config.theme != self.theme_choice.configured:
             self.use_theme(host.config.theme)
         frontend.bind(self)
         self.call_later(self._start_host)  # runs in the app's task
@@ -193,6 +201,12 @@ class McpHostApp(QuestionApp):
         self.run_worker(self.host.instructions.refresh, group="events")
         self.run_worker(self.host.commands.refresh, group="events")
         self.run_worker(self.config_follower.watch, name="configuration files", group="events")
+        if self.theme_choice.problem:
+            self.chat.presenter.add_notice("warning", clean_line(self.theme_choice.problem, 600))
+        self.run_worker(partial(self.theme_choice.watch, self._show_theme_problem), name="theme file", group="events")
+
+    def _show_theme_problem(self, problem: str) -> None:
+        self.notify(clean_line(problem, 400), severity="warning", markup=False, timeout=8)
 
     def _add_event_handlers(self, dispatcher: "EventDispatcher") -> None:
         """Register handlers for events that concern dialogs and screens other than the chat."""
@@ -495,7 +509,21 @@ class McpHostApp(QuestionApp):
         self.chat.attach_result()
 
     def action_theme(self) -> None:
-        """Switch to the next theme in alphabetical order."""
-        names = themes.names()
-        place = names.index(self.theme) if self.theme in names else -1
-        self.use_theme(names[(place + 1) % len(names)])
+        """Open the list of themes."""
+        from mcphost.tui.screens.theme_picker import ThemePicker
+
+        self.push_screen(ThemePicker(self.theme_choice), self._choose_theme)
+
+    def _choose_theme(self, name: str | None) -> None:
+        if name is not None:
+            self.theme_choice.choose(name)
+            self._ask_for_background()
+            self.run_worker(self._remember_theme, thread=True, group="theme")
+            if self.theme_choice.problem:
+                self._show_theme_problem(self.theme_choice.problem)
+
+    def _remember_theme(self) -> None:
+        try:
+            self.theme_choice.remember()
+        except (OSError, McpHostError) as error:
+            self.call_from_thread(self.notify, f"The theme is not remembered: {error}", markup=False)

@@ -273,7 +273,7 @@ ACTIONS: tuple[Action, ...] = (
         "Add the result of the latest call that you made by hand to your message",
         "attach",
     ),
-    Action("theme", "ctrl+l", "^L", "theme", "Switch theme", "Switch between the dark and light themes", "theme"),
+    Action("theme", "ctrl+l", "^L", "theme", "Choose a theme", "Choose a dark or light theme, shown at once", "theme"),
     Action(
         "copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard", "copy"
     ),

@@ -5,13 +5,17 @@ import os
 import re
 import select
 import termios
+from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from rich.segment import Segment
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
 from mcphost.sanitize import sanitize
+from mcphost.tui.terminal_replies import ANSWER_SECONDS, QUERY_BACKGROUND, ReplyParser, can_ask_terminal
 
 if TYPE_CHECKING:
     from textual.color import Color
@@ -74,6 +78,9 @@ class ResilientDriver(LinuxDriver):
     _watch_timer: asyncio.TimerHandle | None = None
     _title = ""
     _is_title_saved = False
+    _on_background: Callable[[bool], None] | None = None
+    _asked_at = 0.0
+    _parser: ReplyParser | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         cast("Any", super()).__init__(*args, **options)
@@ -86,6 +93,35 @@ class ResilientDriver(LinuxDriver):
             self._save_title()
         if self._watch_timer is None:
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
+
+    def run_input_thread(self) -> None:
+        """Read keys, and answers of the terminal, which are no keys. Textual offers no place for another parser."""
+        linux_driver.XTermParser = self._make_parser  # pyright: ignore[reportPrivateImportUsage, reportAttributeAccessIssue]
+        super().run_input_thread()
+
+    def _make_parser(self, debug: bool) -> ReplyParser:
+        self._parser = ReplyParser(self._handle_color, debug)
+        return self._parser
+
+    def ask_for_background(self, on_answer: Callable[[bool], None]) -> None:
+        """Ask whether the terminal's background is dark; *on_answer* is called if it answers within two seconds."""
+        if can_ask_terminal(os.environ):
+            self._on_background, self._asked_at = on_answer, monotonic()
+            if self._parser is not None:
+                self._parser.is_answer_expected = True
+                asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._stop_expecting)
+            self.write(QUERY_BACKGROUND)
+            self.flush()
+
+    def _stop_expecting(self) -> None:
+        if self._parser is not None:
+            self._parser.is_answer_expected = False
+
+    def _handle_color(self, is_dark: bool) -> None:
+        """Handle an answer, in the thread that reads."""
+        answer, self._on_background = self._on_background, None
+        if answer is not None and monotonic() - self._asked_at <= ANSWER_SECONDS:
+            self._loop.call_soon_threadsafe(answer, is_dark)
 
     def _check_terminal(self) -> None:
         # Without a controlling terminal no SIGHUP arrives, and Textual would read EOF forever.

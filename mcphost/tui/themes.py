@@ -1,13 +1,18 @@
-"""Loading of Textual themes from themes/*.toml files, which set a color for each role, such as "accent"."""
+"""Loading of Textual themes from TOML files, which set a color for each role, such as "accent"."""
 
+import re
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from textual.color import Color
 from textual.theme import Theme
 
 DEFAULT = "dark"
+DEFAULT_LIGHT = "light"
+AUTO = "auto"
+"""Value of the setting "theme" that means dark or light, as the terminal's background is."""
+
 _ROLES = ("background", "surface", "panel", "text", "muted", "faint", "accent", "success", "warning", "error")
 # Used if a theme file is missing or invalid, so that the screen still opens.
 _FALLBACK = {
@@ -22,30 +27,67 @@ _FALLBACK = {
     "warning": "#e0b070",
     "error": "#ec8a8f",
 }
+_FILE_NAME = re.compile(r"[\w-]{1,40}")
+_HEX_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+_MAX_BYTES = 16_384
+_MAX_THEMES = 100
 
 
-def folders() -> tuple[Path, ...]:
-    """Return the directories that may contain theme files: in the installed package, then in the source tree."""
+class ThemeError(Exception):
+    """A theme file that cannot be used; the message names the file and says what to correct."""
+
+
+def folders(user_folder: Path | None = None) -> tuple[Path, ...]:
+    """Return the directories that may contain theme files: the user's, the package's, and the source tree's."""
     here = Path(__file__).resolve()
-    return (here.parents[1] / "themes", here.parents[2] / "themes")
+    shipped = (here.parents[1] / "themes", here.parents[2] / "themes")
+    return shipped if user_folder is None else (user_folder, *shipped)
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of all themes in alphabetical order."""
-    found = {path.stem for folder in folders() if folder.is_dir() for path in folder.glob("*.toml")}
-    return tuple(sorted(found)) or (DEFAULT,)
+def names(user_folder: Path | None = None) -> tuple[str, ...]:
+    """Return the names of all themes in alphabetical order, at most 100."""
+    found: set[str] = set()
+    for folder in folders(user_folder):
+        if folder.is_dir():
+            found.update(path.stem for path in folder.glob("*.toml") if _FILE_NAME.fullmatch(path.stem))
+    return tuple(sorted(found)[:_MAX_THEMES]) or (DEFAULT,)
 
 
-def load(name: str) -> Theme:
-    """Load the theme with this name; if its file is missing or invalid, return a theme with built-in colors."""
-    for folder in folders():
-        path = folder / f"{name}.toml"
-        if path.is_file():
-            try:
-                return _build_theme(tomllib.loads(path.read_text("utf-8")), name)
-            except (OSError, ValueError):
-                break
-    return _build_theme({}, name)
+def find_file(name: str, user_folder: Path | None = None) -> Path | None:
+    """Return the file of a theme, or None if there is none. A theme of the user replaces one with the same name."""
+    if not _FILE_NAME.fullmatch(name):
+        return None
+    files = (folder / f"{name}.toml" for folder in folders(user_folder))
+    return next((path for path in files if path.is_file()), None)
+
+
+def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
+    """Load the theme with this name. If its file cannot be used, the colors are the default ones; then also say why."""
+    path = find_file(name, user_folder)
+    if path is None:
+        return _build_theme({}, name), ""
+    try:
+        return read(path), ""
+    except ThemeError as error:
+        return _build_theme({}, name), f"{error} The default colors are used."
+
+
+def read(path: Path) -> Theme:
+    """Read a theme file. Raises ThemeError if it cannot be read or a color is missing or invalid."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise ThemeError(f"{path}: over {_MAX_BYTES:,} bytes. Is it a theme?")
+        table = tomllib.loads(content.decode())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ThemeError(f"{path}: {str(error)[:200] or type(error).__name__}. Correct the file.") from error
+    colors = table.get("colors")
+    values = cast("dict[str, Any]", colors) if isinstance(colors, dict) else {}
+    for role in _ROLES:
+        if not _HEX_COLOR.fullmatch(str(values.get(role, ""))):
+            raise ThemeError(f'{path}: set "{role}" under [colors] to a color such as "#7aa2f7".')
+    return _build_theme(table, path.stem)
 
 
 def _build_theme(table: dict[str, Any], name: str) -> Theme:

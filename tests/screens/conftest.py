@@ -16,6 +16,7 @@ from mcphost.tui import input_guard
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.screens.chat import ChatScreen
+from mcphost.tui.theme_choice import ThemeOptions
 from tests.fakes.clock import ManualClock
 from tests.screens.fake_host import FakeHost
 from tests.screens.rendering import draw, frames_on_demand, share_parsed_rules, wait_messages_handled, wait_settled
@@ -154,11 +155,16 @@ def run() -> Run:
 
     @asynccontextmanager
     async def running(
-        *, size: tuple[int, int] = (100, 30), demo: bool = False, greeting: str = "", **options: Any
+        *,
+        size: tuple[int, int] = (100, 30),
+        demo: bool = False,
+        greeting: str = "",
+        theme: ThemeOptions | None = None,
+        **options: Any,
     ) -> AsyncIterator[AppDriver]:
         frontend = TuiFrontend()
         host = FakeHost(frontend, **options)
-        app = McpHostApp(host, frontend, demo=demo, greeting=greeting)  # type: ignore[arg-type]
+        app = McpHostApp(host, frontend, demo=demo, greeting=greeting, theme=theme)  # type: ignore[arg-type]
         with frames_on_demand():
             async with app.run_test(size=size) as pilot:
                 frontend.bind(app)

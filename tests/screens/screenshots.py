@@ -56,6 +56,7 @@ from mcphost.store.grants import Grant
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.frontend import TuiFrontend
+from mcphost.tui.theme_choice import ThemeOptions
 from tests.screens import extreme_content
 from tests.screens.everything_form import everything_fields
 from tests.screens.example_records import (
@@ -886,6 +887,7 @@ SCREENS.update(
         "crowded_tools": with_keys(full_lists, "f3", "t"),
         "crowded_grants": with_keys(full_lists, "f7"),
         "crowded_accounts": with_keys(full_lists, "f12"),
+        "themes": keys("ctrl+l"),
         "no_servers": with_keys(no_servers, "f3"),
         "no_resources": with_keys(no_servers, "f4"),
         "no_prompts": with_keys(no_servers, "f5"),
@@ -904,7 +906,7 @@ async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
     app = McpHostApp(
         host,
         frontend,
-        theme=theme,
+        theme=ThemeOptions(theme),
         demo=name == "start",  # type: ignore[arg-type]
         greeting="Welcome. Say: add 2 and 40." if name == "start" else "",
     )

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from mcphost.errors import UsageError
 from mcphost.host import events
 from mcphost.tui.screens.text_viewer import TextViewerScreen
+from mcphost.tui.screens.theme_picker import ThemePicker
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.completion_popup import CompletionItem
 from mcphost.tui.widgets.composer import Composer
@@ -385,11 +386,20 @@ async def test_the_palette_finds_an_action(run: Run) -> None:
         await driver.until(lambda: type(driver.app.screen).__name__ == "HelpScreen", "help")
 
 
-async def test_both_themes_can_be_switched_while_running(run: Run) -> None:
+async def test_a_theme_is_shown_under_the_cursor_and_kept_only_when_chosen(run: Run) -> None:
     async with run() as driver:
         assert driver.app.theme == "dark"
         await driver.pilot.press("ctrl+l")
-        assert driver.app.theme == "light"
+        await driver.until(lambda: isinstance(driver.app.screen, ThemePicker), "the list of themes")
+        await driver.pilot.press("end")
+        await driver.until(lambda: driver.app.theme == "tide-light", "the last theme")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.theme == "dark", "the theme before")
+        await driver.pilot.press("ctrl+l")
+        await driver.until(lambda: isinstance(driver.app.screen, ThemePicker), "the list of themes")
+        await driver.pilot.press("end", "enter")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        assert driver.app.theme == driver.app.theme_choice.wanted == "tide-light"
 
 
 async def test_a_retried_server_reports_its_fault_once_until_it_works_or_is_restarted(run: Run) -> None:

@@ -55,15 +55,15 @@ async def test_page_up_and_down_scroll_the_conversation_while_a_message_is_writt
         assert driver.app.query_one(Composer).composer_input.text == "next"
 
 
-@pytest.mark.parametrize(("words", "theme"), [("theme", "light"), ("light themes", "light")])
-async def test_the_palette_finds_an_action_by_any_of_its_names(run: Run, words: str, theme: str) -> None:
+@pytest.mark.parametrize("words", ["theme", "light theme"])
+async def test_the_palette_finds_an_action_by_any_of_its_names(run: Run, words: str) -> None:
     async with run() as driver:
         await driver.pilot.press("ctrl+p")
         await driver.pilot.pause(0.3)
         await driver.type(words)
         await driver.pilot.pause(0.3)
         await driver.pilot.press("enter")
-        await driver.until(lambda: driver.app.theme == theme, "the theme")
+        await driver.until(lambda: type(driver.app.screen).__name__ == "ThemePicker", "the list of themes")
 
 
 async def test_each_offer_of_a_popup_is_one_row_on_a_narrow_screen(run: Run) -> None:

@@ -26,7 +26,7 @@ class TranscriptApp(App[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_theme(themes.load("dark"))
+        self.register_theme(themes.load("dark")[0])
         self.theme = "dark"
         self.animation_level = "none"
         self.links: list[str] = []

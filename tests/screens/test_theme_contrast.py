@@ -1,0 +1,130 @@
+"""Contrast of everything that is drawn, in every theme, and themes that are read again while they are edited."""
+
+from pathlib import Path
+
+import pytest
+from textual.color import Color
+
+from mcphost.tui import theme_choice, themes
+from mcphost.tui.app import McpHostApp
+from mcphost.tui.theme_choice import ThemeOptions
+from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, SpeakerHeading, ThinkingBlock, UserMessage
+from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.transcript.transcript import Transcript
+from tests.contrast import contrast
+from tests.screens.conftest import AppDriver, Run
+
+pytestmark = pytest.mark.anyio
+LEAST = 4.5
+# Shapes, which carry no text: blocks, lines of a table and the symbol of an empty part of a bar.
+SHAPES = set("▌▎▏▕│─━█▁▂▃▄▅▆▇▀▔▐▊▋▍▉ ")
+SOURCE = """# Title
+
+A [link](https://example.com), `code`, *words* and **more**.
+
+| a | b |
+|---|--:|
+| 1 | 2 |
+
+```python
+# a comment
+@decorator
+def call(name: str = "text", number=12) -> None: ...
+```
+"""
+
+
+def weak_texts(app: McpHostApp) -> list[tuple[str, float]]:
+    """Return each drawn text with too little contrast."""
+    weak: list[tuple[str, float]] = []
+    for strip in app.screen._compositor.render_strips():
+        for segment in strip:
+            style = segment.style
+            if segment.control or style is None or not set(segment.text) - SHAPES:
+                continue
+            assert style.color is not None, segment
+            assert style.bgcolor is not None, segment
+            front, back = Color.from_rich_color(style.color), Color.from_rich_color(style.bgcolor)
+            if style.reverse:
+                front, back = back, front
+            ratio = contrast(front, back)
+            if ratio < LEAST or style.dim:
+                weak.append((segment.text, round(ratio, 2)))
+    return weak
+
+
+def show_everything(driver: AppDriver) -> None:
+    cards = []
+    for state in ("ok", "error", "failed", "declined", "stopped", "waiting"):
+        card = ToolCard(state, "files", "search_files", {"pattern": "x", "long": "y" * 300})
+        card.finish(state, "a result\n" * 20, 1)
+        cards.append(card)
+    driver.app.chat.query_one(Transcript).load(
+        [
+            UserMessage("a question", ("files · notes",), "10:41"),
+            SpeakerHeading("Assistant", "model", "10:42"),
+            ThinkingBlock("words"),
+            MarkdownBlock(SOURCE),
+            *cards,
+            *(NoticeBlock(level, "a notice", "and a hint") for level in ("info", "warning", "error")),
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", themes.names())
+async def test_every_text_that_is_drawn_can_be_read(run: Run, name: str) -> None:
+    async with run(size=(120, 120)) as driver:
+        driver.app.theme_choice.choose(name)
+        show_everything(driver)
+        await driver.until(lambda: "and a hint" in driver.text(), "the conversation")
+        assert weak_texts(driver.app) == []
+        await driver.pilot.press("ctrl+f", "a")
+        await driver.until(lambda: " of " in driver.text(), "matches")
+        assert weak_texts(driver.app) == []
+        await driver.pilot.press("escape")
+        for key, what in (("f1", "HelpScreen"), ("f3", "ServersScreen"), ("f7", "GrantsScreen")):
+            await driver.pilot.press(key)
+            await driver.until(lambda what=what: type(driver.app.screen).__name__ == what, what)
+            assert weak_texts(driver.app) == [], what
+
+
+async def test_a_theme_is_read_again_while_it_is_edited(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(theme_choice, "WATCH_SECONDS", 0.02)
+    text = (themes.find_file("fjord") or tmp_path).read_text()
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    async with run(theme=ThemeOptions(configured="mine", user_folder=tmp_path)) as driver:
+        assert driver.app.chat.styles.background == Color.parse("#2b303b")
+        file.write_text(text.replace("#2b303b", "#102030"))
+        await driver.until(lambda: driver.app.chat.styles.background == Color.parse("#102030"), "the new color")
+        file.write_text("not a theme")
+        await driver.until(lambda: str(file)[-20:] in notices(driver), "the problem")
+        assert driver.app.chat.styles.background == Color.parse("#102030")
+
+
+async def test_a_theme_file_that_cannot_be_used_is_told_once_and_the_default_is_shown(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[colors]\nbackground = '\\e[31m'\n" + "x = 1\n" * 9)
+    async with run(theme=ThemeOptions(configured="mine", user_folder=tmp_path)) as driver:
+        await driver.until(lambda: "mine.toml" in driver.transcript(), "the problem")
+        assert driver.transcript().count("mine.toml") == 1
+        assert "default colors" in driver.transcript().replace("\n", " ")
+        dark, _ = themes.load("dark")
+        assert driver.app.chat.styles.background == Color.parse(dark.background or "")
+
+
+def notices(driver: AppDriver) -> str:
+    return " ".join(notice.message for notice in driver.app._notifications)
+
+
+async def test_the_answer_of_the_terminal_decides_only_while_nothing_is_chosen(run: Run) -> None:
+    async with run() as driver:
+        driver.app.theme_choice.use_background(False)
+        assert driver.app.theme == "light"
+        driver.app.theme_choice.choose("ember")
+        driver.app.theme_choice.use_background(True)
+        assert driver.app.theme == "ember"
+        driver.app.theme_choice.choose(themes.AUTO)
+        assert driver.app.theme == "dark"
