@@ -69,6 +69,7 @@ PROCESS_TESTS = frozenset(
             " repeated_results"
             " resend rewinding result_images result_review rule_matching server_tools setup startup_cost startup_wait"
             " file_watcher live_config live_editor origins_in_consent steering tool_results tool_schemas tool_toggles"
+            " running_calls"
             " compaction file_watcher live_config live_editor steering tool_results tool_schemas tool_toggles"
         ),
         "unit/headless": "run_input",

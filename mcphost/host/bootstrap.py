@@ -28,6 +28,7 @@ from mcphost.host.server_requests.sampling_policy import SamplingModels
 from mcphost.host.servers.approval import ServerApprovals
 from mcphost.host.servers.connection import ConnectionParts
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.servers.servers import Quarantine, Servers, ServerStartup
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.servers.tool_registry import ToolRegistry
@@ -121,6 +122,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
         quarantine=Quarantine(servers),
         results=core.results,
         roots=core.roots,
+        running_calls=core.running_calls,
         servers=servers,
         tool_toggles=core.tool_toggles,
         late_parts=late.as_lazy_parts(),
@@ -149,6 +151,7 @@ class _Core(NamedTuple):
     conversation: ActiveConversation
     model_selection: ModelSelection
     orphaned_tasks: OrphanedTasks
+    running_calls: RunningCalls
     question_budget: QuestionBudget
     roots: Roots
     tool_toggles: ToolToggles
@@ -165,7 +168,7 @@ def _create_core(
     results: ResultStore,
     events: EventBus,
 ) -> _Core:
-    lifetime = Lifetime()
+    lifetime, running_calls = Lifetime(), RunningCalls()
     lifetime.on_close(audit.close)
     model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
     lifetime.on_close(events.close)
@@ -180,7 +183,8 @@ def _create_core(
         lifetime=lifetime,
         conversation=conversation,
         model_selection=model_selection,
-        orphaned_tasks=OrphanedTasks(TaskStore(store), events, conversation, lifetime),
+        orphaned_tasks=OrphanedTasks(TaskStore(store), events, conversation, lifetime, running_calls),
+        running_calls=running_calls,
         question_budget=QuestionBudget(),
         roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish),
         tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
@@ -429,6 +433,7 @@ class _LateParts:
             self._late_grants.validator,
             self.builtin_tools.result_tool,
             self._core.orphaned_tasks,
+            self._core.running_calls,
             self._core.audit,
             self._late_grants.active_grants.is_active,
         )

@@ -15,6 +15,7 @@ from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.servers.servers import Quarantine, Servers
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.store.results import ResultStore
@@ -70,6 +71,7 @@ class Host:
     quarantine: Quarantine
     results: ResultStore
     roots: Roots
+    running_calls: RunningCalls
     servers: Servers
     tool_toggles: ToolToggles
     late_parts: LateParts

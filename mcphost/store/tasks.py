@@ -8,6 +8,7 @@ from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
 MAX_TASKS_PER_SERVER = 100
+MAX_LISTED_TASKS = 500
 MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
@@ -23,6 +24,14 @@ class StoredTask(Struct, frozen=True):
     tool: str
     conversation_id: str = ""
     expires: float | None = None
+
+
+class TaskRecord(Struct, frozen=True):
+    """A stored task, when it was stored, in seconds since 1970, and the id of the process that follows it."""
+
+    task: StoredTask
+    created: float
+    owner: int
 
 
 class TaskStore:
@@ -61,6 +70,20 @@ class TaskStore:
         await self._database.run(
             lambda db: db.execute("DELETE FROM tasks WHERE digest = ? AND task = ?", (server_digest, task_id))
         )
+
+    async def list_all(self) -> tuple[TaskRecord, ...]:
+        """Return the stored tasks of all servers that have not expired, oldest first, at most MAX_LISTED_TASKS."""
+
+        def work(db: sqlite3.Connection) -> tuple[TaskRecord, ...]:
+            now = time.time()
+            rows = db.execute(
+                "SELECT server, digest, task, tool, conversation, expires, created, owner FROM tasks"
+                " WHERE (expires IS NULL OR expires >= ?) AND created >= ? ORDER BY created LIMIT ?",
+                (now, now - MAX_TASK_AGE, MAX_LISTED_TASKS),
+            ).fetchall()
+            return tuple(TaskRecord(StoredTask(*row[:-2]), *row[-2:]) for row in rows)
+
+        return await self._database.run(work)
 
     async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
         """Take over and return those tasks of a server that are not owned by another running process.

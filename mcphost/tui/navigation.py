@@ -329,6 +329,12 @@ class NavigationApp(InputGuardApp):
 
         self.open_page(FoldersScreen(self.host))
 
+    def action_tasks(self) -> None:
+        """Open the screen that lists running calls, subscriptions and tasks of earlier runs."""
+        from mcphost.tui.screens.tasks import TasksScreen
+
+        self.open_page(TasksScreen(self.host))
+
     def action_audit(self) -> None:
         """Open the audit log screen."""
         from mcphost.tui.screens.audit import AuditScreen

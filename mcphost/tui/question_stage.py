@@ -168,13 +168,13 @@ class QuestionApp(NavigationApp):
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Reopen the minimized question as a dialog whose keys work immediately."""
+        """Reopen the minimized question as a dialog whose keys work immediately; if none waits, open the tasks."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             self.update_question_cards()
             self._push_dialog(dialog, answered, is_entered=True)
-        elif not self.frontend.pending_questions:
-            self.notify("No question is waiting.", markup=False, timeout=3)
+        elif not self.frontend.pending_questions and not self.screen.is_modal:
+            self.action_tasks()
 
     def update_question_cards(self) -> None:
         """Update the question cards in the chat and on the top screen; remove them if no question is minimized."""

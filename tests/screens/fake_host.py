@@ -21,9 +21,12 @@ from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.conversation.commands import PromptCommands
 from mcphost.host.conversation.history import ConversationHistory
 from mcphost.host.conversation.instructions import Instructions
+from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import features
+from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.spending import SpendingTracker
 from mcphost.host.tools.schema_validation import SchemaErrors
 from mcphost.host.views import Catalog, ManualCallResult, ServerView, TurnResult
@@ -42,6 +45,7 @@ from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
 from mcphost.store.results import ResultStore
 from mcphost.store.spending import SpendingStore
+from mcphost.store.tasks import TaskStore
 
 Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
@@ -496,6 +500,11 @@ class FakeHost:
         self.database = Database(None)
         self.history = ConversationHistory(self.database, cast("Any", self.conversation), ResultStore(None))
         self.auto_approval = FakeAutoApproval()
+        self.running_calls = RunningCalls()
+        self.task_store = TaskStore(self.database)
+        self.orphaned_tasks = OrphanedTasks(
+            self.task_store, events.EventBus(), cast("Any", self.conversation), Lifetime(), self.running_calls
+        )
         self.halted = 0
 
     @property

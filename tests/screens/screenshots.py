@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from time import monotonic, time
@@ -53,6 +54,7 @@ from mcphost.serialization import Raw, encode, replace
 from mcphost.sign_in import SignInProgress
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.grants import Grant
+from mcphost.store.tasks import StoredTask
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.frontend import TuiFrontend
@@ -739,7 +741,43 @@ async def attached(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
+_RUNNING = ExitStack()
+
+
+def show_tasks(*pressed: str) -> ScreenSetup:
+    """Return a step that shows running calls, a subscription and a task of an earlier run, and presses keys there."""
+
+    async def show(pilot: Any, host: FakeHost) -> None:
+        for call, server, tool, by, seconds in (
+            ("b", "github", "create_issue", "once", 7),
+            ("hand-1", "files", "index_folder", "user", 191),
+            ("c", "postgres", "vacuum", "session", 0),
+        ):
+            active = _RUNNING.enter_context(host.running_calls.track(call, server, tool, by))
+            active.started_at -= seconds
+            active.progress = PROGRESS.get(tool)
+        await host.features.subscribe("files", "file:///project/README.md")
+        await host.task_store.save(StoredTask("builds", "d", "t-42", "compile_all", "", time() + 4_000), 999_999_999)
+        host.put(events.ToolToggled("files", "search_files", on=True))
+        await _settle(pilot)
+        await pilot.press("f8")
+        await _settle(pilot)
+        await pilot.press(*pressed)
+        await _settle(pilot)
+
+    return show
+
+
+PROGRESS = {
+    "create_issue": events.ToolProgress("b", "github", 3, 14, "issue 3 of 14: Remove TODO in auth/token.py"),
+    "index_folder": events.ToolProgress("hand-1", "files", 0, None, "Reading the folder src/中文模块"),
+}
+
+
 SCREENS: dict[str, ScreenSetup] = {
+    "tasks": show_tasks(),
+    "tasks_cancel": show_tasks("x"),
+    "tasks_none": keys("f8"),
     "summary_offer": show_question(OFFER),
     "summary_review": show_question(REVIEW),
     "folders": show_folders,

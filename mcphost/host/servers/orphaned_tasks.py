@@ -15,14 +15,16 @@ from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, StoreEr
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.events import EventBus, ToolFinished, ToolProgress, ToolStarted
 from mcphost.host.lifetime import Lifetime
+from mcphost.host.servers.running_calls import RunningCallCancelled, RunningCalls
 from mcphost.protocol.base import Notification
 from mcphost.protocol.notifications import ProgressNotification
-from mcphost.protocol.tasks import ResumeTask, Task, TaskStatusNotification
-from mcphost.serialization import replace
-from mcphost.store.tasks import StoredTask, TaskStore
+from mcphost.protocol.tasks import CancelTask, ResumeTask, Task, TaskStatusNotification
+from mcphost.serialization import Struct, replace
+from mcphost.store.tasks import StoredTask, TaskRecord, TaskStore
 
 STATUS_LIMIT = 1_000
 RESUME_SECONDS = 0.25
+CANCEL_SECONDS = 2.0
 
 
 class ProgressTracker:
@@ -79,6 +81,16 @@ class TrackedTask:
             self._registry.release(self._task, forget=not isinstance(error, ConnectionLost))
 
 
+class OrphanedTask(Struct, frozen=True, kw_only=True):
+    """A stored task that this run does not follow now; `record` says since when it exists.
+
+    `is_followed_elsewhere` means that another running mcphost follows it.
+    """
+
+    record: TaskRecord
+    is_followed_elsewhere: bool = False
+
+
 class OrphanedTasks:
     """Registry of the stored tasks of all servers, and resumption of the orphaned ones.
 
@@ -91,8 +103,10 @@ class OrphanedTasks:
         events: EventBus,
         conversation: ActiveConversation,
         lifetime: Lifetime,
+        running_calls: RunningCalls,
     ) -> None:
         self._stored_tasks = stored_tasks
+        self._running_calls = running_calls
         self._events = events
         self._conversation = conversation
         self._lifetime = lifetime
@@ -117,6 +131,19 @@ class OrphanedTasks:
         self._active_tasks.discard((task.server_digest, task.task_id))
         if forget:
             self._queue_write(task, None)
+
+    async def list_orphaned(self) -> tuple[OrphanedTask, ...]:
+        """Return the stored tasks that this run does not follow now, oldest first. Raises StoreError."""
+        records = await self._stored_tasks.list_all()
+        return tuple(
+            OrphanedTask(record=record, is_followed_elsewhere=record.owner != os.getpid() and _is_alive(record.owner))
+            for record in records
+            if (record.task.server_digest, record.task.task_id) not in self._active_tasks
+        )
+
+    async def forget(self, task: StoredTask) -> None:
+        """Delete a stored task, so that no run requests its result; it continues at the server. Raises StoreError."""
+        await self._stored_tasks.delete(task.server_digest, task.task_id)
 
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the server's orphaned tasks; return when they have ended or the session ends.
@@ -146,6 +173,7 @@ class OrphanedTasks:
         def on_notification(notification: Notification) -> None:
             event = progress.to_event(notification)
             if event is not None:
+                active.progress = event
                 self._events.publish(event)
 
         def finish(outcome: str, text: str) -> None:
@@ -155,7 +183,13 @@ class OrphanedTasks:
         self._events.publish(ToolStarted(call, task.server, task.tool, {}, "earlier"))
         forget = False
         try:
-            result = await session.request(ResumeTask(task.task_id, task.tool), on_notification=on_notification)
+            with self._running_calls.track(call, task.server, task.tool, "earlier") as active:
+                active.task_id = task.task_id
+                result = await session.request(ResumeTask(task.task_id, task.tool), on_notification=on_notification)
+        except RunningCallCancelled:
+            forget = True
+            finish("stopped", "Cancelled; the server was asked to end it.")
+            await _cancel_at_server(session, task)
         except McpHostError as error:
             forget = not isinstance(error, ConnectionLost | RequestTimeout)
             finish("failed", error.message)
@@ -194,6 +228,15 @@ class OrphanedTasks:
                     self._events.report_error(error)
         finally:
             self._is_writing = False
+
+
+async def _cancel_at_server(session: Session, task: StoredTask) -> None:
+    """Ask the server to end a task; a server that refuses or does not answer within two seconds may finish it."""
+    with anyio.move_on_after(CANCEL_SECONDS):
+        try:
+            await session.request(CancelTask(task.task_id))
+        except McpHostError:
+            return
 
 
 def _is_alive(process: int) -> bool:

@@ -15,6 +15,7 @@ from mcphost.host.events import EventBus, ToolFinished, ToolStarted
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.results.presentation import RenderedResult, join_parts, make_parts_async
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
+from mcphost.host.servers.running_calls import ActiveCall, RunningCalls
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.builtin_tools import ResultTool
@@ -73,6 +74,7 @@ class ToolExecutor:
         validator: SchemaValidator,
         result_tool: ResultTool,
         orphaned_tasks: OrphanedTasks,
+        running_calls: RunningCalls,
         audit: AuditLog,
         is_grant_active: Callable[[str], bool],
     ) -> None:
@@ -82,6 +84,7 @@ class ToolExecutor:
         self._validator = validator
         self._result_tool = result_tool
         self._orphaned_tasks = orphaned_tasks
+        self._running_calls = running_calls
         self._audit = audit
         self._manual_numbers = itertools.count(1)
 
@@ -94,52 +97,53 @@ class ToolExecutor:
 
         *call* is the id of the call in events. Immediately before each request, including repeated ones, the tool's
         definition, the account and the grant are checked again; ToolChanged is raised if one of them has changed since
-        the approval.
+        the approval. Raises RunningCallCancelled if the user cancels the call by itself.
         """
         server, tool = offered.connection.config.name, offered.definition.name
-        arguments, by, grant = approval.arguments, approval.source, approval.grant_id
-        tracked_task = self._orphaned_tasks.track(server, offered.connection.identity, tool)
-        subject = AuditSubject(kind="tool", server=server, name=tool, call=call, arguments=arguments,
-                  definition=offered.definition.digest, origins=approval.origins)  # fmt: skip
-        span = AuditSpan(self._audit, subject)
-        pending = _PendingCall(
-            self._events, call, offered, arguments, by, tracked_task, span, lambda: self._is_grant_active(grant)
-        )
-        try:
-            await offered.connection.refresh_if_stale()
-            await pending.wait_for_listing()
-            session = await offered.connection.session()
-            await span.start(who=by, grant=grant)
-            pending.check_allowed()
-            self._events.publish(ToolStarted(call, server, tool, arguments, by))
-            session, result = await pending.send(session, CallTool(tool, arguments))
-            tracked_task.finish(None)
-            revision = session.facts.revision
-            validation = await validate_output(self._validator, offered.definition.tool, result, revision)
-            parts = await make_parts_async(result, null_counts=revision.has_non_object_output, note=validation.text)
-        except ToolChanged as error:
-            tracked_task.finish(error)
-            span.end(pending.unsent_reason(error))
-            raise
-        except McpHostError as error:
-            tracked_task.finish(error)
-            if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
-                offered.connection.mark_stale()
-            pending.finish("failed", RenderedResult(error_text(error)))
-            if error_text(error) != error.message and "may have" not in error.hint:
-                error.hint = f"{error.hint} {MAY_HAVE_RUN}".strip()
-            raise
-        except BaseException as error:
-            tracked_task.finish(error)
-            pending.finish("stopped", RenderedResult("Stopped; the server was notified."))
-            raise
-        rendered, stored_file = join_parts(parts), ""
-        # The user's own calls are not for the model; reviewed results are stored after the review.
-        if by != "user" and not offered.connection.config.review_results:
-            rendered, stored_file = await self._result_tool.store(rendered)
-        is_error = result.is_error or validation.outcome == "misfit"
-        seconds = pending.finish("error" if is_error else "ok", rendered, _result_size(result), stored_file)
-        return CallExecution(result, parts, rendered, validation, seconds, is_error, stored_file)
+        with self._running_calls.track(call, server, tool, approval.source) as active:
+            arguments, by, grant = approval.arguments, approval.source, approval.grant_id
+            tracked_task = self._orphaned_tasks.track(server, offered.connection.identity, tool)
+            subject = AuditSubject(kind="tool", server=server, name=tool, call=call, arguments=arguments,
+                      definition=offered.definition.digest, origins=approval.origins)  # fmt: skip
+            span = AuditSpan(self._audit, subject)
+            pending = _PendingCall(
+                self._events, call, offered, approval, tracked_task, active, span, lambda: self._is_grant_active(grant)
+            )
+            try:
+                await offered.connection.refresh_if_stale()
+                await pending.wait_for_listing()
+                session = await offered.connection.session()
+                await span.start(who=by, grant=grant)
+                pending.check_allowed()
+                self._events.publish(ToolStarted(call, server, tool, arguments, by))
+                session, result = await pending.send(session, CallTool(tool, arguments))
+                tracked_task.finish(None)
+                revision = session.facts.revision
+                validation = await validate_output(self._validator, offered.definition.tool, result, revision)
+                parts = await make_parts_async(result, null_counts=revision.has_non_object_output, note=validation.text)
+            except ToolChanged as error:
+                tracked_task.finish(error)
+                span.end(pending.unsent_reason(error))
+                raise
+            except McpHostError as error:
+                tracked_task.finish(error)
+                if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
+                    offered.connection.mark_stale()
+                pending.finish("failed", RenderedResult(error_text(error)))
+                if error_text(error) != error.message and "may have" not in error.hint:
+                    error.hint = f"{error.hint} {MAY_HAVE_RUN}".strip()
+                raise
+            except BaseException as error:
+                tracked_task.finish(error)
+                pending.finish("stopped", RenderedResult("Stopped; the server was notified."))
+                raise
+            rendered, stored_file = join_parts(parts), ""
+            # The user's own calls are not for the model; reviewed results are stored after the review.
+            if by != "user" and not offered.connection.config.review_results:
+                rendered, stored_file = await self._result_tool.store(rendered)
+            is_error = result.is_error or validation.outcome == "misfit"
+            seconds = pending.finish("error" if is_error else "ok", rendered, _result_size(result), stored_file)
+            return CallExecution(result, parts, rendered, validation, seconds, is_error, stored_file)
 
 
 class _PendingCall:
@@ -150,9 +154,9 @@ class _PendingCall:
         events: EventBus,
         call: str,
         offered: OfferedTool,
-        arguments: dict[str, Any],
-        by: str,
+        approval: Approval,
         tracked_task: TrackedTask,
+        active: ActiveCall,
         span: AuditSpan,
         is_grant_active: Callable[[], bool],
     ) -> None:
@@ -163,9 +167,9 @@ class _PendingCall:
         self._events = events
         self._call = call
         self._offered = offered
-        self._arguments = arguments
-        self._approved_by = by
+        self._arguments, self._approved_by = approval.arguments, approval.source
         self._tracked_task = tracked_task
+        self._active = active
         self._started_at = time.monotonic()
         self._progress = ProgressTracker(call, offered.connection.config.name)
 
@@ -173,8 +177,10 @@ class _PendingCall:
         """Publish progress, forward log messages, and track the status of the call's task."""
         event = self._progress.to_event(notification)
         if event is not None:
+            self._active.progress = event
             self._events.publish(event)
         if isinstance(notification, TaskStatusNotification):
+            self._active.task_id = notification.task.task_id
             self._tracked_task.update(notification.task)
         elif isinstance(notification, LoggingMessageNotification):
             self._offered.connection.log(notification, self._call)

@@ -13,6 +13,7 @@ from mcphost.host.consent.policy import Approval, ConsentPolicy, tool_question
 from mcphost.host.events import EventBus, ToolFinished, ToolProposed
 from mcphost.host.questions.questions import Deny
 from mcphost.host.servers.orphaned_tasks import ProgressTracker
+from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancelled
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.host.tools.executor import (
@@ -96,6 +97,8 @@ class ToolPipeline:
                     arguments = approval.arguments
                     has_changed = has_changed or not isinstance(error, AccountChanged | GrantRevoked)
                     continue
+                except RunningCallCancelled:
+                    return ToolCallOutcome(make_tool_return(use, server, tool, CANCELLED_TEXT, outcome="stopped"))
                 except McpHostError as error:
                     result = error
                 return await self._present(call, offered, approval, result, notes)

@@ -304,7 +304,8 @@ class ChatScreen(Screen[None]):
         self.query_one(TopBar).status = self.status_model.build_status(
             self.host, views, phase=self.presenter.phase, pending_questions=self.pending_question_count, demo=self.demo
         )
-        self.query_one(ServerList).show(tuple(build_server_row(view) for view in views))
+        rows = tuple(build_server_row(view) for view in views)
+        self.query_one(ServerList).show(rows, running=len(self.host.running_calls))
 
     # -- user input
 

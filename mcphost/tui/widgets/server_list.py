@@ -35,8 +35,8 @@ def describe_starting(state: str, seconds: float) -> str:
 EXPIRY_LABELS = {"soon": "sign-in ends", "ended": "sign-in ended"}
 
 
-_EXTRA_ROWS = 9
-"""Rows besides those of servers: padding, heading, blank rows, resources, prompts, and text if there are none."""
+_EXTRA_ROWS = 10
+"""Rows besides those of servers: padding, heading, blank rows, resources, prompts, tasks, and other text."""
 
 
 class ServerRow(NamedTuple):
@@ -54,18 +54,20 @@ class ServerRow(NamedTuple):
 
 
 class ServerList(Widget):
-    """Sidebar with a row for each server, and the total numbers of resources and prompts."""
+    """Sidebar with a row for each server, and the numbers of resources, prompts and running calls."""
 
     DEFAULT_CSS = "ServerList { width: 24; height: 1fr; background: $surface; padding: 1 1; }"
 
     def __init__(self) -> None:
         super().__init__(id="servers")
         self.rows: tuple[ServerRow, ...] = ()
+        self.running = 0
+        """The number of running tool calls."""
 
-    def show(self, rows: tuple[ServerRow, ...]) -> None:
-        """Show these rows; do nothing if they are unchanged."""
-        if rows != self.rows:
-            self.rows = rows
+    def show(self, rows: tuple[ServerRow, ...], running: int = 0) -> None:
+        """Show these rows and the number of running tool calls; do nothing if they are unchanged."""
+        if (rows, running) != (self.rows, self.running):
+            self.rows, self.running = rows, running
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -73,12 +75,12 @@ class ServerList(Widget):
         return render_with_blank_rows(super().render_lines, crop, _EXTRA_ROWS + len(self.rows))
 
     def render(self) -> Content:
-        """Return the heading, a row for each server, and the numbers of resources and prompts."""
+        """Return the heading, a row for each server, and the numbers of resources, prompts and running calls."""
         width = max(8, self.size.width)
         lines = [Content.styled("Servers", "bold $muted"), Content("")]
         if not self.rows:
             lines.append(Content.styled("None yet. F3 says how to add one.", "$faint"))
-        room = max(1, self.size.height - 8)
+        room = max(1, self.size.height - 9)
         lines.extend(self._render_row(row, width) for row in self.rows[:room])
         if len(self.rows) > room:
             lines.append(Content.styled(f"… {len(self.rows) - room} more", "$faint"))
@@ -86,6 +88,7 @@ class ServerList(Widget):
         offers = (
             ("Resources", sum(row.resources for row in self.rows), "resources"),
             ("Prompts", sum(row.prompts for row in self.rows), "prompts"),
+            ("Tasks", f"{self.running} running" if self.running else "", "tasks"),
         )
         for name, count, action in offers:
             left = Content.assemble(("▸ ", "$accent"), (name, "$text"))

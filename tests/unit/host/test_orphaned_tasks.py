@@ -8,6 +8,7 @@ import pytest
 
 from mcphost.host.events import EventBus
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.protocol.tasks import Task
 from mcphost.store.database import Database
 from mcphost.store.tasks import StoredTask, TaskStore
@@ -28,7 +29,7 @@ class CountingTaskStore(TaskStore):
 async def test_endless_lifetime_updates_store_the_newest(tmp_path: Path) -> None:
     stored = CountingTaskStore(Database(tmp_path / "store.db"))
     async with anyio.create_task_group() as group:
-        left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
+        left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group, RunningCalls())  # type: ignore[arg-type]
         stored_task = left.track("mine", "d", "dig")
         for number in range(10_001):
             stored_task.update(Task(task_id="t-1", status="working", ttl=None if number % 2 else 60_000))
@@ -40,7 +41,7 @@ async def test_endless_lifetime_updates_store_the_newest(tmp_path: Path) -> None
 async def test_a_finished_task_is_forgotten_after_its_result(tmp_path: Path) -> None:
     stored = CountingTaskStore(Database(tmp_path / "store.db"))
     async with anyio.create_task_group() as group:
-        left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
+        left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group, RunningCalls())  # type: ignore[arg-type]
         task, other = left.track("mine", "d", "dig"), left.track("mine", "d", "dig")
         task.update(Task(task_id="t-1", status="working"))
         other.update(Task(task_id="t-2", status="working"))

@@ -1,0 +1,98 @@
+"""The tool calls that run now, with their progress, so that a user can watch and cancel each one by itself."""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import anyio
+
+from mcphost.errors import McpHostError
+from mcphost.host.events import ToolProgress
+from mcphost.serialization import Struct
+
+CANCELLED_TEXT = "The user cancelled this call before its result arrived; it may have had effects."
+
+
+class RunningCallCancelled(McpHostError):
+    """Raised for a call that the user cancelled while it ran; the server was notified."""
+
+    exit_code = 5
+    kind = "declined"
+
+
+class RunningCall(Struct, frozen=True, kw_only=True):
+    """A tool call that runs now.
+
+    `by` is what approved it, as in `ToolStarted.by`. `started_at` is in seconds of `time.monotonic`. `task_id` is the
+    id of the MCP task that the server runs for it, "" if there is none.
+    """
+
+    call: str
+    server: str
+    tool: str
+    by: str
+    started_at: float
+    progress: ToolProgress | None = None
+    task_id: str = ""
+
+
+class ActiveCall:
+    """Handle with which the owner of a running call reports its progress."""
+
+    def __init__(self, call: str, server: str, tool: str, by: str) -> None:
+        self._call, self._server, self._tool, self._by = call, server, tool, by
+        self.started_at = time.monotonic()
+        self.progress: ToolProgress | None = None
+        self.task_id = ""
+        self.scope = anyio.CancelScope()
+
+    def view(self) -> RunningCall:
+        """Return the current state of the call."""
+        return RunningCall(
+            call=self._call,
+            server=self._server,
+            tool=self._tool,
+            by=self._by,
+            started_at=self.started_at,
+            progress=self.progress,
+            task_id=self.task_id,
+        )
+
+
+class RunningCalls:
+    """Registry of the tool calls that run now, oldest first: of the model, of the user, and resumed tasks."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, ActiveCall] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    @contextmanager
+    def track(self, call: str, server: str, tool: str, by: str) -> Generator[ActiveCall]:
+        """List a call while the block runs. Raises RunningCallCancelled if the user cancelled it before its end.
+
+        *call* is the id of the call in events.
+        """
+        active = ActiveCall(call, server, tool, by)
+        self._calls[call] = active
+        try:
+            with active.scope:
+                yield active
+        finally:
+            if self._calls.get(call) is active:
+                del self._calls[call]
+        if active.scope.cancelled_caught:
+            raise RunningCallCancelled("You cancelled the call.", "It may have had effects.")
+
+    def list(self) -> tuple[RunningCall, ...]:
+        """Return the running calls, oldest first."""
+        return tuple(active.view() for active in self._calls.values())
+
+    def cancel(self, call: str) -> bool:
+        """Cancel a call, as its user; return False if it does not run any more. Does not wait until it has ended."""
+        active = self._calls.get(call)
+        if active is None:
+            return False
+        active.scope.cancel()
+        return True

@@ -1,0 +1,235 @@
+"""Tasks screen (/tasks, or F8 when no question waits): what runs now, subscriptions, and tasks of earlier runs."""
+
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import OptionList
+
+from mcphost.errors import McpHostError
+from mcphost.host.servers.orphaned_tasks import OrphanedTask
+from mcphost.host.servers.running_calls import RunningCall
+from mcphost.serialization import Struct
+from mcphost.tui.screens.history import format_time
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.transcript.tool_card import render_progress_bar
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+
+UPDATE_SECONDS = 0.5
+"""How often running calls are drawn again, however often servers report progress."""
+
+_BAR_CELLS = 8
+
+
+class SubscribedResource(Struct, frozen=True):
+    """A resource whose changes a server reports."""
+
+    server: str
+    uri: str
+
+
+TaskItem = RunningCall | SubscribedResource | OrphanedTask
+
+
+def format_elapsed(seconds: float) -> str:
+    """Return a duration such as "42 s", "3 min 5 s" or "2 h 10 min"."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3_600 else f"{whole // 3_600} h {whole % 3_600 // 60} min"
+
+
+def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
+    """Return the progress of a call as a bar, numbers or text, as far as its server reports it; "" for none."""
+    event = call.progress
+    if event is None:
+        return ""
+    if event.total:
+        bar = render_progress_bar(event.progress / event.total, cells)
+        return f"{bar} {event.progress:g}/{event.total:g}  {event.message}".rstrip()
+    return f"{event.progress:g}  {event.message}".rstrip() if event.progress or not event.message else event.message
+
+
+def _item_key(item: TaskItem) -> tuple[str, ...]:
+    match item:
+        case RunningCall():
+            return "call", item.call
+        case SubscribedResource():
+            return "resource", item.server, item.uri
+        case OrphanedTask():
+            return "task", item.record.task.server_digest, item.record.task.task_id
+
+
+_WHO = {"user": "called by you", "earlier": "from an earlier run"}
+
+
+def _describe_orphan(item: OrphanedTask) -> str:
+    if item.is_followed_elsewhere:
+        return "is followed by another mcphost"
+    return "waits for its server"
+
+
+class TasksScreen(ListScreen):
+    """List of the calls and MCP tasks that run, the subscriptions, and the stored tasks of earlier runs."""
+
+    TITLE_TEXT: ClassVar[str] = "Tasks"
+    EMPTY_TEXT: ClassVar[str] = (
+        "Nothing is running.\n\n"
+        "Tool calls are listed here while they run, with their progress, and can be cancelled; so are subscribed "
+        "resources, and tasks that an earlier run left at a server."
+    )
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", "cancel", "screen.cancel"),)
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "cancel", show=False)]
+
+    def __init__(self, host: "Host") -> None:
+        super().__init__()
+        self.host = host
+        self._orphaned: tuple[OrphanedTask, ...] = ()
+        self._cancel_candidate: tuple[str, ...] = ()
+        self.add_class("bare")
+
+    def on_mount(self) -> None:
+        """Show what runs now, load the stored tasks, and keep the list up to date."""
+        super().on_mount()
+        self.run_worker(self._load_orphaned, group="stored", exclusive=True)
+        self.set_interval(UPDATE_SECONDS, self._update)
+
+    async def _load_orphaned(self) -> None:
+        try:
+            self._orphaned = await self.host.orphaned_tasks.list_orphaned()
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+        self.reload()
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each running call, subscribed resource and stored task, in this order."""
+        return [
+            *(self._call_row(call) for call in self.host.running_calls.list()),
+            *(
+                ListRow(item, item.uri, f"{item.server} · subscribed", "↻", "$muted")
+                for item in self._subscribed_resources()
+            ),
+            *(
+                ListRow(
+                    item,
+                    item.record.task.tool,
+                    f"{item.record.task.server} · {_describe_orphan(item)}",
+                    "◌",
+                    "$muted",
+                )
+                for item in self._orphaned
+            ),
+        ]
+
+    def _call_row(self, call: RunningCall) -> ListRow:
+        parts = (call.server, format_elapsed(monotonic() - call.started_at), format_progress(call))
+        return ListRow(call, call.tool, " · ".join(filter(None, parts)), "◐")
+
+    def _subscribed_resources(self) -> list[SubscribedResource]:
+        return [
+            SubscribedResource(view.name, uri)
+            for view in self.host.servers.views()
+            for uri in self.host.features.subscribed_uris(view.name)
+        ]
+
+    def _update(self) -> None:
+        """Draw rows again whose progress or time changed; reload only if there are other rows."""
+        rows = list(self.load())
+        if [_item_key(row.value) for row in rows] != [_item_key(row.value) for row in self.entries]:
+            ended = {_item_key(row.value) for row in self.entries} - {_item_key(row.value) for row in rows}
+            if any(key[0] == "call" for key in ended):  # a call that ended may have left a task, or ended one
+                self.run_worker(self._load_orphaned, group="stored", exclusive=True)
+            self.reload()
+            return
+        self.entries = rows
+        fresh = {_item_key(row.value): row for row in rows}
+        entries = self.query_one("#entries", OptionList)
+        for number, row in enumerate(self.visible_rows):
+            new = fresh[_item_key(row.value)]
+            if new[1:] != row[1:]:
+                self.visible_rows[number] = new
+                entries.replace_option_prompt_at_index(number, self.render_row(new))
+                if number == entries.highlighted and not self._cancel_candidate:
+                    self._show_item(new.value)
+
+    # -- details
+    def show_details(self, row: ListRow) -> None:
+        """Show who started a call and how far it is, or what is known of a task or a subscription."""
+        self._cancel_candidate = ()
+        self._show_item(row.value)
+
+    def _show_item(self, item: TaskItem) -> None:
+        match item:
+            case RunningCall():
+                pairs = [
+                    ("tool", item.tool),
+                    ("server", item.server),
+                    ("running for", format_elapsed(monotonic() - item.started_at)),
+                    ("progress", format_progress(item, 20)),
+                    ("by", _WHO.get(item.by, "called by the model")),
+                    ("task", item.task_id),
+                    ("call", item.call),
+                ]
+            case SubscribedResource():
+                pairs = [("resource", item.uri), ("server", item.server), ("state", "its changes are reported")]
+            case OrphanedTask():
+                task = item.record.task
+                pairs = [
+                    ("tool", task.tool),
+                    ("server", task.server),
+                    ("state", f"left at the server by an earlier run; it {_describe_orphan(item)}"),
+                    ("since", format_time(item.record.created)),
+                    ("expires", format_time(task.expires or 0)),
+                    ("conversation", task.conversation_id[:12]),
+                    ("task", task.task_id),
+                ]
+        self.show_about(clean_pairs(pairs))
+
+    # -- cancelling
+    def action_cancel(self) -> None:
+        """Cancel what is selected if the key is pressed twice; the first press says what happens then."""
+        row = self.current_row()
+        if row is None:
+            return
+        item: TaskItem = row.value
+        if self._cancel_candidate != _item_key(item):
+            self._cancel_candidate = _item_key(item)
+            match item:
+                case RunningCall():
+                    is_for_model = item.by not in _WHO
+                    told = " The model is told that you cancelled it." if is_for_model else ""
+                    text = f"Press x again to cancel the call.{told}"
+                case SubscribedResource():
+                    text = "Press x again to end the subscription."
+                case OrphanedTask():
+                    text = "Press x again to forget the task. It goes on at the server, and its result is never read."
+            self.show_about(Content.styled(text, "$warning"))
+            return
+        self._cancel_candidate = ()
+        match item:
+            case RunningCall():
+                self.host.running_calls.cancel(item.call)
+                self.notify("Cancelling…", markup=False, timeout=2)
+            case SubscribedResource():
+                self.run_worker(partial(self._unsubscribe, item), group="cancel")
+            case OrphanedTask():
+                self.run_worker(partial(self._forget, item), group="cancel")
+
+    async def _unsubscribe(self, item: SubscribedResource) -> None:
+        try:
+            await self.host.features.unsubscribe(item.server, item.uri)
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+        self.reload()
+
+    async def _forget(self, item: OrphanedTask) -> None:
+        try:
+            await self.host.orphaned_tasks.forget(item.record.task)
+        except McpHostError as error:
+            self.notify(str(error), severity="error", markup=False)
+        await self._load_orphaned()

@@ -1,0 +1,130 @@
+"""The tasks screen: what runs, how far it is, and how to end it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+
+import anyio
+import pytest
+
+from mcphost.host.events import ToolProgress
+from mcphost.host.servers.running_calls import ActiveCall, RunningCallCancelled
+from mcphost.store.tasks import StoredTask
+from mcphost.tui.screens.tasks import TasksScreen, format_elapsed
+from tests.screens.conftest import AppDriver, Run
+from tests.screens.fake_host import FakeHost
+
+pytestmark = pytest.mark.anyio
+
+
+async def open_tasks(driver: AppDriver) -> None:
+    await driver.type("/tasks")
+    await driver.pilot.press("escape", "enter")
+    await driver.until(lambda: isinstance(driver.app.screen, TasksScreen), "the screen")
+
+
+def begin_call(host: FakeHost, stack: ExitStack, call: str = "c1", tool: str = "index_files") -> ActiveCall:
+    return stack.enter_context(host.running_calls.track(call, "files", tool, "once"))
+
+
+async def test_a_running_call_is_shown_with_its_progress_and_how_long_it_runs(run: Run) -> None:
+    async with run(size=(120, 30)) as driver:
+        with ExitStack() as stack:
+            active = begin_call(driver.host, stack)
+            await open_tasks(driver)
+            await driver.until(lambda: "index_files" in driver.text() and "files · 0 s" in driver.text(), "the row")
+            active.progress = ToolProgress("c1", "files", 3, 14, "file 3\x1b[31m")
+            await driver.until(lambda: "3/14  file 3␛[31m" in driver.text(), "the progress")
+        await driver.until(lambda: "Nothing is running." in driver.text(), "the end")
+
+
+async def test_many_reports_of_progress_are_drawn_at_most_twice_a_second(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run(size=(120, 30)) as driver:
+        with ExitStack() as stack:
+            active = begin_call(driver.host, stack)
+            await open_tasks(driver)
+            drawn: list[str] = []
+            render_row = TasksScreen.render_row
+            monkeypatch.setattr(
+                TasksScreen, "render_row", lambda screen, row: drawn.append(row.detail) or render_row(screen, row)
+            )
+            for number in range(10_000):
+                active.progress = ToolProgress("c1", "files", number, 10_000)
+                if number % 500 == 0:
+                    await asyncio.sleep(0)
+            await driver.until(lambda: "9999/10000" in driver.text(), "the last one")
+            assert len(drawn) <= 3
+
+
+async def hold_call(host: FakeHost, outcomes: list[str]) -> None:
+    """Run a call until it is cancelled."""
+    try:
+        with host.running_calls.track("c1", "files", "index_files", "once"):
+            await anyio.sleep_forever()
+    except RunningCallCancelled:
+        outcomes.append("cancelled")
+
+
+async def press_cancel_key(driver: AppDriver) -> None:
+    await driver.pilot.press("x")
+
+
+async def click_cancel_key(driver: AppDriver) -> None:
+    lines = driver.text().splitlines()
+    row = next(y for y, line in enumerate(lines) if "x x cancel" in line)
+    await driver.pilot.click(offset=(lines[row].index("x x"), row))
+
+
+@pytest.mark.parametrize("cancel", [press_cancel_key, click_cancel_key])
+async def test_the_selected_call_is_cancelled_by_the_second_press_or_click(
+    run: Run, cancel: Callable[[AppDriver], Awaitable[None]]
+) -> None:
+    async with run(size=(120, 30)) as driver:
+        outcomes: list[str] = []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hold_call, driver.host, outcomes)
+            await open_tasks(driver)
+            await driver.until(lambda: "index_files" in driver.text() and "x x cancel" in driver.text(), "the row")
+            await cancel(driver)
+            await driver.until(lambda: "Press x again to cancel the call" in driver.text(), "the warning")
+            assert not outcomes
+            await cancel(driver)
+        assert outcomes == ["cancelled"]
+
+
+async def test_a_task_of_an_earlier_run_is_listed_and_can_be_forgotten(run: Run) -> None:
+    async with run(size=(120, 30)) as driver:
+        await driver.host.task_store.save(StoredTask("builds", "d", "t-9", "compile_all"), 999_999_999)
+        await open_tasks(driver)
+        await driver.until(lambda: "compile_all" in driver.text(), "the row")
+        assert "waits for its server" in driver.text()
+        await driver.pilot.press("x", "x")
+        await driver.until(lambda: "Nothing is running." in driver.text(), "the empty list")
+        assert not await driver.host.task_store.list_all()
+
+
+async def test_a_subscription_is_listed_and_ended(run: Run) -> None:
+    async with run(size=(120, 30)) as driver:
+        await driver.host.features.subscribe("files", "file:///project/README.md")
+        await open_tasks(driver)
+        await driver.until(lambda: "README.md" in driver.text(), "the row")
+        await driver.pilot.press("x", "x")
+        await driver.until(lambda: not driver.host.features.watching, "the end")
+
+
+async def test_the_sidebar_counts_running_calls_and_opens_the_tasks_by_a_click(run: Run) -> None:
+    async with run(size=(120, 30)) as driver:
+        with ExitStack() as stack:
+            begin_call(driver.host, stack)
+            driver.app.chat.refresh_status()
+            await driver.until(lambda: "1 running" in driver.text(), "the count")
+            row = next(y for y, line in enumerate(driver.text().splitlines()) if "1 running" in line)
+            await driver.pilot.click(offset=(4, row))
+            await driver.until(lambda: isinstance(driver.app.screen, TasksScreen), "the screen")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.9, "0 s"), (59.9, "59 s"), (185, "3 min 5 s"), (7_860, "2 h 11 min")])
+def test_a_duration_is_told_in_at_most_two_units(seconds: float, text: str) -> None:
+    assert format_elapsed(seconds) == text
