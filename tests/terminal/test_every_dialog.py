@@ -83,6 +83,7 @@ COVERED_ELSEWHERE = {
         "test_first_start.test_a_server_of_the_registry_is_installed_on_request_and_not_on_escape_and_works_at_once",
     ),
     "ProviderKeyForm": ("test_first_start.test_a_key_is_stored_on_enter_and_not_on_escape",),
+    "ThemePicker": ("test_every_dialog.test_a_theme_is_kept_on_enter_and_not_on_escape",),
 }
 """Dialogs that other tests refuse, whatever was typed ahead, and agree to in a terminal."""
 
@@ -91,6 +92,21 @@ def test_every_dialog_and_every_form_is_driven() -> None:
     covered = sorted([*driven_dialogs(), *COVERED_ELSEWHERE, *ONLY_ON_SCREEN])
     assert sorted(kind.__name__ for kind in _asking()) == covered
     assert {name for tests in COVERED_ELSEWHERE.values() for name in tests} <= terminal_tests().keys()
+
+
+def test_a_theme_is_kept_on_enter_and_not_on_escape(user: DialogUser) -> None:
+    user.start_chat()
+    user.terminal.wait_for("Type a message", "^P palette")
+    for key, kept in (("Escape", False), ("Enter", True)):
+        user.terminal.press("C-l")
+        user.terminal.wait_for("auto (as the terminal)", "tide-light")
+        assert "● tide-light" not in user.terminal.screen()
+        user.terminal.press("End", key)
+        user.terminal.wait_until(lambda screen: "tide-light" not in screen, "the chat")
+        user.terminal.press("C-l")
+        user.terminal.wait_for("● tide-light" if kept else "  tide-light")
+        user.terminal.press("Escape")
+        user.terminal.wait_until(lambda screen: "tide-light" not in screen, "the chat")
 
 
 def ignore(_: object) -> None:
