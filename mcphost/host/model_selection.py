@@ -101,6 +101,6 @@ def describe_losses(before: ModelFacts, after: ModelFacts) -> str:
     if 0 < after.context_window < before.context_window:
         losses.append(
             f"smaller context ({after.context_window:,} instead of {before.context_window:,} tokens), "
-            "a long conversation may not fit"
+            "a longer conversation must be summarized first"
         )
     return "; ".join(losses)

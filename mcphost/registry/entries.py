@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, cast
 
 from mcphost.errors import MalformedMessage, RegistryError
+from mcphost.protocol.base import Icon
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Raw, Struct, WireStruct, convert, decode, decode_array, loads
 from mcphost.unicode_forms import describe_name_risk
@@ -18,6 +19,8 @@ MAX_ENTRY_BYTES = 128 * 1024
 MAX_TEXT_LENGTH = 4_096
 MAX_ITEMS = 200
 """Maximum items of each list and members of each object in an entry."""
+MAX_ICONS = 8
+"""Maximum number of icons of an entry; the rest are left out."""
 _MAX_DEPTH = 10
 _MAX_NAME_LENGTH = 200
 _MAX_VERSION_LENGTH = 255
@@ -120,6 +123,9 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
     repository: SourceRepository = SourceRepository()
     packages: tuple[RegistryPackage, ...] = ()
     remotes: tuple[RegistryTransport, ...] = ()
+    icons: tuple[Icon, ...] = ()
+    """At most MAX_ICONS; invalid ones are left out. Linked ones are never fetched."""
+
     status: EntryStatus = "active"
     status_message: str = ""
     published_at: str = ""
@@ -195,7 +201,7 @@ def decode_entry(raw: bytes) -> RegistryEntry:
     metadata = outer.get("_meta")
     if not isinstance(server, dict):
         raise RegistryError("It is not an object.")
-    members = {key: member for key, member in cast("dict[str, Any]", server).items() if key != "_meta"}
+    members = {key: member for key, member in cast("dict[str, Any]", server).items() if key not in ("_meta", "icons")}
     official = cast("dict[str, Any]", metadata).get(_OFFICIAL) if isinstance(metadata, dict) else None
     try:
         document = convert(_check_value(members), _ServerDocument, "entry")
@@ -204,10 +210,21 @@ def decode_entry(raw: bytes) -> RegistryEntry:
         raise RegistryError(error.message[:300]) from error
     check_name(document.name)
     _check_version(document)
-    return _make_entry(document, about)
+    return _make_entry(document, about, _decode_icons(cast("dict[str, Any]", server).get("icons")))
 
 
-def _make_entry(document: _ServerDocument, about: _OfficialMetadata) -> RegistryEntry:
+def _decode_icons(value: Any) -> tuple[Icon, ...]:
+    """Return the valid icons; their embedded images may be longer than the other texts of an entry."""
+    items = cast("list[Any]", value)[:MAX_ICONS] if isinstance(value, list) else []
+    members = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
+    return tuple(
+        Icon(src, theme=theme if isinstance(theme := item.get("theme"), str) else None)
+        for item in members
+        if isinstance(src := item.get("src"), str)
+    )
+
+
+def _make_entry(document: _ServerDocument, about: _OfficialMetadata, icons: tuple[Icon, ...]) -> RegistryEntry:
     status = about.status or document.status or "active"
     return RegistryEntry(
         name=document.name,
@@ -218,6 +235,7 @@ def _make_entry(document: _ServerDocument, about: _OfficialMetadata) -> Registry
         repository=document.repository,
         packages=document.packages,
         remotes=document.remotes,
+        icons=icons,
         # A status from a later schema must not count as active.
         status=cast("EntryStatus", status) if status in ("active", "deleted") else "deprecated",
         status_message=about.status_message if status in ("active", "deleted", "deprecated") else f"Status: {status}",

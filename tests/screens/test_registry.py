@@ -19,6 +19,7 @@ from tests.fakes.registry_entries import ENTRIES, package, server
 from tests.fakes.registry_server import RegistryServer, published, registry_server
 from tests.screens.conftest import AppDriver, ManualClock
 from tests.screens.real_program import Files
+from tests.screens.sample_images import icon_data_url
 
 pytestmark = pytest.mark.anyio
 
@@ -105,6 +106,26 @@ async def test_a_server_is_found_installed_used_updated_and_taken_back(
             await driver.until(lambda: "Use the server" not in driver.text(), "the list")
             await driver.pilot.press("x", "x")
             await driver.until(lambda: files.read_servers() == {}, "the removal")
+
+
+async def test_an_embedded_logo_is_drawn_and_a_linked_one_is_never_fetched(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    with json_server({}) as publisher:
+        linked = server("io.github.ada/linked", icons=[{"src": f"{publisher.url}/logo.png"}])
+        embedded = server("io.github.ada/embedded", icons=[{"src": icon_data_url()}])
+        with registry_server([published(linked), published(embedded)]) as registry:
+            files.write_servers()
+            use_registry(files, registry)
+            async with files.open((120, 40), approved=False) as driver:
+                await open_registry(driver)
+                await driver.until(lambda: "linked, not fetched" in driver.text(), "the linked logo")
+                assert not driver.app.screen.query_one("#icon").display
+                await driver.pilot.press("down")
+                await driver.until(lambda: driver.app.screen.query_one("#icon").display, "the embedded logo")
+                assert "not fetched" not in driver.text()
+        assert publisher.requests == []
 
 
 @pytest.mark.req("market.api-keys")

@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from mcphost.errors import McpHostError
+from mcphost.host.views import find_drawable
 from mcphost.llm.messages import ResourcePart
 from mcphost.registry.entries import RegistryEntry, describe_publisher, is_newer
 from mcphost.registry.lookalikes import find_warnings
@@ -114,9 +115,11 @@ class RegistryScreen(ListScreen):
                     ("status", "" if entry.status == "active" else f"{entry.status} {entry.status_message}"),
                     ("repository", f"{entry.repository.url} {entry.repository.subfolder}".strip() or "none is given"),
                     ("website", entry.website_url),
+                    ("logo", _describe_logo(entry)),
                 ]
             )
         )
+        self.show_icon(entry.icons)
         self.query_one(LongText).show(_describe_options(entry, known))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -207,6 +210,11 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
     offline = f"{answer.offline_reason} These servers are from the cache." if answer.offline_reason else ""
     more = "There are more: search for a word." if answer.is_cut else ""
     return " ".join(filter(None, (offline, *answer.problems[:3], more)))
+
+
+def _describe_logo(entry: RegistryEntry) -> str:
+    """Return why no logo is drawn; "" if there is none, or an embedded one."""
+    return "linked, not fetched" if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 
 def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> str:

@@ -37,7 +37,7 @@ async def switch_models(first: str, second: str) -> list[HostEvent]:
 async def test_what_the_new_model_cannot_do_is_reported() -> None:
     notices = [event for event in await switch_models("a/large", "a/small") if isinstance(event, NoticeEvent)]
     assert len(notices) == 1
-    for words in ("a/small: no tools", "no images", "8,000 instead of 200,000"):
+    for words in ("a/small: no tools", "no images", "8,000 instead of 200,000", "must be summarized first"):
         assert words in notices[0].text
 
 

@@ -8,6 +8,7 @@ import pytest
 from mcphost.errors import RegistryError
 from mcphost.registry.entries import (
     MAX_ENTRIES,
+    MAX_ICONS,
     decode_entry,
     decode_page,
     describe_publisher,
@@ -62,6 +63,16 @@ def nested(depth: int) -> Any:
 def test_an_entry_beyond_its_bounds_is_refused(hostile: dict[str, Any]) -> None:
     with pytest.raises(RegistryError):
         decode_entry(json.dumps(published(server("io.github.ada/x", **hostile))).encode())
+
+
+def test_an_embedded_logo_may_be_long_and_an_invalid_one_hides_no_server() -> None:
+    embedded = "data:image/png;base64," + "A" * 20_000
+    icons = [{"src": embedded, "theme": "dark"}, {"src": 7}, "x", {"src": "https://a.example/l.png", "sizes": 9}]
+    entry = decode_entry(json.dumps(published(server("io.github.ada/x", icons=icons))).encode())
+    assert [(icon.src, icon.theme) for icon in entry.icons] == [(embedded, "dark"), ("https://a.example/l.png", None)]
+    many = decode_entry(json.dumps(published(server("io.github.ada/x", icons=icons[:1] * 5 + icons[3:] * 50))).encode())
+    assert len(many.icons) == MAX_ICONS
+    assert decode_entry(json.dumps(published(server("io.github.ada/x", icons={"src": "x"}))).encode()).icons == ()
 
 
 def test_a_page_of_too_many_entries_is_cut() -> None:
