@@ -232,6 +232,6 @@ def _print_message(message: Any) -> None:
 
 def _outcome_verb(part: "ToolReturnPart") -> str:
     """Return a verb for the outcome of a tool call; older versions stored only whether it failed."""
-    return {"ok": "gave", "declined": "was declined", "stopped": "was stopped"}.get(
+    return {"ok": "gave", "declined": "was declined", "stopped": "was stopped", "background": "went on"}.get(
         part.outcome, "failed" if part.is_error else "gave"
     )

@@ -14,7 +14,6 @@ from mcphost.config.schema import (
     BudgetConfig,
     CompactionConfig,
     ConsentConfig,
-    ContextConfig,
     HookSettings,
     HostConfig,
     Limits,
@@ -100,9 +99,6 @@ def config_toml_schema() -> Schema:
                 _table(CompactionConfig, settable_fields(CompactionConfig)), "Summaries of long conversations."
             ),
             "results": _describe(_table(ResultsConfig, settable_fields(ResultsConfig)), "Stored tool results."),
-            "context": _describe(
-                _table(ContextConfig, settable_fields(ContextConfig)), "What fills the model's context window."
-            ),
             "registry": _describe(_table(RegistryConfig, settable_fields(RegistryConfig)), "Where servers are found."),
             "notifications": _describe(
                 _table(NotificationsConfig, settable_fields(NotificationsConfig)),

@@ -4,6 +4,8 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 
+import anyio
+
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.events import ConversationOpened, EventBus
 from mcphost.llm.messages import Message
@@ -33,6 +35,7 @@ class Conversation:
         self._on_store_error = on_store_error
         self._unsaved: list[tuple[Message, str]] = []
         self._is_failing = False
+        self._save_lock = anyio.Lock(fast_acquire=True)  # results of calls in the background come at any time
 
     @classmethod
     async def load(
@@ -54,19 +57,16 @@ class Conversation:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The store's number for each message, in order; 0 for a message that is not saved yet."""
+        """The number of each message in the store; 0 while it is not saved."""
         return self._numbers
 
     @property
     def covered(self) -> int:
-        """The number of messages, counted from the first, that the current summary replaces; 0 without one."""
+        """How many of the first messages the current summary stands for."""
         return 0 if self.compaction is None else self._numbers.index(self.compaction.last) + 1
 
     async def add_compaction(self, compaction: Compaction) -> Compaction:
-        """Store a summary that replaces earlier messages in model requests from now on.
-
-        The messages themselves are not changed. Raises StoreError.
-        """
+        """Store a summary and use it from now on; no message is changed. Raises StoreError."""
         stored = await self._store.compactions.add(self.id, compaction)
         self._compactions.append(stored)
         self._choose_compaction()
@@ -74,10 +74,7 @@ class Conversation:
         return stored
 
     async def undo_compaction(self) -> Compaction | None:
-        """Stop using the current summary and return it; None if there is none. Raises StoreError.
-
-        The summary that was in use before it, if any, is used again.
-        """
+        """Stop using the current summary, and use the one before it, if any; return it. Raises StoreError."""
         undone = self.compaction
         if undone is not None:
             await self._store.compactions.undo(undone.number)
@@ -102,17 +99,18 @@ class Conversation:
         self.messages.append(message)
         self._numbers.append(0)
         self._unsaved.append((message, model))
-        try:
-            while self._unsaved:
-                first, first_model = self._unsaved[0]
-                number = await self._store.append(self.id, first, title=self.title, model=first_model)
-                self._numbers[len(self._numbers) - len(self._unsaved)] = number
-                del self._unsaved[0]
-            self._is_failing = False
-        except StoreError as error:
-            if not self._is_failing:
-                self._on_store_error(error)
-            self._is_failing = True
+        async with self._save_lock:
+            try:
+                while self._unsaved:
+                    first, first_model = self._unsaved[0]
+                    number = await self._store.append(self.id, first, title=self.title, model=first_model)
+                    self._numbers[len(self._numbers) - len(self._unsaved)] = number
+                    del self._unsaved[0]
+                self._is_failing = False
+            except StoreError as error:
+                if not self._is_failing:
+                    self._on_store_error(error)
+                self._is_failing = True
         return message
 
     async def rewind(self, count: int) -> None:
@@ -194,10 +192,7 @@ class ActiveConversation:
         self._listeners.append(listener)
 
     def on_rewound(self, listener: Callable[[], object]) -> None:
-        """Register *listener* to be called whenever messages leave the open conversation.
-
-        This also happens when another conversation is opened.
-        """
+        """Register *listener* to be called each time messages leave the open conversation, also by opening another."""
         self._listeners.append(listener)
         self._rewind_listeners.append(listener)
 
@@ -245,7 +240,7 @@ class ActiveConversation:
         self._replace(Conversation(self._store, self._events.report_error))
 
     def handle_rename(self, conversation_id: str, title: str) -> None:
-        """Update the title of the open conversation after it was changed in the store."""
+        """Take over the title of the open conversation after the store has saved it."""
         if self.id == conversation_id:
             self.current.title = title
 

@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
     from mcphost.host.consent.policy import ConsentPolicy
     from mcphost.host.consent.rule_matching import RuleMatcher
+    from mcphost.host.conversation.background_results import BackgroundResults
     from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.compactor import Compactor
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
-    from mcphost.host.conversation.tool_selection import ToolSelection
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from mcphost.host.setup import Setup
     from mcphost.host.spending import SpendingTracker
     from mcphost.host.tools.builtin_tools import BuiltinTools
+    from mcphost.host.tools.call_scheduler import CallScheduler
     from mcphost.host.tools.executor import ManualCalls, ToolExecutor
     from mcphost.host.tools.hooks import RunHook, ToolHooks
     from mcphost.host.tools.pipeline import ToolPipeline
@@ -285,7 +286,6 @@ class _LateParts:
         return LateParts(
             accounts=Lazy(lambda: self.accounts),
             auto_approval=Lazy(lambda: self.auto_approval),
-            context=Lazy(lambda: self.tool_selection),
             features=Lazy(lambda: self.features),
             commands=Lazy(lambda: self.commands),
             instructions=Lazy(lambda: self.instructions),
@@ -381,7 +381,11 @@ class _LateParts:
     def history(self) -> "ConversationHistory":
         from mcphost.host.conversation.history import ConversationHistory
 
-        history = ConversationHistory(self._core.store, self._core.conversation, self._core.results)
+        def cancel_calls(deleted: str) -> None:
+            self.call_scheduler.cancel_background(deleted)
+
+        core = self._core
+        history = ConversationHistory(core.store, core.conversation, core.results, cancel_calls)
         self._core.lifetime.on_close(history.unsent.flush)
         return history
 
@@ -470,8 +474,26 @@ class _LateParts:
             self.builtin_tools,
             self.hooks,
             self._core.events,
-            self._core.config.limits.parallel_calls,
+            self.call_scheduler,
         )
+
+    @cached_property
+    def call_scheduler(self) -> "CallScheduler":
+        from mcphost.host.tools.call_scheduler import CallScheduler
+
+        core = self._core
+        return CallScheduler(core.lifetime, core.events, core.running_calls, core.config.limits.parallel_calls)
+
+    @cached_property
+    def background_results(self) -> "BackgroundResults":
+        from mcphost.host.conversation.background_results import BackgroundResults
+
+        core, scheduler = self._core, self.call_scheduler
+        results = BackgroundResults(
+            core.conversation, ConversationStore(core.store), core.events, lambda: scheduler.background_ids
+        )
+        scheduler.on_result = results.add
+        return results
 
     @cached_property
     def manual_calls(self) -> "ManualCalls":
@@ -494,24 +516,11 @@ class _LateParts:
         )
 
     @cached_property
-    def tool_selection(self) -> "ToolSelection":
-        from mcphost.host.conversation.tool_selection import ToolSelection
-
-        core = self._core
-        return ToolSelection(
-            core.config,
-            tool_registry=self._tool_registry,
-            builtin_tools=self.builtin_tools,
-            conversation=core.conversation,
-            model_selection=core.model_selection,
-            events=core.events,
-        )
-
-    @cached_property
     def turn_parts(self) -> "TurnParts":
         from mcphost.host.conversation.budget import BudgetGuard
         from mcphost.host.conversation.compaction import SummaryStage
         from mcphost.host.conversation.model_request import ModelRequestBuilder
+        from mcphost.host.conversation.tool_selection import ToolSelection
         from mcphost.host.conversation.turn import TurnParts
 
         core, setup = self._core, self.setup
@@ -519,7 +528,7 @@ class _LateParts:
             core.config,
             servers=self._servers,
             startup=self._startup,
-            tools=self.tool_selection,
+            tools=ToolSelection(core.config.limits, self._tool_registry, self.builtin_tools, core.events),
             model_selection=core.model_selection,
             instructions=self.instructions,
             message_stages=(SummaryStage(),),
@@ -541,9 +550,11 @@ class _LateParts:
             budget=budget,
             spending=core.spending.get(),
             tool_pipeline=self.tool_pipeline,
+            scheduler=self.call_scheduler,
             auto_approval=self.auto_approval,
             reviewer=self.reviewer,
             compactor=self.compactor,
+            background=self.background_results,
             events=core.events,
             frontend=core.frontend,
             max_rounds=core.config.limits.max_rounds,

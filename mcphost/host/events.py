@@ -148,7 +148,7 @@ class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
 
 
 class UserMessageAdded(HostEvent, frozen=True, tag="user_message_added"):
-    """A user message was added to a running turn, after the tool results; `message` is already saved."""
+    """A message of the user joined a running turn, after the results of its tool calls; `message` is already saved."""
 
     turn: int
     message: Message
@@ -161,13 +161,6 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
     number: int
     model: str
     label: str
-
-
-class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
-    """Change of how many tools the model is sent, and how many it finds only with `search_tools`."""
-
-    sent: int
-    deferred: int
 
 
 class TextDeltaEvent(HostEvent, frozen=True, tag="text_delta"):
@@ -262,6 +255,29 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     images: tuple[ImagePart, ...] = ()
 
 
+class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
+    """The user sent a running call to the background; its turn goes on, and ToolFinished follows when it ends."""
+
+    call: str
+    server: str
+    tool: str
+
+
+class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
+    """A call in the background ended, after its review if there was one; its result enters its conversation."""
+
+    call: str
+    server: str
+    tool: str
+    outcome: str
+
+
+class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
+    """The result of a call in the background entered the open conversation; `message` is already saved."""
+
+    message: Message
+
+
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
     """A tool call or another request to a server ended, but requests that the server made during it are still open.
 
@@ -288,10 +304,9 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
-    """A turn ended, for the reason given by `outcome`.
+    """A turn ended; the outcome "rounds" means that the limit of tool rounds was reached, "budget" that of the cost.
 
-    The outcome "rounds" means that the limit of tool rounds was reached, and "budget" that a limit of the cost was.
-    `usage` is the sum over the turn's rounds; `error` and `hint` describe a failure or the exceeded budget.
+    `usage` is the sum over its rounds; `error` and `hint` describe a failure, or the limit of the cost.
     """
 
     turn: int
@@ -304,8 +319,8 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
 class SpendingChanged(HostEvent, frozen=True, tag="spent"):
     """A model request ended and was recorded with its cost in US dollars, None if unknown.
 
-    `conversation` is the id of its conversation, "" if there is none. `total` is the cost of the whole conversation,
-    including branches that are no longer current.
+    `conversation` is the conversation that it belongs to, "" if there is none, and `total` what was spent in it, with
+    the branches that were left.
     """
 
     conversation: str
@@ -342,10 +357,9 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 
 
 class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
-    """Progress of a summary of the first `messages` messages: `done` of `planned` requests are finished.
+    """A model is about to summarize the first `messages` messages: `done` of `planned` requests are finished.
 
-    When summarization ends, whether it succeeded, failed or was cancelled, `planned` is 0 and `usage` is the sum of its
-    requests.
+    With 0 planned requests, it ended: well, with an error, or cancelled. `usage` is then the sum of its requests.
     """
 
     messages: int
@@ -355,9 +369,9 @@ class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
 
 
 class CompactionChanged(HostEvent, frozen=True, tag="compaction_changed"):
-    """From now on, a summary replaces the first `messages` messages in requests; 0 means no summary.
+    """A summary stands for the first `messages` messages in requests from now on; 0 if none does any more.
 
-    The summary has `sentences` sentences, of which `unknown` cite no message.
+    It has that many `sentences`, of which `unknown` lead to no message.
     """
 
     messages: int = 0
@@ -378,7 +392,6 @@ AnyEvent = (
     | TurnStarted
     | UserMessageAdded
     | RoundStarted
-    | ToolsSelected
     | TextDeltaEvent
     | ThinkingDeltaEvent
     | ServersAwaited
@@ -388,6 +401,9 @@ AnyEvent = (
     | ToolStarted
     | ToolProgress
     | ToolFinished
+    | ToolBackgrounded
+    | BackgroundCallEnded
+    | BackgroundResultAdded
     | CallEnded
     | ResultReviewed
     | TurnFinished

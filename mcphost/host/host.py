@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
-    from mcphost.host.conversation.tool_selection import ToolSelection
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
@@ -44,7 +43,6 @@ class LateParts(NamedTuple):
     accounts: "Lazy[Accounts]"
     auto_approval: "Lazy[AutoApproval]"
     commands: "Lazy[PromptCommands]"
-    context: "Lazy[ToolSelection]"
     features: "Lazy[ServerFeatures]"
     instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
@@ -107,10 +105,11 @@ class Host:
         await self.history.index_pending()
 
     def halt(self) -> bool:
-        """End auto-approve mode and stop the running turn; return False if neither was active."""
+        """End auto-approve mode, stop the running turn and calls in the background; return False if none was active."""
         auto_approval = self.late_parts.auto_approval.created
         ended = auto_approval is not None and auto_approval.stop("ended by you")
-        return self.conversation.stop() or ended
+        has_cancelled = self.conversation.cancel_background()
+        return self.conversation.stop() or has_cancelled or ended
 
     @property
     def accounts(self) -> "Accounts":
@@ -130,13 +129,8 @@ class Host:
 
     @property
     def commands(self) -> "PromptCommands":
-        """The custom slash commands of the user and the project."""
+        """The user's own commands, as Markdown files, and those of the project."""
         return self.late_parts.commands.get()
-
-    @property
-    def context(self) -> "ToolSelection":
-        """Which tools' definitions the requests of the open conversation contain."""
-        return self.late_parts.context.get()
 
     @property
     def features(self) -> "ServerFeatures":
@@ -145,7 +139,7 @@ class Host:
 
     @property
     def instructions(self) -> "Instructions":
-        """Instructions for the model from the AGENTS.md files of the user and the project."""
+        """The user's instructions for the model: their own AGENTS.md and those of the project."""
         return self.late_parts.instructions.get()
 
     @property
@@ -160,7 +154,7 @@ class Host:
 
     @property
     def setup(self) -> "Setup | None":
-        """First-run setup of models and servers; None if this program has none."""
+        """Setup of models and servers found on this computer; None if the program does not support it."""
         return self.late_parts.setup.get()
 
     @property
@@ -170,7 +164,7 @@ class Host:
 
     @property
     def live_config(self) -> "LiveConfig | None":
-        """Detection and application of changes to the configuration files; None if no files are in use."""
+        """Detection and application of changes to the configuration files; None if there are no files."""
         return self.late_parts.live_config.get()
 
     @property

@@ -26,7 +26,6 @@ _SETTINGS_AT_START = (
     "sampling",
     "audit",
     "results",
-    "context",
     "registry",
     "notifications",
     "roots",

@@ -111,6 +111,7 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
     """Yield messages as Chat Completions JSON; as providers require, exactly one result follows each tool call."""
     if system:
         yield {"role": "system", "content": system}
+    messages = _join_late_results(messages)
     if not route.has_tools:
         messages = map(_describe_calls, messages)
     open_calls: dict[str, str] = {}
@@ -129,6 +130,27 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
         else:
             yield from make_assistant_message(message, route, open_calls)
     yield from _close_open_calls(open_calls, pictures)
+
+
+def _join_late_results(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages, with results of calls in the background as a part of the user message that follows them.
+
+    Some providers refuse two user messages in a row.
+    """
+    waiting: tuple[Part, ...] = ()
+    for message in messages:
+        if message.role == "user" and message.late_result is not None:
+            waiting += message.parts
+        elif message.role == "user" and waiting:
+            yield replace(message, parts=(*waiting, *message.parts))
+            waiting = ()
+        else:
+            if waiting:
+                yield Message(role="user", parts=waiting)
+                waiting = ()
+            yield message
+    if waiting:
+        yield Message(role="user", parts=waiting)
 
 
 def _describe_calls(message: Message) -> Message:
@@ -179,6 +201,8 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
 
 
 def _describe_resource(part: ResourcePart) -> str:
+    if part.use_id:
+        return f"Message from mcphost, not from the user, with a result of the server {part.server}"
     if part.server:
         return f"Attached resource {part.uri} of the server {part.server}"
     return f"Attached folder {part.uri}" if part.mime_type == "inode/directory" else f"Attached file {part.uri}"

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from mcphost.serialization import Struct
 
 Role = Literal["user", "assistant", "tool"]
-Outcome = Literal["ok", "error", "failed", "declined", "stopped"]
+Outcome = Literal["ok", "error", "failed", "declined", "stopped", "background"]
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,8 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     """Result of a tool call, as sent to the model. `server` and `tool` are "" if the tool is unknown.
 
     If the text is truncated, `kept` is the file with the complete result. `reviewed` is whether the user reviewed the
-    result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions.
+    result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions. "background"
+    means that it did not end: its result follows in a message of its own.
     """
 
     use_id: str
@@ -104,13 +105,20 @@ class FilePart(Struct, frozen=True, tag="file"):
 class ResourcePart(Struct, frozen=True, tag="resource"):
     """Text that the user attached: a server's resource, or a file or folder, for which `server` is "".
 
-    For a binary resource that the model does not take, `text` only says so.
+    For a binary resource that the model does not take, `text` only says so. `use_id` is "" for an attachment; otherwise
+    this is the result of the call with this id, which went on in the background, and not from the user.
     """
 
     server: str
     uri: str
     text: str
     mime_type: str = ""
+    use_id: str = ""
+
+    @property
+    def source(self) -> str:
+        """The address of an attachment, or the name of the tool that gave a result."""
+        return self.uri.removeprefix("tool:") if self.use_id else self.uri
 
 
 Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart | FilePart
@@ -135,6 +143,11 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     def text(self) -> str:
         """The text parts of the message, joined."""
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def late_result(self) -> ResourcePart | None:
+        """The result of a call in the background, if the message is one; no user wrote it."""
+        return next((part for part in self.parts if isinstance(part, ResourcePart) and part.use_id), None)
 
     @property
     def tool_uses(self) -> tuple[ToolUsePart, ...]:

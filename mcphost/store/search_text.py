@@ -86,6 +86,8 @@ def list_texts(message: Message) -> list[str]:
                 texts.append(f"{part.name} {arguments[:MAX_ARGUMENT_CHARS]}")
             case ToolReturnPart():
                 texts.append(f"{part.name} {part.text[:MAX_RESULT_CHARS]}")
+            case ResourcePart() if part.use_id:
+                texts.append(f"{part.source} {part.text[:MAX_RESULT_CHARS]}")
             case ResourcePart():
                 texts.append(part.uri[:MAX_ARGUMENT_CHARS])
             case ImagePart() | FilePart():

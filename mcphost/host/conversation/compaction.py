@@ -1,4 +1,4 @@
-"""Compaction: which messages a summary may replace, and how the summary appears in a model request."""
+"""Rules of compaction: which messages a summary may stand for, and how a request looks with the summary instead."""
 
 from collections.abc import Iterable
 
@@ -19,10 +19,10 @@ _END = "[mcphost: end of the summary; the conversation goes on.]"
 
 
 def find_cut(conversation: Conversation, keep: int) -> int:
-    """Return the number of messages, counted from the first, that may be summarized; 0 if no more can be.
+    """Return how many of the first messages may be summarized; 0 if there are none besides those that already are.
 
-    At least *keep* messages remain after the cut, and the first of them is a user message. A tool call and its result
-    are never separated, and messages that are not saved yet are not summarized.
+    The rest begins with a message of the user and has at least *keep* messages. No result is separated from its call,
+    and messages that are not saved yet are never summarized.
     """
     messages, numbers = conversation.messages, conversation.numbers
     covered = conversation.covered
@@ -42,18 +42,17 @@ def _has_open_call(messages: Iterable[Message]) -> bool:
 
 
 class SummaryStage:
-    """Request stage that replaces the summarized messages with the summary."""
+    """The stage of a request in which the active summary replaces the messages it stands for."""
 
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the summary and the messages after it; without a summary, return *messages*."""
+        """Return the summary and the messages after it, or *messages* if there is no summary."""
         return messages if conversation.compaction is None else list_request_messages(conversation)
 
 
 def list_request_messages(conversation: Conversation) -> tuple[Message, ...]:
-    """Return the messages to send: all of them, or the current summary and the messages after it.
+    """Return the messages of a request: all of them, or the active summary and those after it.
 
-    The summary becomes part of the user message that follows it, because some providers reject two user messages in a
-    row.
+    The summary joins the user message that follows it, because some providers refuse two user messages in a row.
     """
     compaction = conversation.compaction
     if compaction is None:
@@ -67,7 +66,7 @@ def list_request_messages(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def write_summary(conversation: Conversation, compaction: Compaction, covered: int) -> str:
-    """Return the summary as text for the model, with each sentence's source messages and their authors."""
+    """Return the text of a summary for the model, with the numbers and the authors of each sentence's messages."""
     authors = {
         number: _authors(message)
         for number, message in zip(conversation.numbers[:covered], conversation.messages[:covered], strict=True)
@@ -77,6 +76,8 @@ def write_summary(conversation: Conversation, compaction: Compaction, covered: i
 
 
 def _authors(message: Message) -> tuple[str, ...]:
+    if message.late_result is not None:
+        return ("tool",)
     if message.role == "user" and any(isinstance(part, ResourcePart) for part in message.parts):
         return ("user", "attachment")
     return (message.role,)

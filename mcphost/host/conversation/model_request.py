@@ -1,8 +1,8 @@
-"""Requests to the model, built from the conversation in stages.
+"""Requests to the model, built from the conversation in a pipeline of stages.
 
 compacted messages -> shortened results -> tool selection -> ModelRequest
 
-A stage changes only what is sent; the stored conversation stays unchanged.
+A stage changes only what is sent: the stored conversation stays as it is.
 """
 
 from collections.abc import Iterable
@@ -35,13 +35,13 @@ ANSWER_SCHEMA_PROMPT = (
 
 
 class MessageStage(Protocol):
-    """Stage that replaces messages in the request, for example summarized ones with their summary."""
+    """A stage of the pipeline that replaces messages in the request, such as those that a summary stands for."""
 
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages to send instead of *messages*.
+        """Return the messages to send in place of *messages*.
 
-        Called in each round with the result of the previous stage. The beginning should stay the same from round to
-        round, because providers cache it.
+        Called for each round, with the result of the previous stage. For the sake of providers' caches, the beginning
+        should stay the same from round to round.
         """
         ...
 
@@ -60,7 +60,7 @@ class ModelRequestBuilder:
         instructions: Instructions,
         message_stages: tuple[MessageStage, ...] = (),
     ) -> None:
-        """Create a builder that applies *message_stages* to the messages in this order."""
+        """*message_stages* are applied to the messages in their order."""
         self._is_parallel = config.limits.parallel_calls > 1
         self.tools = tools
         self._servers = servers
@@ -78,36 +78,32 @@ class ModelRequestBuilder:
         messages = tuple(conversation.messages)
         for stage in self._message_stages:
             messages = stage.apply(conversation, messages)
-        tools = self.tools.select()
-        parts = [
-            system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts),
-            self.tools.describe_deferred(),
-        ]
+        system = system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts)
         schema = self._model_selection.answer_schema
         if bytes(schema):
-            parts.append(f"{ANSWER_SCHEMA_PROMPT}\n{bytes(schema).decode()}")
+            system = f"{system}\n\n{ANSWER_SCHEMA_PROMPT}\n{bytes(schema).decode()}"
         return ModelRequest(
             messages=messages,
-            system="\n\n".join(filter(None, parts)),
+            system=system,
             answer_schema=schema,
-            tools=tools,
+            tools=self.tools.select(conversation.id),
             max_output_tokens=self._model_selection.config.max_output_tokens,
             is_parallel=self._is_parallel,
         )
 
     def leave_out(self, conversation: str, server: str) -> None:
-        """Omit a server's tools from the requests of a conversation until mcphost exits."""
+        """Leave the tools of a server out of the requests of a conversation, until mcphost exits."""
         self.tools.leave_out(conversation, server)
 
     def find_server(self, name: str) -> str:
-        """Return the server of the tool with this model-facing name; "" for a built-in tool of mcphost."""
+        """Return the server of a tool by its name for the model, "" for a tool of mcphost."""
         return self.tools.find_server(name)
 
 
 def system_prompt(own: str, connections: Iterable[ServerConnection], user_instructions: Iterable[str] = ()) -> str:
-    """Return the system prompt: *own* or the default, user instructions, server instructions, and skills.
+    """Return the system prompt: *own* or the default, the user's instructions, then what each ready server says.
 
-    Only ready servers are included. A server's instructions are truncated to 4,000 characters.
+    A server's instructions are truncated to 4,000 characters.
     """
     parts = [own or DEFAULT_PROMPT, *user_instructions]
     ready = [connection for connection in connections if connection.is_ready]

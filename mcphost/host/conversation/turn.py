@@ -5,6 +5,7 @@ A turn consists of rounds; a round is one model response with the tool calls tha
 
 import secrets
 import time
+from functools import partial
 from typing import NamedTuple
 
 import anyio
@@ -12,6 +13,7 @@ import anyio
 from mcphost.errors import ModelError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.consent.auto_approve import AutoApproval
+from mcphost.host.conversation.background_results import BackgroundResults
 from mcphost.host.conversation.budget import BudgetGuard, PreparedRequest
 from mcphost.host.conversation.compactor import Compactor
 from mcphost.host.conversation.instructions import Instructions
@@ -28,6 +30,7 @@ from mcphost.host.events import (
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.spending import SpendingTracker
+from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.hooks import ToolHooks
 from mcphost.host.tools.pipeline import ToolPipeline
 from mcphost.host.tools.result_review import STOPPED_AFTER_RUN, ResultReviewer
@@ -122,9 +125,11 @@ class TurnParts(NamedTuple):
     budget: BudgetGuard
     spending: SpendingTracker
     tool_pipeline: ToolPipeline
+    scheduler: CallScheduler
     auto_approval: AutoApproval
     reviewer: ResultReviewer
     compactor: Compactor
+    background: BackgroundResults
     events: EventBus
     frontend: Frontend
     max_rounds: int
@@ -142,12 +147,12 @@ class Turn:
         parts: TurnParts,
         steering: list[str] | None = None,
     ) -> None:
-        """Create a turn; texts appended to *steering* while it runs are added after the next tool results."""
+        """Create a turn. Texts that are added to *steering* while it runs join it after the next results of tools."""
         self._number = number
         self._id = secrets.token_hex(6)
         self._model = model
         self._conversation = conversation
-        self._tool_pipeline = parts.tool_pipeline
+        self._tool_pipeline, self._scheduler = parts.tool_pipeline, parts.scheduler
         self._reviewer = parts.reviewer
         self._budget, self._spending = parts.budget, parts.spending
         self._compactor = parts.compactor
@@ -225,7 +230,7 @@ class Turn:
         raise AnswerCutOff(*(_EMPTY_ANSWER if is_lost else _UNFINISHED[answer.finish.reason]))
 
     async def _prepare(self) -> PreparedRequest:
-        """Build a request within the budget; if it nearly fills the context window, summarize messages first."""
+        """Build a request that the budget allows; if it hardly fits the window, summarize earlier messages first."""
         prepared = await self._budget.prepare(self._conversation, self._id, self._model)
         if await self._make_room(prepared.request):
             prepared = await self._budget.prepare(self._conversation, self._id, self._model)
@@ -238,7 +243,7 @@ class Turn:
         return is_changed
 
     async def _send(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
-        """Stream the answer to a request; if it is too long for the model, summarize messages and retry once."""
+        """Stream the answer to a request; if it is too long for the model, once more with summarized messages."""
         try:
             await self._stream(prepared, answer)
         except ModelError as error:
@@ -306,7 +311,8 @@ class Turn:
         outcomes: dict[str, ToolCallOutcome] = {}
 
         async def run_call(use: ToolUsePart) -> None:
-            outcomes[use.id] = await self._tool_pipeline.run(use, f"the model asked for it in turn {self._number}")
+            run = partial(self._tool_pipeline.run, use, f"the model asked for it in turn {self._number}")
+            outcomes[use.id] = await self._scheduler.run(use, self._conversation.id, run)
 
         try:
             async with anyio.create_task_group() as tasks:

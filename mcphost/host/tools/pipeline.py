@@ -4,8 +4,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-import anyio
-
 from mcphost.errors import McpHostError, ServerError
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.grants import identify_tool
@@ -16,6 +14,7 @@ from mcphost.host.servers.orphaned_tasks import ProgressTracker
 from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancelled
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.host.tools.builtin_tools import BuiltinTools
+from mcphost.host.tools.call_scheduler import CallScheduler
 from mcphost.host.tools.executor import (
     RELISTING_PROGRESS,
     AccountChanged,
@@ -57,7 +56,7 @@ class ToolPipeline:
         builtin_tools: BuiltinTools,
         hooks: ToolHooks,
         events: EventBus,
-        max_parallel: int,
+        scheduler: CallScheduler,
     ) -> None:
         self._tool_registry = tool_registry
         self._validator = validator
@@ -67,10 +66,10 @@ class ToolPipeline:
         self._builtin_tools = builtin_tools
         self._hooks = hooks
         self._events = events
-        self._limiter = anyio.CapacityLimiter(max_parallel)
+        self._scheduler = scheduler
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one tool call and return what the model receives.
+        """Run one tool call, as `CallScheduler.run` does, and return what the model receives.
 
         Errors are part of the outcome; cancelling stops the call. *why* is the reason shown in questions to the user.
         """
@@ -89,7 +88,7 @@ class ToolPipeline:
                 offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
                     # Results are reviewed outside the limiter, so that a review does not block other calls.
-                    async with self._limiter:
+                    async with self._scheduler.slot(use.id, server, tool):
                         result: CallExecution | McpHostError = await self._executor.execute(use.id, offered, approval)
                 except ToolChanged as error:
                     # The approval was for the previous definition: resolve the tool again and ask about the new one.

@@ -25,11 +25,20 @@ class SlowServer(InProcessServer):
         super().__init__({**EMPTY_LISTS, "tools/list": tools, **answers}, REVISION, {"tools": {}}, {"name": "peer"})
         self.waiting: list[tuple[JsonRpcRequest, Any]] = []
         self.called = anyio.Event()
+        self._arrived = anyio.Event()
+
+    async def wait_for_calls(self, count: int) -> None:
+        """Wait until so many calls of `slow` wait for their answer."""
+        with anyio.fail_after(10):
+            while len(self.waiting) < count:
+                self._arrived = anyio.Event()
+                await self._arrived.wait()
 
     def _answer(self, request: JsonRpcRequest, params: dict[str, Any]) -> None:
         if request.method == "tools/call" and params["name"] == "slow":
             self.waiting.append((request, params.get("_meta", {}).get("progressToken")))
             self.called.set()
+            self._arrived.set()
         elif request.method == "tools/call":
             self.send(JsonRpcResponse(request.id, Raw(encode({"resultType": "complete", **text_result("quick")}))))
         else:

@@ -1,0 +1,135 @@
+"""Results of calls that ended in the background: they enter their conversation as messages of their own."""
+
+from collections.abc import Callable, Iterable
+
+from mcphost.errors import McpHostError
+from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded, EventBus
+from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPart
+from mcphost.store.conversations import ConversationStore
+
+LOST_TEXT = (
+    "its result is not in this conversation, because mcphost ended before it arrived, or because the user went back or "
+    "copied the conversation. The tool may have run."
+)
+_INTRODUCTION = "The call {id} of the tool {tool}, which went on in the background, has ended: {outcome}"
+
+
+def make_result_message(part: ToolReturnPart) -> Message:
+    """Return the message with which the result of a call in the background enters a conversation."""
+    outcome = "its result follows" if part.outcome == "ok" else part.outcome or "error"
+    head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=f"{outcome}.")
+    resource = ResourcePart(part.server, f"tool:{part.tool or part.name}", f"{head}\n\n{part.text}", use_id=part.use_id)
+    images = (ImagePart(one.mime_type, one.data, f"{part.tool} result", part.server) for one in part.images)
+    return Message(role="user", parts=(resource, *images))
+
+
+def make_lost_message(part: ToolReturnPart) -> Message:
+    """Return the message that tells the model that the result of a call in the background will not come."""
+    head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=LOST_TEXT)
+    return Message(
+        role="user", parts=(ResourcePart(part.server, f"tool:{part.tool or part.name}", head, use_id=part.use_id),)
+    )
+
+
+def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
+    """Return the calls, by id, that were sent to the background and whose results are not among *messages*."""
+    awaited: dict[str, ToolReturnPart] = {}
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolReturnPart) and part.outcome == "background":
+                awaited[part.use_id] = part
+            elif isinstance(part, ResourcePart) and part.use_id:
+                awaited.pop(part.use_id, None)
+    return awaited
+
+
+class BackgroundResults:
+    """The results of calls that ended in the background and wait to enter their conversation.
+
+    A result enters at once if no turn is running, and otherwise when the turn ends. It never enters a branch that does
+    not have its call.
+    """
+
+    def __init__(
+        self,
+        active: ActiveConversation,
+        store: ConversationStore,
+        events: EventBus,
+        list_running: Callable[[], frozenset[str]],
+    ) -> None:
+        self._active = active
+        self._store = store
+        self._events = events
+        self._list_running = list_running
+        self._waiting: dict[str, dict[str, ToolReturnPart]] = {}
+        self._may_have_lost = True
+        active.on_rewound(self._handle_rewound)
+
+    def _handle_rewound(self) -> None:
+        self._may_have_lost = True
+
+    async def add(self, conversation_id: str, part: ToolReturnPart) -> None:
+        """Take over the result of a call of this conversation, and tell the user."""
+        self._waiting.setdefault(conversation_id, {})[part.use_id] = part
+        outcome = part.outcome or "error"
+        self._events.publish(BackgroundCallEnded(part.use_id, part.server, part.tool or part.name, outcome))
+        if self._active.id != conversation_id:
+            await self._deliver_to_stored(conversation_id)
+        else:
+            await self.deliver()
+
+    async def deliver(self) -> None:
+        """Add the results that wait for the open conversation to it, unless a turn is running, which does it later."""
+        # Each is added in the same step as the check: a turn must not be interrupted between a call and its result.
+        while not self._active.is_busy and (message := self._take_next(self._active.current)) is not None:
+            await self._append(self._active.current, message)
+
+    async def deliver_in_turn(self) -> None:
+        """Add the results that wait, and tell the model of each call whose result will not come.
+
+        A turn does this before its first request.
+        """
+        conversation = self._active.current
+        while (message := self._take_next(conversation)) is not None:
+            await self._append(conversation, message)
+        if self._may_have_lost:
+            self._may_have_lost = False
+            running = self._list_running()
+            for use_id, part in find_awaited(conversation.messages).items():
+                if use_id not in running:
+                    await self._append(conversation, make_lost_message(part))
+
+    async def _append(self, conversation: Conversation, message: Message) -> None:
+        added = await conversation.append(message)
+        self._events.publish(BackgroundResultAdded(added))
+
+    async def _deliver_to_stored(self, conversation_id: str) -> None:
+        """Add the results to a conversation that is not open; drop them if it was deleted.
+
+        If they cannot be stored, they wait until it is open.
+        """
+        try:
+            conversation = await Conversation.load(self._store, self._events.report_error, conversation_id)
+        except McpHostError as error:
+            self._events.report_error(error)
+            return
+        if conversation is None:
+            self._waiting.pop(conversation_id, None)
+        elif self._active.id == conversation_id:  # opened meanwhile
+            await self.deliver()
+        else:
+            while (message := self._take_next(conversation)) is not None:
+                await conversation.append(message)
+
+    def _take_next(self, conversation: Conversation) -> Message | None:
+        """Return the message of the next waiting result whose call is in the conversation, and forget others."""
+        waiting = self._waiting.get(conversation.id, {})
+        awaited = find_awaited(conversation.messages) if waiting else {}
+        while waiting:
+            use_id = next(iter(waiting))
+            part = waiting.pop(use_id)
+            if use_id in awaited:
+                return make_result_message(part)
+        self._waiting.pop(conversation.id, None)
+        return None

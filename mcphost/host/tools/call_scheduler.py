@@ -1,0 +1,165 @@
+"""Scheduler of the model's tool calls: a limited number runs at a time, and the user may send one to the background.
+
+A call is a task of the host, for which its turn waits. In the background, the turn gets a result at once that says so,
+and goes on; the call ends later, or is cancelled when the host closes.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+
+from mcphost.errors import UsageError
+from mcphost.host.events import EventBus, ToolBackgrounded
+from mcphost.host.lifetime import Lifetime
+from mcphost.host.servers.running_calls import RunningCalls
+from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
+from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
+
+MAX_BACKGROUND_CALLS = 8
+BACKGROUND_TEXT = (
+    "The user sent this call to the background: it goes on, and its result comes later, in a message of its own that "
+    "names the call {id}. Go on without it, and do not repeat the call."
+)
+_CRASHED_TEXT = "The call failed in mcphost. The tool may have run."
+_log = logging.getLogger(__name__)
+
+RunCall = Callable[[], Awaitable[ToolCallOutcome]]
+
+
+class _Call:
+    """A call of the model; `released` is set when its turn need not wait for it any more."""
+
+    def __init__(self, use: ToolUsePart, conversation: str) -> None:
+        self.use, self.conversation = use, conversation
+        self.server, self.tool = "", use.name
+        self.scope = anyio.CancelScope()
+        self.released, self.done = anyio.Event(), anyio.Event()
+        self.outcome: ToolCallOutcome | None = None
+        self.error: Exception | None = None
+        self.is_in_background = False
+        self.slot: object | None = None
+
+    def make_return(self, text: str, outcome: Outcome) -> ToolReturnPart:
+        return make_tool_return(self.use, self.server, self.tool, text, outcome=outcome)
+
+
+class CallScheduler:
+    """Scheduler of the model's tool calls.
+
+    `on_result` receives the conversation's id and the result of each call that ended in the background. It is not
+    called for calls that are cancelled because the host closes.
+    """
+
+    def __init__(self, lifetime: Lifetime, events: EventBus, running_calls: RunningCalls, max_parallel: int) -> None:
+        self._lifetime = lifetime
+        self._events = events
+        self._running_calls = running_calls
+        self._limiter = anyio.CapacityLimiter(max_parallel)
+        self._calls: dict[str, _Call] = {}
+        self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
+
+    async def run(self, use: ToolUsePart, conversation: str, run: RunCall) -> ToolCallOutcome:
+        """Run a call and return its outcome, or one that says that the user sent it to the background.
+
+        *conversation* is the id of the conversation that gets the result then. Cancelling stops the call and waits
+        until it has ended.
+        """
+        tasks = self._lifetime.tasks
+        if tasks is None:
+            raise UsageError("The host is not running.", "Enter it with `async with` first.")
+        call = _Call(use, conversation)
+        self._calls[use.id] = call
+        tasks.start_soon(self._work, call, run, name=f"call of {use.name}")
+        try:
+            await call.released.wait()
+        except BaseException:
+            # Also if it just went to the background: the turn then stores that it was stopped.
+            call.is_in_background = False
+            call.scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await call.done.wait()
+            raise
+        if call.is_in_background:
+            return ToolCallOutcome(call.make_return(BACKGROUND_TEXT.format(id=use.id), "background"))
+        if call.outcome is None:
+            raise call.error or RuntimeError("The call was cancelled, and its turn was not.")
+        return call.outcome
+
+    async def _work(self, call: _Call, run: RunCall) -> None:
+        try:
+            with call.scope:
+                call.outcome = await run()
+        except Exception as error:  # noqa: BLE001 - raised again in the turn; in the background, told to the model
+            call.error = error
+        finally:
+            self._calls.pop(call.use.id, None)
+            call.done.set()
+            call.released.set()
+        if call.is_in_background and self.on_result is not None:
+            await self.on_result(call.conversation, self._late_result(call))
+
+    def _late_result(self, call: _Call) -> ToolReturnPart:
+        if call.outcome is not None:
+            return call.outcome.part
+        if call.error is not None:
+            _log.error("call of %r in the background", call.tool, exc_info=call.error)
+            return call.make_return(_CRASHED_TEXT, "failed")
+        return call.make_return("The user stopped this call before its result arrived.", "stopped")
+
+    @asynccontextmanager
+    async def slot(self, use_id: str, server: str, tool: str) -> AsyncGenerator[None]:
+        """Wait until fewer calls than the limit run, and count this one until the block ends.
+
+        A call in the background does not count, so that it cannot hold up others. *server* and *tool* are what it
+        calls.
+        """
+        call = self._calls[use_id]
+        call.server, call.tool = server, tool
+        if call.is_in_background:
+            yield
+            return
+        call.slot = slot = object()
+        await self._limiter.acquire_on_behalf_of(slot)
+        try:
+            yield
+        finally:
+            self._release_slot(call)
+
+    def _release_slot(self, call: _Call) -> None:
+        slot, call.slot = call.slot, None
+        if slot is not None:
+            self._limiter.release_on_behalf_of(slot)
+
+    # -- background
+    def send_to_background(self, use_id: str) -> None:
+        """Let the turn go on without this call.
+
+        Raises UsageError if it is not a running call of the model, or if too many are in the background.
+        """
+        call = self._calls.get(use_id)
+        if call is None or call.slot is None or not self._running_calls.is_running(use_id):
+            raise UsageError("Only a running call of the model can go on in the background.", "Wait until it runs.")
+        if len(self.background_ids) >= MAX_BACKGROUND_CALLS:
+            raise UsageError(
+                f"{MAX_BACKGROUND_CALLS} calls are in the background already.", "Wait for one, or cancel it."
+            )
+        call.is_in_background = True
+        self._running_calls.mark_background(use_id)
+        self._release_slot(call)
+        self._events.publish(ToolBackgrounded(use_id, call.server, call.tool))
+        call.released.set()
+
+    @property
+    def background_ids(self) -> frozenset[str]:
+        """The ids of the calls that go on in the background."""
+        return frozenset(use_id for use_id, call in self._calls.items() if call.is_in_background)
+
+    def cancel_background(self, conversation: str | None = None) -> bool:
+        """Cancel the calls in the background, of one conversation or of all; return False if there are none."""
+        calls = [one for one in self._calls.values() if one.is_in_background]
+        chosen = [one for one in calls if conversation in (None, one.conversation)]
+        for call in chosen:
+            call.scope.cancel()
+        return bool(chosen)
