@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.command import Provider
 
-    from mcphost.host.events import CallEnded, EventDispatcher, EventQueue, ResourceChanged
+    from mcphost.host.events import BackgroundCallEnded, CallEnded, EventDispatcher, EventQueue, ResourceChanged
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.sign_in import SignInProgress
@@ -214,6 +214,7 @@ class McpHostApp(QuestionApp):
         from mcphost.sign_in import SignInProgress
 
         dispatcher.add(self._handle_call_ended, events.CallEnded)
+        dispatcher.add(self._handle_background_ended, events.BackgroundCallEnded)
         dispatcher.add(self._handle_sign_in_progress, SignInProgress)
         dispatcher.add(
             self._handle_server_change, events.ServerState, events.CatalogChanged, events.RootsChanged,
@@ -229,6 +230,15 @@ class McpHostApp(QuestionApp):
 
     def _handle_call_ended(self, event: "CallEnded") -> None:
         self.frontend.mark_call_ended(event.server, event.number)
+
+    def _handle_background_ended(self, event: "BackgroundCallEnded") -> None:
+        name = " · ".join(clean_line(one, 40) for one in (event.server, event.tool) if one)
+        later = (
+            "Its result enters the conversation after this answer."
+            if self.host.conversation.is_busy
+            else "Ctrl+R lets the model read its result now; otherwise it does with your next message."
+        )
+        self.notify(f"{name} has ended in the background: {event.outcome}. {later}", markup=False, timeout=10)
 
     def _handle_sign_in_progress(self, event: "SignInProgress") -> None:
         for dialog in self.open_questions:

@@ -202,6 +202,14 @@ class EditRequested(Message):
         self.index = index
 
 
+class BackgroundRequested(Message):
+    """Posted when the user wants the answer to go on without the running call with this id."""
+
+    def __init__(self, call: str) -> None:
+        super().__init__()
+        self.call = call
+
+
 class QueueRecallRequested(Message):
     """Posted when the user wants the last waiting message back in the empty composer."""
 

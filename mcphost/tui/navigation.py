@@ -10,6 +10,7 @@ from textual.widgets import Input
 
 from mcphost.tui.input_guard import InputGuardApp
 from mcphost.tui.messages import (
+    BackgroundRequested,
     CopyRequested,
     EditRequested,
     ImageDecodeRequested,
@@ -274,7 +275,11 @@ class NavigationApp(InputGuardApp):
     def on_edit_requested(self, message: EditRequested) -> None:
         """Open the rewind screen with this message of the user selected."""
         message.stop()
-        user_messages = (at for at, one in enumerate(self.host.conversation.messages) if one.role == "user")
+        user_messages = (
+            at
+            for at, one in enumerate(self.host.conversation.messages)
+            if one.role == "user" and one.late_result is None
+        )
         self._open_rewind(next(islice(user_messages, message.index, None), None))
 
     def action_retry(self) -> None:
@@ -334,6 +339,22 @@ class NavigationApp(InputGuardApp):
         from mcphost.tui.screens.tasks import TasksScreen
 
         self.open_page(TasksScreen(self.host))
+
+    def on_background_requested(self, message: BackgroundRequested) -> None:
+        """Let the answer go on without a call."""
+        message.stop()
+        self.send_to_background(message.call)
+
+    def send_to_background(self, call: str) -> None:
+        """Let the answer go on without this call; say why if that is not possible."""
+        from mcphost.errors import McpHostError
+
+        try:
+            self.host.conversation.send_to_background(call)
+        except McpHostError as error:
+            self.notify(str(error), severity="warning", markup=False, timeout=6)
+        else:
+            self.notify("The answer goes on without it. F8 shows the call.", markup=False, timeout=4)
 
     def action_audit(self) -> None:
         """Open the audit log screen."""

@@ -13,7 +13,7 @@ from mcphost.tui.terminal_driver import TitledTerminal
 
 if TYPE_CHECKING:
     from mcphost.config.schema import NotificationMode, NotificationsConfig
-    from mcphost.host.events import AnyEvent, TurnFinished
+    from mcphost.host.events import AnyEvent, BackgroundCallEnded, TurnFinished
     from mcphost.host.questions.frontend import Question
 
 Channel = Literal["bell", "osc9", "osc777"]
@@ -103,8 +103,13 @@ def desktop_command(text: str) -> tuple[str, ...] | None:
 def describe_question(question: "Question[Any]") -> str:
     """Return one sentence about a question, which names the server and the tool at most."""
     tool: object = getattr(question, "tool", "")
-    names = [clean_line(name, _NAME_LENGTH) for name in (question.server, tool) if isinstance(name, str) and name]
-    return f"mcphost asks: {' / '.join(names)}" if names else "mcphost asks you something"
+    name = describe_call(question.server, tool if isinstance(tool, str) else "")
+    return f"mcphost asks: {name}" if name else "mcphost asks you something"
+
+
+def describe_call(server: str, tool: str) -> str:
+    """Return the short names of a server and a tool, as far as there are any."""
+    return " / ".join(clean_line(name, _NAME_LENGTH) for name in (server, tool) if name)
 
 
 _TURN_ENDS = {
@@ -134,10 +139,14 @@ class TerminalNotifier:
 
     @property
     def event_handlers(self) -> "Mapping[type[AnyEvent], Callable[[Any], None]]":
-        """The handlers of turns."""
+        """The handlers of turns and of calls in the background."""
         from mcphost.host import events
 
-        return {events.TurnStarted: self._handle_turn_started, events.TurnFinished: self._handle_turn_finished}
+        return {
+            events.TurnStarted: self._handle_turn_started,
+            events.TurnFinished: self._handle_turn_finished,
+            events.BackgroundCallEnded: self._handle_background_ended,
+        }
 
     def _handle_turn_started(self, _event: object) -> None:
         self._is_answering, self._turn_started_at = True, monotonic()
@@ -148,6 +157,9 @@ class TerminalNotifier:
         self._show_title()
         if monotonic() - self._turn_started_at >= self._settings().after_seconds and event.outcome in _TURN_ENDS:
             self.notify(_TURN_ENDS[event.outcome])
+
+    def _handle_background_ended(self, event: "BackgroundCallEnded") -> None:
+        self.notify(f"mcphost: {describe_call(event.server, event.tool)} has ended")
 
     def show_questions(self, pending: "Sequence[Question[Any]]") -> None:
         """Show whether questions are waiting; the first one notifies the user."""

@@ -389,6 +389,12 @@ class FakeConversation:
         self._host.put(events.TurnFinished(turn, outcome, usage))
         return TurnResult(outcome=outcome, text=said)
 
+    def send_to_background(self, call: str) -> None:
+        if not self._host.running_calls.is_running(call):
+            raise UsageError("Only a running call of the model can go on in the background.", "Wait until it runs.")
+        self._host.running_calls.mark_background(call)
+        self._host.put(events.ToolBackgrounded(call, "files", "index_files"))
+
     def stop(self) -> bool:
         if self._task is None:
             return False

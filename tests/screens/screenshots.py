@@ -768,6 +768,29 @@ def show_tasks(*pressed: str) -> ScreenSetup:
     return show
 
 
+async def show_background(pilot: Any, host: FakeHost) -> None:
+    """Show a call that offers to go on without it, one in the background, and the result of a third."""
+    late = Message(
+        role="user",
+        parts=(
+            ResourcePart(
+                "postgres", "tool:vacuum", "The call u1 has ended: its result follows.\n\n12 tables", use_id="u1"
+            ),
+            ImagePart("image/png", "A" * 800, "vacuum result", "postgres"),
+        ),
+        at=datetime(2026, 5, 4, 9, 30, tzinfo=UTC).timestamp(),
+    )
+    host.put(events.BackgroundResultAdded(late))
+    for call, server, tool in (("x", "files", "index_folder"), ("y", "github", "create_issue")):
+        host.put(events.ToolProposed(call, server, tool, {"path": "./src"}))
+        host.put(events.ToolStarted(call, server, tool, {"path": "./src"}, "session"))
+        await _settle(pilot)
+        pilot.app.chat.presenter.cards[call].started_at -= 65
+    host.put(events.ToolProgress("x", "files", 3, 14, "src/中文模块"))
+    host.put(events.ToolBackgrounded("x", "files", "index_folder"))
+    await _settle(pilot)
+
+
 PROGRESS = {
     "create_issue": events.ToolProgress("b", "github", 3, 14, "issue 3 of 14: Remove TODO in auth/token.py"),
     "index_folder": events.ToolProgress("hand-1", "files", 0, None, "Reading the folder src/中文模块"),
@@ -778,6 +801,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "tasks": show_tasks(),
     "tasks_cancel": show_tasks("x"),
     "tasks_none": keys("f8"),
+    "background": show_background,
     "summary_offer": show_question(OFFER),
     "summary_review": show_question(REVIEW),
     "folders": show_folders,

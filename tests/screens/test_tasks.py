@@ -94,6 +94,35 @@ async def test_the_selected_call_is_cancelled_by_the_second_press_or_click(
         assert outcomes == ["cancelled"]
 
 
+async def press_background_key(driver: AppDriver) -> None:
+    await driver.pilot.press("b")
+
+
+async def click_background_key(driver: AppDriver) -> None:
+    lines = driver.text().splitlines()
+    row = next(y for y, line in enumerate(lines) if "b go on without it" in line)
+    await driver.pilot.click(offset=(lines[row].index("b go on"), row))
+
+
+@pytest.mark.parametrize("send", [press_background_key, click_background_key])
+async def test_the_answer_goes_on_without_the_selected_call_which_stays_listed(
+    run: Run, send: Callable[[AppDriver], Awaitable[None]]
+) -> None:
+    async with run(size=(120, 30)) as driver:
+        with ExitStack() as stack:
+            begin_call(driver.host, stack)
+            await open_tasks(driver)
+            await driver.until(lambda: "b go on without it" in driver.text(), "the key")
+            await send(driver)
+            await driver.until(lambda: "in the background; its result enters" in driver.text(), "the state")
+            (call,) = driver.host.running_calls.list()
+            assert call.is_in_background
+            await send(driver)
+            await driver.until(
+                lambda: any("Nothing waits" in one.message for one in driver.app._notifications), "the second press"
+            )
+
+
 async def test_a_task_of_an_earlier_run_is_listed_and_can_be_forgotten(run: Run) -> None:
     async with run(size=(120, 30)) as driver:
         await driver.host.task_store.save(StoredTask("builds", "d", "t-9", "compile_all"), 999_999_999)

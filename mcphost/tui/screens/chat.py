@@ -213,7 +213,9 @@ class ChatScreen(Screen[None]):
                 self.presenter.add_notice("info", EDITING)
         self.status_model.load_messages(messages)
         self.run_worker(self._load_spending, group="spending", exclusive=True)
-        self.query_one(Composer).load_history([message.text for message in messages if message.role == "user"])
+        self.query_one(Composer).load_history(
+            [message.text for message in messages if message.role == "user" and message.text]
+        )
         self.query_one(Composer).composer_input.focus()
 
     async def _load_spending(self) -> None:

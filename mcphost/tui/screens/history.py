@@ -317,7 +317,8 @@ def _format_preview(preview: "ConversationPreview") -> str:
 
 def _format_message(one: StoredMessage) -> str:
     message = one.message
-    return f"{_AUTHORS[message.role]} · {format_time(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
+    author = _AUTHORS[message.role] if message.late_result is None else "Result from the background"
+    return f"{author} · {format_time(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
 
 
 def _message_text(message: "Message") -> str:

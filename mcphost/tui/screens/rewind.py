@@ -100,7 +100,11 @@ class RewindScreen(ListScreen):
         messages = self.host.conversation.messages
         self._calls = self.host.conversation.list_completed_calls(self.host.servers)
         self._changing = [call.position for call in self._calls if not call.is_read_only]
-        points = [_Point(at, message) for at, message in enumerate(messages) if message.role == "user"]
+        points = [
+            _Point(at, message)
+            for at, message in enumerate(messages)
+            if message.role == "user" and message.late_result is None
+        ]
         rows = [ListRow(point, _title(point.message.text), self._describe(point)) for point in reversed(points)]
         for branch in self._branches:
             detail = f"another branch · {format_time(branch.at)} · {pluralize(branch.messages, 'message')}"

@@ -13,6 +13,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.servers.orphaned_tasks import OrphanedTask
 from mcphost.host.servers.running_calls import RunningCall
 from mcphost.serialization import Struct
+from mcphost.tui.messages import BackgroundRequested
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.tool_card import render_progress_bar
@@ -65,6 +66,7 @@ def _item_key(item: TaskItem) -> tuple[str, ...]:
             return "task", item.record.task.server_digest, item.record.task.task_id
 
 
+_IN_BACKGROUND = "in the background; its result enters the conversation when it ends"
 _WHO = {"user": "called by you", "earlier": "from an earlier run"}
 
 
@@ -83,8 +85,14 @@ class TasksScreen(ListScreen):
         "Tool calls are listed here while they run, with their progress, and can be cancelled; so are subscribed "
         "resources, and tasks that an earlier run left at a server."
     )
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", "cancel", "screen.cancel"),)
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "cancel", show=False)]
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("x x", "cancel", "screen.cancel"),
+        ("b", "go on without it", "screen.background"),
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "cancel", show=False),
+        Binding("b", "background", show=False),
+    ]
 
     def __init__(self, host: "Host") -> None:
         super().__init__()
@@ -127,8 +135,9 @@ class TasksScreen(ListScreen):
         ]
 
     def _call_row(self, call: RunningCall) -> ListRow:
-        parts = (call.server, format_elapsed(monotonic() - call.started_at), format_progress(call))
-        return ListRow(call, call.tool, " · ".join(filter(None, parts)), "◐")
+        where = "in the background" if call.is_in_background else ""
+        parts = (call.server, format_elapsed(monotonic() - call.started_at), where, format_progress(call))
+        return ListRow(call, call.tool, " · ".join(filter(None, parts)), "◌" if call.is_in_background else "◐")
 
     def _subscribed_resources(self) -> list[SubscribedResource]:
         return [
@@ -172,6 +181,7 @@ class TasksScreen(ListScreen):
                     ("running for", format_elapsed(monotonic() - item.started_at)),
                     ("progress", format_progress(item, 20)),
                     ("by", _WHO.get(item.by, "called by the model")),
+                    ("state", _IN_BACKGROUND if item.is_in_background else ""),
                     ("task", item.task_id),
                     ("call", item.call),
                 ]
@@ -190,7 +200,15 @@ class TasksScreen(ListScreen):
                 ]
         self.show_about(clean_pairs(pairs))
 
-    # -- cancelling
+    # -- background and cancelling
+    def action_background(self) -> None:
+        """Let the answer go on without the selected call."""
+        row = self.current_row()
+        if row is not None and isinstance(row.value, RunningCall) and not row.value.is_in_background:
+            self.post_message(BackgroundRequested(row.value.call))
+        elif row is not None:
+            self.notify("Nothing waits for it.", markup=False, timeout=3)
+
     def action_cancel(self) -> None:
         """Cancel what is selected if the key is pressed twice; the first press says what happens then."""
         row = self.current_row()

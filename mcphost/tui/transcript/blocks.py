@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.style import Style
 
-from mcphost.pluralize import format_dollars
+from mcphost.pluralize import format_dollars, pluralize
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
@@ -145,6 +145,50 @@ class UserMessage(TranscriptBlock):
     def search_text(self) -> str:
         """Return the text of the message and the names of its attachments."""
         return "\n".join((self.text, *self.attachment_names))
+
+
+class LateResult(TranscriptBlock):
+    """Result of a tool call that went on in the background, where it entered the conversation; Enter opens it."""
+
+    gap = 1
+    can_step = True
+
+    def __init__(self, server: str, tool: str, text: str, time: str = "", image_count: int = 0) -> None:
+        super().__init__()
+        self.server, self.tool, self.text, self.time, self.image_count = server, tool, text, time, image_count
+
+    def render(self, width: int) -> list[PrefixedContent]:
+        """Return a heading that says where the text comes from, and a row that opens it."""
+        width = min(width, PROSE_WIDTH)
+        heading = Content.styled("Result from the background", "bold $muted")
+        who = f"{clean_line(self.server, 40)} · " if self.server else ""
+        images = f", {pluralize(self.image_count, 'image')}" if self.image_count else ""
+        row = Content.assemble((who, "$muted"), (clean_line(self.tool, 80), "bold"))
+        more = Content.styled(f"  {len(self.text):,} characters{images} · enter opens them", "$accent")
+        return [
+            PrefixedContent("▌ ", "▌ ", content, "on $panel", "$muted", max_width=PROSE_WIDTH)
+            for content in (
+                justify_ends(heading, Content.styled(self.time + " ", "$faint"), width - 2),
+                Content.assemble(row, more.stylize(ACTIVATE_STYLE)),
+            )
+        ]
+
+    def estimate_height(self, width: int) -> int:
+        """Return the height in rows, without what a long name needs."""
+        del width
+        return self.gap + 2
+
+    def activate(self) -> tuple[str, str] | None:
+        """Return a title and the text for the viewer."""
+        return f"{self.server} · {self.tool}", self.text
+
+    def copy_text(self) -> str:
+        """Return the text."""
+        return self.text
+
+    def search_text(self) -> str:
+        """Return the names of the server and the tool, and the text."""
+        return f"{self.server} · {self.tool}\n{self.text}"
 
 
 class MarkdownBlock(TranscriptBlock):

@@ -20,6 +20,7 @@ from mcphost.llm.messages import (
 from mcphost.pluralize import pluralize
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import (
+    LateResult,
     MarkdownBlock,
     NoticeBlock,
     SpeakerHeading,
@@ -42,8 +43,11 @@ def format_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds).astimezone():%H:%M}" if seconds else ""
 
 
-def build_user_message(message: Message) -> UserMessage:
-    """Return the block for a message from the user, with a line for each attachment."""
+def build_user_message(message: Message) -> UserMessage | LateResult:
+    """Return the block for a message from the user, with a line for each attachment, or for a late result."""
+    if (late := message.late_result) is not None:
+        images = len(message.parts) - 1
+        return LateResult(late.server, late.source, late.text, format_time(message.at), images)
     attached = tuple(name for part in message.parts if (name := describe_attachment(part)))
     return UserMessage(message.text, attached, format_time(message.at))
 
@@ -167,6 +171,8 @@ class TranscriptPresenter:
             events.ToolStarted: self._handle_tool_started,
             events.ToolProgress: self._handle_tool_progress,
             events.ToolFinished: self._handle_tool_finished,
+            events.ToolBackgrounded: self._handle_backgrounded,
+            events.BackgroundResultAdded: self._handle_late_result,
             events.ResultReviewed: self._handle_result_reviewed,
             events.TurnFinished: self._handle_turn_finished,
             events.NoticeEvent: self._handle_notice,
@@ -182,9 +188,11 @@ class TranscriptPresenter:
         """Replace the transcript's content with a stored conversation."""
         self.cards.clear()
         self._heading = None
-        self.transcript.load(
-            build_blocks(messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs)
+        blocks = build_blocks(messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs)
+        self.manual_cards.update(
+            {block.call: block for block in blocks if isinstance(block, ToolCard) and block.state == "background"}
         )
+        self.transcript.load(blocks)
 
     def add_notice(self, level: str, text: str, hint: str = "") -> None:
         """Append a notice from mcphost; *level* is "info", "warning" or "error"."""
@@ -249,7 +257,8 @@ class TranscriptPresenter:
         self._is_incomplete = False
         if not event.again or self._user_message is None:
             self._user_message = build_user_message(event.message)
-            self.transcript.add(self._user_message)
+            if event.message.late_result is None or not event.again:
+                self.transcript.add(self._user_message)
         self.phase = "asking the model"
 
     def _handle_user_message(self, event: events.UserMessageAdded) -> None:
@@ -346,8 +355,9 @@ class TranscriptPresenter:
 
     def _handle_tool_finished(self, event: events.ToolFinished) -> None:
         if (own := self.manual_cards.pop(event.call, None)) is not None:
-            if own.is_running:  # otherwise the card already has the reason and a hint
-                own.finish(event.outcome, event.text, event.seconds)
+            # A call that failed before it was sent already has the reason and a hint.
+            if own.is_running or own.state == "background":
+                own.finish(event.outcome, event.text, event.seconds, event.stored_file)
                 self.transcript.update_block(own)
                 self._show_images(own, event.images)
             return
@@ -357,6 +367,20 @@ class TranscriptPresenter:
         card.finish(event.outcome, event.text, event.seconds, event.stored_file)
         self.transcript.update_block(card)
         self._show_images(card, event.images)
+
+    def _handle_backgrounded(self, event: events.ToolBackgrounded) -> None:
+        """Keep the card of a call that outlives its turn, like that of a manual call."""
+        card = self.cards.pop(event.call, None)
+        if card is not None:
+            self.running_count -= card.state == "running"
+            card.state = "background"
+            self.manual_cards[event.call] = card
+            self.transcript.update_block(card)
+
+    def _handle_late_result(self, event: events.BackgroundResultAdded) -> None:
+        self.transcript.close_tail()
+        self._heading = None
+        self.transcript.add(build_user_message(event.message))
 
     def _images_unsupported_reason(self) -> str:
         """Return why this terminal cannot show images; "" if it can."""

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Any
 
 from textual.content import Content
+from textual.style import Style
 
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line, first_lines
@@ -24,6 +25,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     "failed": ("✕", "failed", "$error"),
     "declined": ("⊘", "declined", "$muted"),
     "stopped": ("■", "stopped", "$muted"),
+    "background": ("◌", "in the background", "$accent"),
 }
 REVIEW_LABELS = {
     "passed": "reviewed and passed to the model",
@@ -35,6 +37,11 @@ _FOLDED_LINES = 6
 _FOLDED_VALUE = 160
 _UNFOLDED_VALUE = 4000
 _UNFOLDED_ROWS = 200
+_SEARCHED_BLOCKS = 200
+_BACKGROUND_OFFER_SECONDS = 3.0
+"""How long a call of the model runs until its card offers to go on without it."""
+
+BACKGROUND_STYLE = Style.from_meta({"act": "background"})
 _FOUND_CONTEXT = 80
 """Characters before a found text that are shown with it."""
 
@@ -85,7 +92,12 @@ class ToolCard(TranscriptBlock):
     @property
     def is_running(self) -> bool:
         """Whether the call is running; the card then shows a spinner and the elapsed time."""
-        return self.state == "running"
+        return self.state == "running" or (self.state == "background" and self.started_at > 0)
+
+    @property
+    def can_go_to_background(self) -> bool:
+        """Whether the model's turn waits for the call, and could go on without it."""
+        return self.state == "running" and self.started_by not in ("", "user", "earlier")
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """Mark the call as running and start measuring the elapsed time.
@@ -108,11 +120,14 @@ class ToolCard(TranscriptBlock):
         mark, words, style = STATES.get(self.state, STATES["proposed"])
         if self.is_running:
             mark = SPINNER[int(monotonic() * 8) % len(SPINNER)]
-        lead = style if self.state in {"waiting", "running", "error", "failed"} else "$faint"
+        lead = style if self.state in {"waiting", "running", "background", "error", "failed"} else "$faint"
         name = clean_line(self.tool, 80)
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
         left = Content.assemble((f"{mark} ", style), (who, "$muted"), (name, "bold"))
         right = Content.styled(f"{words}{self._format_elapsed()}", style)
+        if self.can_go_to_background and monotonic() - self.started_at >= _BACKGROUND_OFFER_SECONDS:
+            offer = Content.styled("b go on without it", "$accent").stylize(BACKGROUND_STYLE)
+            right = Content.assemble(offer, " · ", right)
         out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, min(width, PROSE_WIDTH) - 2), "", lead)]
         out.extend(self._render_arguments(width, lead))
         if self.progress and self.is_running:
@@ -265,3 +280,13 @@ class ToolCard(TranscriptBlock):
         from mcphost.serialization import dumps
 
         return self.result or dumps(self.arguments)
+
+
+def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
+    """Return the card at *index* if its turn can go on without it, or else the only such card near the end."""
+    selected = blocks[index] if 0 <= index < len(blocks) else None
+    if isinstance(selected, ToolCard) and selected.can_go_to_background:
+        return selected
+    newest = blocks[-_SEARCHED_BLOCKS:]
+    candidates = [one for one in newest if isinstance(one, ToolCard) and one.can_go_to_background]
+    return candidates[0] if len(candidates) == 1 else None

@@ -22,6 +22,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from mcphost.tui.messages import (
+    BackgroundRequested,
     CopyRequested,
     EditRequested,
     ImageDecodeRequested,
@@ -41,7 +42,7 @@ from mcphost.tui.transcript.layout import (
     list_plain_lines,
 )
 from mcphost.tui.transcript.streaming import StreamingText
-from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.transcript.tool_card import ToolCard, find_background_candidate
 from mcphost.tui.transcript.unseen import UnseenBlocks
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Transcript(ScrollView, can_focus=True):
         Binding("y", "copy_part(False)", "copy code or table", show=False),
         Binding("Y", "copy_part(True)", "copy table as values", show=False),
         Binding("e", "edit", "edit", show=False),
+        Binding("b", "background", "background", show=False),
         Binding("home", "jump(False)", show=False),
         Binding("end", "jump(True)", show=False),
     ]
@@ -434,10 +436,20 @@ class Transcript(ScrollView, can_focus=True):
         elif "copy" in meta and self.blocks:
             index = self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
             self._copy_part(index, int(meta["copy"]))
-        elif meta.get("act") == "enter" and self.blocks:
-            self._activate(
-                self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
-            )
+        elif meta.get("act") in ("enter", "background") and self.blocks:
+            index = self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
+            (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
+
+    def _send_to_background(self, index: int) -> None:
+        """Request that the turn goes on without the call at *index*, or else the only one that it waits for."""
+        if (card := find_background_candidate(self.blocks, index)) is not None:
+            self.post_message(BackgroundRequested(card.call))
+        else:
+            self.notify("Select a running call of the model first, with [ and ].", markup=False, timeout=3)
+
+    def action_background(self) -> None:
+        """Request that the turn goes on without the current block's call."""
+        self._send_to_background(self.current_index)
 
     def _activate(self, index: int) -> None:
         opened = self.blocks[index].activate()

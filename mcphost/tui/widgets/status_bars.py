@@ -23,8 +23,7 @@ class TopBarStatus(NamedTuple):
     """The values that the top bar shows.
 
     `cost` is in US dollars, or None if unknown; `saved` is the amount saved by the provider's prompt cache, also in US
-    dollars. `sent_tools` is how many tools the model is sent, or -1 if it is sent all of them. `context` is the used
-    fraction of the context window, from 0 to 1, or negative if unknown.
+    dollars. `context` is the used fraction of the context window, from 0 to 1, or negative if unknown.
     """
 
     model: str = ""
@@ -32,7 +31,6 @@ class TopBarStatus(NamedTuple):
     ready: int = 0
     servers: int = 0
     tools: int = 0
-    sent_tools: int = -1
     tokens: int = 0
     cost: float | None = None
     saved: float = 0
@@ -107,9 +105,7 @@ class TopBar(Widget):
             word = "server" if status.servers == 1 else "servers"
             parts.append(
                 Content.assemble(
-                    (f"{status.ready}/{status.servers} {word}", "$muted"),
-                    (f" · {status.tools} tools", "$faint"),
-                    (f" ({status.sent_tools} sent)" if status.sent_tools >= 0 else "", "$faint"),
+                    (f"{status.ready}/{status.servers} {word}", "$muted"), (f" · {status.tools} tools", "$faint")
                 )
             )
         if status.pending_questions:
@@ -137,6 +133,7 @@ TRANSCRIPT_KEYS = (
     ("c", "copy", ""),
     ("y", "code or table", ""),
     ("e", "edit", ""),
+    ("b", "go on without", ""),
     ("↑↓", "scroll", ""),
     ("end", "newest", ""),
     ("esc", "back to the message", "stop"),

@@ -1,0 +1,97 @@
+"""Calls that go on without the answer: sent there from the card, shown while they run and where they end."""
+
+import re
+from time import monotonic
+
+import pytest
+
+from mcphost.host import events
+from mcphost.tui.transcript.blocks import LateResult
+from mcphost.tui.transcript.tool_card import ToolCard
+from mcphost.tui.transcript.transcript import Transcript
+from tests.screens.conftest import AppDriver, Run
+from tests.screens.real_program import DEMO_SERVER, Files
+
+pytestmark = pytest.mark.anyio
+
+
+def find_card(driver: AppDriver) -> ToolCard:
+    return next(block for block in driver.app.chat.presenter.transcript.blocks if isinstance(block, ToolCard))
+
+
+def notified(driver: AppDriver, text: str) -> bool:
+    return any(text in one.message for one in driver.app._notifications)
+
+
+async def start_slow_call(driver: AppDriver, seconds: int) -> None:
+    """Ask the demo model for a slow call, allow it, and wait until it runs."""
+    await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+    await driver.type(f"count slowly to 40 in {seconds}s")
+    await driver.pilot.press("enter")
+    await driver.until(lambda: driver.app.chat.pending_question_count, "the question")
+    await driver.enter_question()
+    await driver.pilot.press("a")
+    await driver.until(lambda: find_card(driver).state == "running", "the call")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_b_on_the_card_lets_the_answer_go_on_and_the_result_comes_later(
+    files: Files, size: tuple[int, int]
+) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open(size) as driver:
+        await start_slow_call(driver, 3)
+        driver.app.query_one(Transcript).focus()
+        await driver.pilot.press("b")
+        await driver.until(lambda: not driver.app.chat.is_answering, "the end of the answer")
+        assert find_card(driver).state == "background"
+        assert find_card(driver).is_running
+        assert "in the background" in driver.transcript()
+        await driver.until(lambda: driver.host.conversation.messages[-1].late_result, "the result")
+        await driver.until(lambda: "Result from the background" in driver.transcript(), "its block")
+        assert find_card(driver).state == "ok"
+        await driver.until(lambda: notified(driver, "has ended in the background: ok."), "the notice")
+        late = next(one for one in driver.app.chat.presenter.transcript.blocks if isinstance(one, LateResult))
+        opened = late.activate()
+        assert opened is not None
+        assert "Counted to 40" in opened[1]
+
+
+async def test_a_conversation_that_is_opened_again_shows_where_the_late_result_entered(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await start_slow_call(driver, 1)
+        driver.host.conversation.send_to_background(find_card(driver).call)
+        await driver.until(lambda: "Result from the background" in driver.transcript(), "its block")
+        conversation = driver.host.conversation.id
+        driver.host.conversation.open_new()
+        await driver.until(lambda: "Result from" not in driver.transcript(), "the new one")
+        await driver.host.conversation.open(conversation)
+        await driver.until(lambda: "Result from the background" in driver.transcript(), "its block again")
+        assert find_card(driver).state == "background"
+        assert not find_card(driver).is_running
+
+
+async def test_a_call_that_takes_long_offers_to_go_on_without_it_and_a_click_does(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await start_slow_call(driver, 60)
+        assert "go on without it" not in driver.transcript()
+        find_card(driver).started_at = monotonic() - 4
+        driver.app.query_one(Transcript).focus()
+        await driver.until(lambda: re.search(r"b go on without it · running", driver.text()), "the offer")
+        lines = driver.text().splitlines()
+        row = next(y for y, line in enumerate(lines) if "b go on without it ·" in line)
+        await driver.pilot.click(offset=(lines[row].index("b go on without it ·") + 3, row))
+        await driver.until(lambda: find_card(driver).state == "background", "the background")
+        await driver.until(lambda: not driver.app.chat.is_answering, "the end of the answer")
+        assert driver.host.running_calls.list()[0].is_in_background
+
+
+async def test_b_without_a_running_call_says_what_to_select(run: Run) -> None:
+    async with run() as driver:
+        driver.host.put(events.NoticeEvent("info", "something"))
+        await driver.until(lambda: "something" in driver.transcript(), "a block")
+        driver.app.query_one(Transcript).focus()
+        await driver.pilot.press("b")
+        await driver.until(lambda: notified(driver, "Select a running call of the model first"), "the hint")
