@@ -67,7 +67,7 @@ class OAuthClient(Struct, frozen=True):
 
 
 class RegistrationError(SignInRequired):
-    """The authorization server did not register mcphost as a client."""
+    """Raised if the authorization server did not register mcphost as a client."""
 
 
 def choose_authentication_method(

@@ -199,8 +199,8 @@ class TokenStore:
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
         """Delete a sign-in and return it, or None if there is none.
 
-        With *only*, nothing is deleted if the stored sign-in has different tokens. Without *only*, raises McpHostError
-        if the sign-in cannot be read; it then remains stored.
+        If *only* is given, the stored sign-in is deleted only if it has the same tokens. Without *only*, raises
+        McpHostError if the sign-in cannot be read; it then remains stored.
         """
         with anyio.CancelScope(shield=True):
             try:

@@ -31,7 +31,7 @@ _TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
 class TokenError(SignInRequired):
-    """The token endpoint returned an error; `code` is the OAuth error code, or ""."""
+    """Raised if the token endpoint returned an error; `code` is the OAuth error code, or ""."""
 
     def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
         super().__init__(message, hint)
@@ -110,7 +110,7 @@ class TokenSet(Struct, frozen=True):
 
 
 class InvalidScopes(SignInRequired):
-    """The scopes to request are invalid, or too many to be shown to the user."""
+    """Raised if the scopes to request are invalid, or too many to be shown to the user."""
 
 
 def split_scopes(scope: str) -> tuple[str, ...]:

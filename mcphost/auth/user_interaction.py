@@ -83,4 +83,4 @@ class SignInInteraction(Protocol):
 
 
 class SignInFailed(SignInRequired):
-    """The user or the authorization server declined, or time ran out."""
+    """Raised if the user or the authorization server declined the sign-in, or time ran out."""

@@ -319,7 +319,7 @@ class HandshakeSession:
             yield change
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Replace the changes that `changes` reports; see `Session.watch`."""
+        """Set which changes `changes` reports; see `Session.watch`."""
         refusals = await self._update_subscriptions(wanted)
         if refusals:
             raise refusals[0]

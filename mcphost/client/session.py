@@ -42,7 +42,7 @@ class ServerFacts(Struct, frozen=True):
 
 
 class WatchedChanges(Struct, frozen=True):
-    """The changes to be notified of: of the lists (tools, prompts, resources) and of the resources in `uris`."""
+    """Which changes to report: of the tool, prompt and resource lists, and of the resources in `uris`."""
 
     tools: bool = False
     prompts: bool = False
@@ -88,7 +88,7 @@ class Session(Protocol):
         ...
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Replace the changes that `changes` reports, and wait for the server's response.
+        """Set which changes `changes` reports, and wait for the server's response.
 
         May be called before or during the iteration. If the server refuses a new resource, raises the errors of
         `request`; the other changes are still reported.

@@ -317,7 +317,7 @@ class StatelessSession:
             self._subscriptions.set_wanted(WatchedChanges())
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Replace the changes that `changes` reports; see `Session.watch`."""
+        """Set which changes `changes` reports; see `Session.watch`."""
         await self._subscriptions.watch(wanted)
 
     @property

@@ -107,7 +107,7 @@ class Subscriptions:
         return stream.granted if stream is not None else _EMPTY_FILTER
 
     def set_wanted(self, wanted: WatchedChanges) -> None:
-        """Replace the wanted changes; open and close streams in the background."""
+        """Set which changes to subscribe to; streams are opened and closed in the background."""
         offered = self._capabilities
         self.changes.wanted = wanted
         lists = SubscriptionFilter(
@@ -120,7 +120,7 @@ class Subscriptions:
         self._set_stream("resources", SubscriptionFilter(resource_subscriptions=wanted.uris) if may else _EMPTY_FILTER)
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Replace the wanted changes, and wait until the server has accepted newly watched resources.
+        """Set which changes to subscribe to, and wait until the server has accepted newly watched resources.
 
         If the server does not accept them, raises RequestRefused, RequestTimeout, UnsupportedCapability or another
         ServerError; the previous stream then stays open.

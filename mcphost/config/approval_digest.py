@@ -1,6 +1,7 @@
-"""Settings that an approval of a server covers, as a digest and as readable lines, and its certificate file.
+"""The settings that the approval of a server covers, as a digest and as readable lines.
 
-A "project's server" is one that comes from the `.mcp.json` of a project, which others may have written.
+Also loads a server's certificate file. A "project's server" is one that comes from the `.mcp.json` of a project, which
+others may have written.
 """
 
 import hashlib

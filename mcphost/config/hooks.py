@@ -1,6 +1,6 @@
 """Hooks: programs that the user runs before or after tool calls, read from `[[hooks]]` tables.
 
-A hook that cannot be read is an error and not a warning: leaving it out would allow what it was to forbid.
+An invalid hook is an error rather than a warning: skipping it would allow calls that it was meant to forbid.
 """
 
 import os
@@ -27,9 +27,10 @@ HOOKS_FILE = "hooks.toml"
 
 
 class HookOutput(Struct, frozen=True):
-    """How a hook ended: its exit code, the bytes it printed, the end of its error output.
+    """Result of running a hook: its exit code, its output in bytes, and the end of its error output.
 
-    If it did not end by itself, or printed too much, `failure` says so as a phrase.
+    `failure` is a phrase that says why the hook failed, for example because it timed out or printed too much; "" for
+    none.
     """
 
     code: int = 0
@@ -39,7 +40,7 @@ class HookOutput(Struct, frozen=True):
 
 
 def parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:
-    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first wrong one."""
+    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first invalid one."""
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_HOOKS:
         raise ConfigError(f'{file}: "hooks" is not a list of at most {MAX_HOOKS} tables.', "Write [[hooks]].")
     return tuple(
@@ -73,13 +74,17 @@ def _parse_hook(entry: Any, where: str, file: str) -> HookConfig:
 
 
 def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText | None, str]:
-    """Return the text of the project's `.mcphost/hooks.toml`, None if there is none, and its folder; this blocks."""
+    """Read the project's `.mcphost/hooks.toml`; return its text and the path of the project's folder.
+
+    The text is None if the file is missing or cannot be used; the latter is reported to *on_problem*. Blocks while
+    reading.
+    """
     root = find_project_root(Path(os.path.realpath(places.folder)))
     return read_project_text(root / PROJECT_FOLDER / HOOKS_FILE, root, on_problem), str(root)
 
 
 def parse_project_hooks(text: ProjectText, root: str) -> tuple[HookConfig, ...]:
-    """Parse a project's hooks.toml; its programs start in *root*, the project's folder. Raises ConfigError."""
+    """Parse a project's hooks.toml; the hooks run in *root*, the project's folder. Raises ConfigError."""
     shown = sanitize(text.path, keep_newlines=False)
     try:
         document = tomllib.loads(text.text)

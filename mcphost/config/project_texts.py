@@ -1,7 +1,7 @@
-"""Texts of a project that may reach the model or run a program, such as AGENTS.md, and the user's own ones.
+"""Files of the user or of a project, such as AGENTS.md, that may reach the model or run a program.
 
-A repository's files are untrusted: each is bounded in size, lies inside the project, and is used only after the user
-approved exactly its content (`host/project_approvals.py`).
+A project's files are untrusted: each is limited in size, must lie inside the project, and is used only after the user
+has approved its exact content (`host/project_approvals.py`).
 """
 
 import hashlib
@@ -28,9 +28,10 @@ Purpose = Literal["instructions", "command", "hooks"]
 
 
 class ProjectText(Struct, frozen=True, kw_only=True):
-    """A text file; `digest` is the SHA-256 (hex) of its bytes, and `is_own` means that it is the user's own file.
+    """Content of a file; `digest` is the SHA-256 (hex) of its bytes.
 
-    `path` is absolute, and unsafe to display without sanitizing.
+    `path` is absolute, and must be sanitized before display. `is_own` means that it is the user's own file and needs no
+    approval.
     """
 
     path: str
@@ -40,15 +41,15 @@ class ProjectText(Struct, frozen=True, kw_only=True):
 
     @property
     def model_text(self) -> str:
-        """The text for the model: hidden text is removed, and other deceptive characters are marked as displayed."""
+        """The text for the model, without hidden text and with other deceptive characters made visible."""
         return sanitize(strip_hidden_text(self.text))
 
 
 class ProjectPlaces(Struct, frozen=True, kw_only=True):
-    """The configuration folder, the folder mcphost was started in, and who may approve the project's texts.
+    """The configuration folder, the folder mcphost was started in, and how a project's files are approved.
 
-    "ask" means that the user is asked; "stored", that only stored approvals count; "flag", that a flag of this run
-    approves everything.
+    `approval` is "ask" if the user is asked, "stored" if only stored approvals are valid, or "flag" if a command-line
+    flag approves everything for this run.
     """
 
     config_dir: Path
@@ -63,9 +64,10 @@ def find_project_root(folder: Path) -> Path:
 
 
 def read_instructions(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText, ...]:
-    """Read the user's AGENTS.md, then those from the root of the project down to the folder; this blocks.
+    """Read the user's AGENTS.md, then those from the project root down to the starting folder.
 
-    A file that is too large, not UTF-8, or a link that leads out of the project is reported and left out.
+    A file that is too large, not UTF-8, or a link that leads out of the project is reported and skipped. Blocks while
+    reading.
     """
     texts: list[ProjectText] = []
     remaining = MAX_TOTAL_BYTES
@@ -94,7 +96,7 @@ def _instruction_paths(places: ProjectPlaces) -> Iterator[tuple[Path, Path | Non
 def read_project_text(path: Path, root: Path | None, on_problem: Callable[[str], None]) -> ProjectText | None:
     """Read a text file; *root* is the project that must contain it, or None for the user's own file.
 
-    Returns None if there is no such file, or if it cannot be used, which is reported.
+    Returns None if the file does not exist or cannot be used; the latter is reported to *on_problem*.
     """
     try:
         real = Path(os.path.realpath(path))

@@ -1,6 +1,6 @@
-"""Commands that the user wrote as Markdown files: `commands/NAME.md`, with front matter and a text to fill in.
+"""Custom slash commands: Markdown files `commands/NAME.md` with front matter and a prompt template.
 
-`$ARGUMENTS`, `$1` to `$9` and `{name}` of a declared argument are replaced; nothing is ever run by a shell.
+`$ARGUMENTS`, `$1` to `$9` and `{name}` of a declared argument are replaced; no shell is involved.
 """
 
 import os
@@ -43,10 +43,11 @@ class CommandArgument(Struct, frozen=True):
 
 
 class PromptCommand(Struct, frozen=True, kw_only=True):
-    """A command; `template` is the text to fill in, and `text` the whole file, which is what an approval covers.
+    """A custom slash command with the prompt template that it fills in.
 
-    `name` has a colon for each folder, as in `git:commit`. `model` is the model to switch to, "" for none. With
-    `is_sent`, the filled text is sent at once instead of being put into the composer.
+    `text` is the whole file, which an approval covers. A folder in the path becomes a prefix of `name`, as in
+    `git:commit`. `model` is the model to switch to, "" for none. If `is_sent`, the prompt is sent at once instead of
+    being placed in the input field.
     """
 
     name: str
@@ -59,14 +60,14 @@ class PromptCommand(Struct, frozen=True, kw_only=True):
 
     @property
     def usage(self) -> str:
-        """The arguments as shown after the name, such as `path [focus]`."""
+        """The arguments as shown after the command's name, such as `path [focus]`."""
         return " ".join(one.name if one.default is None else f"[{one.name}]" for one in self.arguments)
 
 
 def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[PromptCommand, ...]:
-    """Read the user's commands, then those of the project whose names are still free; this blocks.
+    """Read the user's commands, then the project's, except those whose names are already taken.
 
-    A file that cannot be used is reported and left out.
+    A file that cannot be used is reported and skipped. Blocks while reading.
     """
     root = find_project_root(Path(os.path.realpath(places.folder)))
     commands: dict[str, PromptCommand] = {}
@@ -89,7 +90,7 @@ def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> t
 
 
 def _command_files(folder: Path, on_problem: Callable[[str], None]) -> Iterator[tuple[str, Path]]:
-    """Yield the name and the path of each `*.md` file in a folder and its subfolders, sorted by name."""
+    """Yield the command name and path of each `*.md` file in a folder and its subfolders, sorted by name."""
     found: list[tuple[str, Path]] = []
     try:
         for place in (folder, *sorted(one for one in folder.iterdir() if one.is_dir())[:MAX_COMMANDS]):
@@ -107,7 +108,10 @@ def _command_files(folder: Path, on_problem: Callable[[str], None]) -> Iterator[
 
 
 def parse_command(name: str, text: ProjectText) -> PromptCommand:
-    """Parse a command file; the front matter is optional. Raises MalformedMessage, as a sentence about the file."""
+    """Parse a command file; its front matter is optional.
+
+    Raises MalformedMessage, whose message is a sentence about the file.
+    """
     whole = text.text.removeprefix("\ufeff")
     if not _FENCE.match(whole):
         return PromptCommand(name=name, description="", template=whole.strip(), text=text)
@@ -141,7 +145,7 @@ def _read_text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
-    """Read `[path, {name: focus, description: …, default: …}]`."""
+    """Parse the `arguments` field of the front matter: `[path, {name: focus, description: …, default: …}]`."""
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_ARGUMENTS:
         raise MalformedMessage(f'Its field "arguments" is not a list of at most {MAX_ARGUMENTS} arguments.')
     arguments: list[CommandArgument] = []
@@ -158,7 +162,7 @@ def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
 
 
 def split_arguments(command: PromptCommand, typed: str) -> dict[str, str]:
-    """Return the values of the command's arguments in *typed*: `name=value`, or in the order of the arguments.
+    """Split *typed* into the values of the command's arguments, given as `name=value` or by position.
 
     The last argument takes all remaining words. Text in quotation marks is one word.
     """
@@ -187,15 +191,15 @@ def _split_words(typed: str) -> list[str]:
 
 
 def missing_arguments(command: PromptCommand, given: Mapping[str, str]) -> tuple[CommandArgument, ...]:
-    """Return the required arguments without a value."""
+    """Return the required arguments that have no value in *given*."""
     return tuple(one for one in command.arguments if one.default is None and not given.get(one.name))
 
 
 def fill_template(command: PromptCommand, typed: str, given: Mapping[str, str]) -> str:
-    """Return the command's text with *typed*, the arguments as typed, and *given*, their values, filled in.
+    """Fill in the command's template: *typed* is the text of all arguments, *given* their values by name.
 
-    Values are inserted as they are: a placeholder in a value stays. If the text has no placeholder, *typed* is
-    appended. Raises UsageError if the result is too long.
+    Values are inserted unchanged; a placeholder inside a value is not replaced. If the template has no placeholder,
+    *typed* is appended. Raises UsageError if the result is too long.
     """
     values = {one.name: given.get(one.name) or one.default or "" for one in command.arguments}
     words = _split_words(typed)

@@ -15,7 +15,7 @@ __all__ = ["InvalidValue", "Meta", "convert_value", "settable_fields"]
 
 
 class InvalidValue(Exception):
-    """A value that does not fit its type; the message is a predicate such as "is text, not a number"."""
+    """Raised for a value that does not fit its type; the message is a predicate like "is not a number"."""
 
 
 def convert_value(value: Any, kind: Any) -> Any:
@@ -370,8 +370,8 @@ class ResultsConfig(Struct, frozen=True, kw_only=True):
 class BudgetConfig(Struct, frozen=True, kw_only=True):
     """Limits on what model requests cost, in US dollars; 0 means no limit.
 
-    A request is asked about first if its highest estimated cost is above `ask_above`, or if more than `per_turn`,
-    `per_conversation` or `per_day` would be spent with it.
+    The user is asked before a request whose highest estimated cost is above `ask_above`, or with which more than
+    `per_turn`, `per_conversation` or `per_day` would be spent.
     """
 
     ask_above: _Dollars = 0
@@ -388,7 +388,7 @@ NotificationMode = Literal["auto", "off", "bell", "osc", "desktop"]
 
 
 class NotificationsConfig(Struct, frozen=True, kw_only=True):
-    """How the user is notified while the terminal has no focus, and what its title shows."""
+    """Settings of notifications while the terminal has no focus, and of the terminal's title."""
 
     mode: NotificationMode = "auto"
     """"auto" is a notification of the terminal where it is known to have them, otherwise a bell; "osc" writes one to
@@ -422,7 +422,7 @@ HookEvent = Literal["before_call", "after_call"]
 
 
 class HookSettings(Struct, frozen=True, kw_only=True):
-    """The settings of a hook: `match` are rules as text, none of which means every call; `timeout` is in seconds."""
+    """Settings of a hook; without rules in `match`, it runs for every call; `timeout` is in seconds."""
 
     event: HookEvent
     command: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)]
@@ -432,7 +432,7 @@ class HookSettings(Struct, frozen=True, kw_only=True):
 
 
 class HookConfig(Struct, frozen=True, kw_only=True):
-    """A hook with its parsed rules; its program starts in `folder`, that of the file which names it."""
+    """A hook with its parsed rules; its program runs in `folder`, the folder of the file that defines it."""
 
     settings: HookSettings
     rules: tuple[Rule, ...] = ()

@@ -219,7 +219,7 @@ def _parse_limits(table: TomlTable) -> Limits:
 
 
 def _parse_budget(top: TomlTable) -> BudgetConfig:
-    """Parse `[budget]`. Raises ConfigError for a wrong value: its default would be no limit at all."""
+    """Parse `[budget]`. Raises ConfigError for an invalid value, because the default would be no limit."""
     problems: list[str] = []
     table = TomlTable(top.values, top.file, top.prefix, problems.append).get_table("budget")
     keys = tuple(settable_fields(BudgetConfig))

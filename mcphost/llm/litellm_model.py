@@ -358,9 +358,10 @@ class LiteLlmModel:
         )
 
     def _can_send_schema(self, request: ModelRequest, provider: str) -> bool:
-        """Return whether the provider takes a schema of the answer, in this request with or without tools.
+        """Return whether this request may include a JSON Schema for the answer.
 
-        Others than OpenAI refuse tools beside it, or litellm sends it as a tool that the model must call.
+        If the request has tools, only OpenAI accepts a schema as well: other providers reject the combination, or
+        litellm turns the schema into a tool that the model must call.
         """
         return (
             bytes(request.answer_schema) != b""
@@ -440,7 +441,10 @@ class LiteLlmModel:
         }
 
     def _apply_prices(self, event: worker_protocol.WorkerEvent) -> worker_protocol.WorkerEvent:
-        """Return the event with the cost by the configured prices, if it ends the stream and there are any."""
+        """Return a final event with its cost computed from the configured prices, if there are any.
+
+        Any other event is returned unchanged.
+        """
         config = self._config
         if not isinstance(event, worker_protocol.WorkerFinished) or None in (config.input_price, config.output_price):
             return event
@@ -452,7 +456,7 @@ class LiteLlmModel:
 
 
 class _ToolsRefusedError(Exception):
-    """The provider does not support tools for this model."""
+    """Raised if the provider does not support tools for this model."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -460,7 +464,7 @@ class _ToolsRefusedError(Exception):
 
 
 class _DefinitionRefusedError(Exception):
-    """The provider refuses a tool's definition; `error` is the ModelError of the failed request."""
+    """Raised if the provider refuses a tool's definition; `error` is the ModelError of the failed request."""
 
     def __init__(self, reason: str, error: ModelError) -> None:
         super().__init__(reason)
@@ -474,7 +478,7 @@ def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
 
 
 class _RetryableError(Exception):
-    """A failed attempt that may be repeated; `error` is its ModelError."""
+    """Raised for a failed attempt that may be repeated; `error` is its ModelError."""
 
     def __init__(self, error: ModelError) -> None:
         super().__init__(error.message)

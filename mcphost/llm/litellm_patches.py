@@ -64,7 +64,7 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
 
 
 class RedirectRefused(Exception):
-    """The provider redirects to another address; the message is written for the user."""
+    """Raised if the provider redirects to another address; the message is written for the user."""
 
 
 def refuse_redirects(async_client: Any, sync_client: Any) -> None:

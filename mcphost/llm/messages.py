@@ -84,7 +84,8 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
 class ImagePart(Struct, frozen=True, tag="image"):
     """A base64-encoded image.
 
-    For an attachment, `name` is its path or URI, and `server` the server that it was read from; "" is the user's own.
+    For an attachment, `name` is its path or URI, and `server` the server that it was read from, "" for the user's own
+    file.
     """
 
     mime_type: str
@@ -94,7 +95,7 @@ class ImagePart(Struct, frozen=True, tag="image"):
 
 
 class FilePart(Struct, frozen=True, tag="file"):
-    """A PDF or audio file that the user attached, base64-encoded; `server` is "" for a file of the user's own."""
+    """A base64-encoded PDF or audio file that the user attached; `server` is "" for a local file."""
 
     name: str
     mime_type: str
@@ -103,10 +104,11 @@ class FilePart(Struct, frozen=True, tag="file"):
 
 
 class ResourcePart(Struct, frozen=True, tag="resource"):
-    """Text that the user attached: a server's resource, or a file or folder, for which `server` is "".
+    """Text that the user attached: a server's resource, or a local file or folder.
 
-    For a binary resource that the model does not take, `text` only says so. `use_id` is "" for an attachment; otherwise
-    this is the result of the call with this id, which went on in the background, and not from the user.
+    `server` is "" for a local file or folder. For a binary resource that the model does not accept, `text` only says
+    so. `use_id` is "" for an attachment; otherwise, the part is the result of the tool call with this id, which
+    continued in the background.
     """
 
     server: str

@@ -54,7 +54,7 @@ class PricedModel(NamedTuple):
 
 
 def find_prices(configs: Iterable[ModelConfig]) -> tuple[PricedModel, ...]:
-    """Return those of the models whose prices are known: configured, in litellm's table, or none as they run locally.
+    """Return the models whose prices are known: configured, in litellm's table, or zero for local models.
 
     Reads the table as `load_catalog` does, so call it in a worker thread.
     """

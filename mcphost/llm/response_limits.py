@@ -34,7 +34,7 @@ MAX_TOKEN_COUNT = 10**12
 
 
 class AnswerTooLong(Exception):
-    """The model's answer exceeds a limit; the message is written for the user."""
+    """Raised if the model's answer exceeds a limit; the message is written for the user."""
 
 
 class AnswerMeter:

@@ -1,21 +1,24 @@
-"""Branches of a stored conversation: which messages lead to a given one, and which messages end a branch."""
+"""Branches of a stored conversation: the messages that lead to a given message, and the branch ends."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class MessageLink(NamedTuple):
-    """A message's number and that of its predecessor: 0 for none, None for the message stored before it."""
+    """A message's number and that of its predecessor.
+
+    `parent` is 0 if there is no predecessor, and None if it is the message stored just before.
+    """
 
     number: int
     parent: int | None
 
 
 def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
-    """Return the positions in *links* of the messages that lead to the message numbered *end*, oldest first.
+    """Return the positions in *links* of the messages from the first one to number *end*, oldest first.
 
-    *links* are sorted by number. An *end* of None means the last message, and 0 that there is none. Predecessors that
-    are missing or not older end the branch, so that a damaged file cannot cause an endless loop.
+    *links* must be sorted by number. An *end* of None means the last message, and 0 means no message. A predecessor
+    that is missing or not older ends the branch, so that a damaged file cannot cause an endless loop.
     """
     if end is None and all(link.parent is None for link in links):
         return list(range(len(links)))

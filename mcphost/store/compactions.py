@@ -1,7 +1,7 @@
-"""Storage of compactions: summaries that stand for the beginning of a conversation in requests to the model.
+"""Storage of compactions: summaries that replace the beginning of a conversation in model requests.
 
-A compaction is stored beside the messages, which it never changes. It belongs to the messages up to a stored number, so
-it applies on every branch that contains that message.
+A compaction never changes messages. It covers the messages up to a stored message number, so it applies to every branch
+that contains this message.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ MAX_COMPACTIONS = 100
 
 
 class SummarySentence(Struct, frozen=True):
-    """A sentence of a summary; `sources` are the numbers of the messages it stands for, or () if they are unknown."""
+    """A sentence of a summary; `sources` are the numbers of the messages that it summarizes, () if unknown."""
 
     text: str
     sources: tuple[int, ...] = ()
@@ -28,10 +28,10 @@ class SummarySentence(Struct, frozen=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """A summary of the `messages` first messages of a branch; the last of them has the number `last`.
+    """A summary of the first `messages` messages of a branch; `last` is the number of the last of them.
 
-    `usage` belongs to all requests that made the summary, `model` is the one that answered them, and `at` is in seconds
-    since 1970. `number` is set by the store.
+    `usage` is the sum of the requests that made the summary, `model` the model that wrote it, and `at` the time in
+    seconds since 1970. `number` is assigned by the store.
     """
 
     last: int
@@ -44,18 +44,18 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
 
 def find_active_compaction(compactions: Sequence[Compaction], numbers: Collection[int]) -> Compaction | None:
-    """Return the newest compaction whose last message is among *numbers*, those of the current branch."""
+    """Return the newest compaction that applies to the branch whose message numbers are *numbers*, or None."""
     return next((one for one in reversed(compactions) if one.last in numbers), None)
 
 
 class CompactionStore:
-    """Store of compactions in the database; the methods raise StoreError."""
+    """Store of compactions in the database; every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(self, conversation_id: str, compaction: Compaction) -> Compaction:
-        """Store a compaction of a stored conversation; return it with its number."""
+        """Store a compaction of a conversation; return it with its number."""
         body = encode(replace(compaction, number=0))
 
         def work(db: sqlite3.Connection) -> int:
@@ -68,7 +68,7 @@ class CompactionStore:
     async def load(self, conversation_id: str) -> tuple[Compaction, ...]:
         """Return the conversation's newest compactions that were not undone, oldest first.
 
-        Those that cannot be decoded are omitted.
+        At most MAX_COMPACTIONS are returned. Those that cannot be decoded are omitted.
         """
 
         def work(db: sqlite3.Connection) -> list[tuple[int, bytes]]:
@@ -82,7 +82,7 @@ class CompactionStore:
         return tuple(replace(found, number=number) for number, found in decoded if found is not None)
 
     async def undo(self, number: int) -> None:
-        """Mark a compaction as undone; it stays stored, with what it cost."""
+        """Mark a compaction as undone; its record is kept because of its cost."""
         await self._database.run(
             lambda db: db.execute("UPDATE compactions SET undone = unixepoch() WHERE number = ?", (number,))
         )

@@ -1,4 +1,4 @@
-"""Changes to stored conversations as a whole: rename, pin, delete."""
+"""Changes to a whole stored conversation: rename, pin and delete."""
 
 import sqlite3
 import time
@@ -24,7 +24,7 @@ _NOT_INDEXED_WITH_FILE = """
 
 
 class NamedBy(IntEnum):
-    """Who chose a conversation's title; a higher value is never replaced by a lower one."""
+    """Who chose a conversation's title; a title is never replaced by one with a lower value."""
 
     FIRST_MESSAGE = 0
     MODEL = 1
@@ -32,13 +32,16 @@ class NamedBy(IntEnum):
 
 
 class ConversationEdits:
-    """Renames, pins and deletes stored conversations, together with everything that belongs to them."""
+    """Changes to whole stored conversations, including everything that belongs to them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def rename(self, conversation_id: str, title: str, by: NamedBy) -> bool:
-        """Give a conversation a title; return False if it has one that matters more. Raises UsageError, StoreError."""
+        """Set a conversation's title; return False if it has a title from a source that takes precedence.
+
+        Raises UsageError for an empty title or an unknown conversation, and StoreError.
+        """
         title = " ".join(title.split())[:MAX_TITLE_CHARS]
         if not title:
             raise UsageError("A title needs at least one character.")
@@ -65,10 +68,10 @@ class ConversationEdits:
         await self._database.run(work)
 
     async def delete(self, conversation_id: str) -> tuple[str, ...]:
-        """Delete a conversation with its branches, drafts, summaries and words in the index.
+        """Delete a conversation with its branches, drafts, summaries and search index entries.
 
-        Returns the names of the files of results that no other conversation uses; the caller deletes them. Deleted
-        pages are overwritten in the file. A large conversation is deleted in pieces, newest messages first, and the
+        Returns the names of result files that no other conversation uses; the caller must delete them. Deleted pages
+        are overwritten in the database file. A large conversation is deleted in steps, newest messages first and the
         conversation itself last, so that an interrupted deletion can be repeated. Raises StoreError.
         """
         files: set[str] = set()
@@ -77,7 +80,7 @@ class ConversationEdits:
         return tuple(sorted(files))
 
     async def merge_index(self) -> None:
-        """Rewrite the index without the words of what was deleted, in pieces. Raises StoreError."""
+        """Remove deleted words from the search index by rewriting it in steps. Raises StoreError."""
         is_first = True
         while await self._database.run(lambda db, first=is_first: _merge(db, is_first=first)):
             is_first = False
@@ -85,7 +88,10 @@ class ConversationEdits:
 
 
 def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str]) -> bool:
-    """Delete some of a conversation, and add the names of files to *files*; return whether there is more."""
+    """Delete part of a conversation; return whether there is more to delete.
+
+    Names of result files that nothing else uses are added to *files*.
+    """
     row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
     if row is None:
         return False
@@ -109,7 +115,10 @@ def _delete_piece(db: sqlite3.Connection, conversation_id: str, files: set[str])
 
 
 def _remove_words(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
-    """Remove some of a conversation's words from the index; a damaged index is begun anew."""
+    """Remove some of a conversation's entries from the search index; return whether there are more.
+
+    A damaged index is reset, to be rebuilt in the background.
+    """
     try:
         return search_index.remove_piece(db, conversation_id, title)
     except sqlite3.DatabaseError:

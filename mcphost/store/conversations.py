@@ -1,7 +1,7 @@
 """Storage of conversations; a message is on disk once `append` returns.
 
-A conversation is a tree: going back to an earlier message begins a new branch, and the messages that are left stay
-stored. The current branch ends with the message stored last, or where the user went back to since then.
+A conversation is a tree: going back to an earlier message starts a new branch, and the later messages stay stored. The
+current branch ends with the message stored last, or with the one that the user has gone back to since then.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ from mcphost.store.database import Database
 class ConversationInfo(Struct, frozen=True):
     """An entry in the list of conversations; times are in seconds since 1970.
 
-    `is_named` is whether the user chose its title.
+    `is_named` means that the user chose the title.
     """
 
     id: str
@@ -36,14 +36,14 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class StoredMessage(NamedTuple):
-    """A message and its number in the conversation, counted from 1; 0 for the draft that a crash left."""
+    """A message and its number in the conversation, from 1; number 0 is the draft left by a crash."""
 
     number: int
     message: Message
 
 
 class BranchInfo(Struct, frozen=True):
-    """A branch that is not the current one: the number of its last message, and how many messages lead to it.
+    """A branch other than the current one, with the number of its last message and its length in messages.
 
     `text` is the text of its last user message, and `at` the time of its last message in seconds since 1970.
     """
@@ -139,7 +139,10 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def save_draft(self, conversation_id: str, message: Message | None) -> None:
-        """Save the model's unfinished answer, so that a crash loses little of it; None deletes it."""
+        """Save the model's unfinished answer, so that a crash loses little of it; None deletes the draft.
+
+        Raises StoreError.
+        """
 
         def work(db: sqlite3.Connection) -> None:
             if message is None:
@@ -153,7 +156,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...] | None:
-        """Return the messages of the current branch, oldest first; see `load_branch`."""
+        """Return the messages of the current branch, oldest first, or None. See `load_branch`."""
         stored = await self.load_branch(conversation_id)
         return None if stored is None else tuple(message for _, message in stored)
 
@@ -189,9 +192,9 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def load_around(self, conversation_id: str, number: int, count: int) -> tuple[StoredMessage, ...]:
-        """Return at most *count* messages around the one with this number in its branch, oldest first.
+        """Return at most *count* messages around the one with this number, on its branch, oldest first.
 
-        Without a number, they are the last of the current branch. Large messages are left out. Raises StoreError.
+        If *number* is 0, return the last messages of the current branch. Large messages are omitted. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> list[tuple[int, bytes]]:
@@ -214,9 +217,9 @@ class ConversationStore:
         return tuple(StoredMessage(one, message) for one, message in decoded if message is not None)
 
     async def rewind(self, conversation_id: str, number: int) -> None:
-        """End the current branch with the message of this number; 0 for before the first. Deletes the draft.
+        """Make the message with this number the end of the current branch; 0 means before the first message.
 
-        Later messages stay stored. Raises StoreError.
+        Later messages stay stored; the draft is deleted. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -226,7 +229,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def list_branches(self, conversation_id: str) -> tuple[BranchInfo, ...]:
-        """Return the branches other than the current one, newest first, at most MAX_BRANCHES. Raises StoreError."""
+        """Return the other branches, newest first, at most MAX_BRANCHES. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> list[tuple[int, int, bytes, bytes | None]]:
             found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
@@ -249,7 +252,7 @@ class ConversationStore:
         return tuple(branches)
 
     async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
-        """Copy the messages of these numbers to a new conversation, created at the time *at*. Raises StoreError."""
+        """Copy the messages with these numbers to a new conversation, created at *at*. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
@@ -267,7 +270,10 @@ class ConversationStore:
         await self._database.run(work)
 
     async def list_recent(self, limit: int = 100, *, pinned_first: bool = False) -> tuple[ConversationInfo, ...]:
-        """Return the most recently updated conversations, newest first; with *pinned_first*, after the pinned ones."""
+        """Return the most recently updated conversations, newest first, at most *limit*. Raises StoreError.
+
+        With *pinned_first*, pinned conversations come before all others.
+        """
         return await self._rows("", (limit,), "c.pinned IS NULL, " if pinned_first else "")
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
@@ -310,7 +316,7 @@ class ConversationStore:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the length of the branch, and the bodies of its last message and its last user message."""
+    """Return *end*, the length of the branch, and the bodies of its last message and last user message."""
     positions = trace_branch(links, end)
     last_body: bytes = b""
     for at in reversed(positions[-_MAX_SUMMARIZED_MESSAGES:]):

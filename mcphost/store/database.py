@@ -104,7 +104,7 @@ class Database:
         return job.result()
 
     def _run_jobs(self) -> None:
-        """Run all waiting jobs: on a busy machine, switching threads for each takes longer than the work."""
+        """Run all waiting jobs in one go, because switching threads for each would take longer than the work."""
         with self._thread_lock:
             while self._jobs:
                 job = self._jobs.popleft()
@@ -114,9 +114,9 @@ class Database:
                     job.error = error
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, seconds: float) -> T:
-        """Call *work* on a thread with a connection that cannot write, beside running calls of `run`.
+        """Call *work* on a thread with a read-only connection, concurrently with calls of `run`.
 
-        Raises StoreError, also after *seconds*. Cancellation interrupts the statement that is running.
+        Raises StoreError, also when *seconds* have passed. Cancellation interrupts the running statement.
         """
         if self._db is None:
             await self.run(lambda db: None)
@@ -142,9 +142,9 @@ class Database:
                 cancelled.set()
 
     async def checkpoint(self) -> None:
-        """Write the write-ahead log back to the file and empty it, so that it keeps nothing that was deleted.
+        """Move the write-ahead log into the database file and empty it, so that it contains no deleted data.
 
-        Does nothing while another connection reads. Raises StoreError.
+        Does nothing while another connection is reading. Raises StoreError.
         """
 
         def work() -> None:

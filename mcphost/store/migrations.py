@@ -147,16 +147,16 @@ def m009_folder_answers(db: sqlite3.Connection) -> None:
 
 
 def m010_branches(db: sqlite3.Connection) -> None:
-    """Add columns for branches: each message's predecessor, and the message with which a rewound conversation ends.
+    """Add columns for branches: each message's predecessor, and the last message of the current branch.
 
-    A predecessor of NULL means the message stored before; an end of NULL, the message stored last.
+    A predecessor of NULL means the message stored just before; a last message of NULL means the one stored last.
     """
     db.execute("ALTER TABLE messages ADD COLUMN parent INTEGER")
     db.execute("ALTER TABLE conversations ADD COLUMN leaf INTEGER")
 
 
 def m011_compactions(db: sqlite3.Connection) -> None:
-    """Create the table of summaries that stand for the beginning of a conversation in requests."""
+    """Create the table of summaries that replace the beginning of a conversation in requests."""
     _execute_script(
         db,
         """
@@ -171,9 +171,10 @@ def m011_compactions(db: sqlite3.Connection) -> None:
 
 
 def m012_spending(db: sqlite3.Connection) -> None:
-    """Create the table of what model requests cost, and fill it from the stored messages.
+    """Create the table of model request costs, and fill it from the stored messages.
 
-    A fork has copies of messages, so messages with the same time, model and usage are one request.
+    A forked conversation contains copies of messages, so messages with the same time, model and usage count as one
+    request.
     """
     _execute_script(
         db,
@@ -218,7 +219,7 @@ def m013_search(db: sqlite3.Connection) -> None:
 
 
 def m014_conversation_details(db: sqlite3.Connection) -> None:
-    """Add who chose a conversation's title, whether it is pinned, and the table of unsent texts.
+    """Add the source of a title and the time of pinning to conversations; create the table of unsent texts.
 
     `named` is 0 for a title from the first message, 1 for one by a model, 2 for one by the user.
     """
@@ -235,7 +236,7 @@ def m014_conversation_details(db: sqlite3.Connection) -> None:
 
 
 def create_search_index(db: sqlite3.Connection) -> None:
-    """Create the full-text index without texts, if this SQLite has FTS5."""
+    """Create the full-text index, without a copy of the texts, if SQLite has the FTS5 extension."""
     try:
         db.execute(
             "CREATE VIRTUAL TABLE search_index USING fts5("

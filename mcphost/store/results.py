@@ -75,7 +75,7 @@ class ResultStore:
         return (await self.read(Path(path).stem)).text
 
     async def delete(self, names: Iterable[str]) -> None:
-        """Delete stored results by their names; those that are gone already are ignored. Raises StoreError."""
+        """Delete stored results by name; missing ones are ignored. Raises StoreError."""
         found = [name for name in names if _NAME_PATTERN.fullmatch(name)]
         if found and self._directory is not None:
             await self._run(lambda folder: _unlink_all(folder / f"{name}{_SUFFIX}" for name in found))

@@ -16,7 +16,7 @@ MAX_ROWS = 1_000
 
 
 class FolderEdit(Struct, frozen=True):
-    """The user's edit to the configured list of shared folders: an added folder, or one removed from the list."""
+    """The user's edit to the configured list of shared folders: one folder added, or one removed."""
 
     path: str
     name: str = ""

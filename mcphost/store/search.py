@@ -1,4 +1,4 @@
-"""Search in all conversations: matches by relevance and age, with marked excerpts, grouped by conversation."""
+"""Search in all conversations, ranked by relevance and age, with excerpts in which matches are marked."""
 
 import re
 import sqlite3
@@ -34,14 +34,14 @@ _INFO = "SELECT title, model, created, updated FROM conversations WHERE id = ?"
 
 
 class MarkedText(NamedTuple):
-    """A piece of an excerpt, and whether it is what was searched for."""
+    """A piece of an excerpt, and whether it matches the search."""
 
     text: str
     is_match: bool
 
 
 class SearchHit(Struct, frozen=True):
-    """A message that was found; `number` is that in its conversation, 0 if the title was found.
+    """A message that matches; `number` is its number in the conversation, 0 if the title matches.
 
     `at` is in seconds since 1970, to the millisecond. The `excerpt` is not sanitized.
     """
@@ -53,7 +53,7 @@ class SearchHit(Struct, frozen=True):
 
 
 class FoundConversation(Struct, frozen=True):
-    """A conversation in which something was found: its best hits, and how many there are among those ranked."""
+    """A conversation with matches; `hits` are the best ones, and `count` is the number of ranked matches."""
 
     id: str
     title: str
@@ -65,7 +65,10 @@ class FoundConversation(Struct, frozen=True):
 
 
 class SearchResult(Struct, frozen=True):
-    """What a search found, best first. `is_complete` is whether all matches were ranked; `notes` are for the user."""
+    """Result of a search, best first; `is_complete` is False if there were too many matches to rank all.
+
+    `notes` are sentences for the user.
+    """
 
     conversations: tuple[FoundConversation, ...] = ()
     is_complete: bool = True
@@ -73,15 +76,16 @@ class SearchResult(Struct, frozen=True):
 
 
 class SearchStore:
-    """Full-text search in the database, and the indexing of conversations that are not indexed yet."""
+    """Full-text search in the database, and indexing of conversations that are not indexed yet."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
-        """Search all conversations; see `search_query` for the language. Cancellation interrupts the search.
+        """Search all conversations; see `search_query` for the syntax. Cancellation interrupts the search.
 
-        With *is_typing*, the last word may be incomplete. A damaged index is begun anew. Raises StoreError.
+        With *is_typing*, the last word may be incomplete. If the index is damaged, a rebuild is started and the result
+        is empty except for a note. Raises StoreError.
         """
         now = time.time()
         query = parse_query(text, now=now, is_typing=is_typing)
@@ -94,12 +98,15 @@ class SearchStore:
         return SearchResult(notes=("The search index was damaged and is being built anew.", *query.notes))
 
     async def count_pending(self) -> int:
-        """Return how many conversations are not indexed completely yet. Raises StoreError."""
+        """Return how many conversations are not completely indexed yet. Raises StoreError."""
         found = await self._database.run(lambda db: db.execute("SELECT count(*) FROM search_pending").fetchone())
         return found[0]
 
     async def index_piece(self) -> bool:
-        """Index some messages that are not indexed yet; return whether there are more. Raises StoreError."""
+        """Index some of the messages that are not indexed yet; return whether there may be more.
+
+        Raises StoreError.
+        """
 
         def work(db: sqlite3.Connection) -> bool:
             pending = search_index.next_pending(db) if search_index.has_index(db) else None
@@ -144,7 +151,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
 
 
 def _score(relevance: float, document: int, now: float) -> float:
-    """Return the rank of a match: the relevance of words, up to twice as high if the message is new."""
+    """Return the score of a match: its text relevance, up to doubled for a recent message."""
     age = max(0.0, now - search_index.time_of(document))
     return relevance * (1 + 1 / (1 + age / _AGE_OF_HALF))
 
@@ -189,13 +196,13 @@ def _read_hit(
 
 
 def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that finds the words and phrases, which may be the beginnings of words."""
+    """Return a pattern that matches any of these words and phrases, or words that begin with one."""
     alternatives = [r"[\W_]+".join(map(re.escape, _fold(mark).split())) for mark in marks]
     return re.compile("|".join(sorted(filter(None, alternatives), key=len, reverse=True)) or r"(?!)")
 
 
 def _fold(text: str) -> str:
-    """Return *text* without case and accents, with the same number of characters."""
+    """Return *text* without case and accents; the number of characters stays the same."""
     if text.isascii():
         return text.lower()
     return "".join(_fold_character(character) for character in text)
@@ -209,7 +216,10 @@ def _fold_character(character: str) -> str:
 
 
 def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[MarkedText, ...]:
-    """Return one line of the first text with a match, with its matches marked; else the beginning of the first text."""
+    """Return one line around the first match in *texts*, with matches marked.
+
+    Without a match, return the beginning of the texts.
+    """
     folded = (_fold(text) for text in texts)
     found = next(
         ((text, match) for text, fold in zip(texts, folded, strict=True) if (match := pattern.search(fold))), None

@@ -1,7 +1,7 @@
-"""The full-text index of messages and titles, kept in the transactions that change them.
+"""Full-text index of messages and titles, updated in the same transactions as these.
 
-A document's number begins with its time, so that SQLite finds the newest matches first and limits them to a period
-without sorting. The index has no copy of the texts: a deletion repeats the text that was indexed.
+A document id begins with the time, so that SQLite finds the newest matches first and can limit them to a period without
+sorting. The index keeps no copy of the texts, so a deletion must supply the text that was indexed.
 """
 
 import sqlite3
@@ -43,17 +43,17 @@ class PendingConversation(NamedTuple):
 
 
 def has_index(db: sqlite3.Connection) -> bool:
-    """Return whether the index exists; an SQLite without FTS5 has none."""
+    """Return whether the index exists; it does not if SQLite lacks FTS5."""
     return db.execute(_HAS_INDEX).fetchone() is not None
 
 
 def first_id(at: float) -> int:
-    """Return the smallest document number of the time *at*, in seconds since 1970."""
+    """Return the smallest document id for the time *at*, in seconds since 1970."""
     return int(min(max(0.0, at * 1_000), _MAX_MILLISECONDS)) << _SERIAL_BITS  # max(0, nan) is 0
 
 
 def time_of(document: int) -> float:
-    """Return the time of a document in seconds since 1970, to the millisecond."""
+    """Return the time of a document id in seconds since 1970, to the millisecond."""
     return (document >> _SERIAL_BITS) / 1_000
 
 
@@ -71,7 +71,10 @@ def _free_id(db: sqlite3.Connection, at: float) -> int:
 
 @contextmanager
 def spare_message(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
-    """Undo a change of the index that fails, and note the conversation as not indexed, so that a message is kept."""
+    """Return a context manager that rolls back a failed index update but keeps the message being stored.
+
+    The conversation is then marked as not indexed.
+    """
     db.execute("SAVEPOINT indexing")
     try:
         yield
@@ -84,24 +87,24 @@ def spare_message(db: sqlite3.Connection, conversation_id: str) -> Generator[Non
 
 
 def add_pending(db: sqlite3.Connection, conversation_id: str) -> None:
-    """Have the messages of a conversation indexed in the background."""
+    """Mark a conversation for indexing in the background."""
     db.execute("INSERT OR REPLACE INTO search_pending (conversation, done) VALUES (?, 0)", (conversation_id,))
 
 
 def add_message(db: sqlite3.Connection, conversation_id: str, number: int, message: Message) -> None:
-    """Index a message; a failure leaves it for the background."""
+    """Index a message; if that fails, it is indexed later in the background."""
     with spare_message(db, conversation_id):
         _add(db, conversation_id, number, message.at, describe_document(message))
 
 
 def add_title(db: sqlite3.Connection, conversation_id: str, title: str, created: float) -> None:
-    """Index the title of a new conversation; a failure leaves it for the background."""
+    """Index the title of a new conversation; if that fails, it is indexed later in the background."""
     with spare_message(db, conversation_id):
         _add(db, conversation_id, TITLE_NUMBER, created, describe_title(title))
 
 
 def replace_title(db: sqlite3.Connection, conversation_id: str, before: str, title: str) -> None:
-    """Index a new title in place of the title *before*."""
+    """Replace the title *before* with *title* in the index."""
     with spare_message(db, conversation_id):
         found = db.execute(
             "SELECT id FROM search_documents WHERE conversation = ? AND number = ?", (conversation_id, TITLE_NUMBER)
@@ -118,7 +121,7 @@ def _add(db: sqlite3.Connection, conversation_id: str, number: int, at: float, t
 
 
 def next_pending(db: sqlite3.Connection) -> PendingConversation | None:
-    """Return the newest conversation that may not be indexed completely, or None."""
+    """Return the newest conversation that is not completely indexed, or None."""
     row = db.execute(
         "SELECT p.conversation, p.done FROM search_pending p LEFT JOIN conversations c ON c.id = p.conversation"
         " ORDER BY c.updated DESC LIMIT 1"
@@ -127,7 +130,7 @@ def next_pending(db: sqlite3.Connection) -> PendingConversation | None:
 
 
 def index_piece(db: sqlite3.Connection, pending: PendingConversation) -> None:
-    """Index the next messages of a conversation, at most PIECE_MESSAGES and about PIECE_BYTES of them."""
+    """Index the next messages of a conversation, at most PIECE_MESSAGES and about PIECE_BYTES bytes."""
     conversation_id, done = pending
     if done == 0:
         _index_title_again(db, conversation_id)
@@ -155,7 +158,7 @@ def _index_title_again(db: sqlite3.Connection, conversation_id: str) -> None:
 
 
 def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
-    """Remove documents of a conversation from the index, at most some hundred; return whether there are more."""
+    """Remove up to a few hundred of a conversation's documents; return whether there are more."""
     rows = db.execute(
         "SELECT d.id, d.number, m.body FROM search_documents d"
         " LEFT JOIN messages m ON m.conversation = d.conversation AND m.seq = d.number"
@@ -173,7 +176,7 @@ def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bo
 
 
 def merge_piece(db: sqlite3.Connection, *, is_first: bool) -> bool:
-    """Rewrite part of the index without its deleted words; return whether there is more to do."""
+    """Rewrite part of the index without deleted words; return whether there is more to do."""
     before = db.total_changes
     pages = -_MERGED_PAGES if is_first else _MERGED_PAGES
     db.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,))
@@ -181,7 +184,7 @@ def merge_piece(db: sqlite3.Connection, *, is_first: bool) -> bool:
 
 
 def rebuild(db: sqlite3.Connection) -> None:
-    """Begin the index anew after it was damaged; the background fills it again."""
+    """Replace a damaged index with an empty one, which is filled again in the background."""
     db.execute("DROP TABLE IF EXISTS search_index")
     create_search_index(db)
     db.execute("DELETE FROM search_documents")
@@ -189,7 +192,7 @@ def rebuild(db: sqlite3.Connection) -> None:
 
 
 def decode_message(body: bytes) -> Message | None:
-    """Return the stored message, or None if it cannot be read: one damaged row must not hide the others."""
+    """Return the stored message, or None if it is damaged, so that other messages can still be read."""
     try:
         return decode(body, Message, "stored message")
     except MalformedMessage:

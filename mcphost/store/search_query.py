@@ -1,6 +1,6 @@
-"""The language of searches: words, "phrases", -words, prefix*, and filters such as `tool:NAME` and `after:2026-01-31`.
+"""Syntax of searches: words, "phrases", -words, prefix*, and filters like `tool:NAME`, `after:2026-01-31`.
 
-Every text is a valid search. What cannot be understood is searched as words, or left out with a note.
+Every text is a valid search. Parts that are not valid syntax are searched as words, or ignored with a note.
 """
 
 import datetime as dt
@@ -21,10 +21,10 @@ _AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 *
 
 
 class SearchQuery(NamedTuple):
-    """A parsed search: an FTS5 expression, "" if there is nothing to search, and limits on the time of messages.
+    """A parsed search: an FTS5 expression, "" if there is nothing to search, and limits on message times.
 
-    `marks` are the words and phrases to mark in what is found, and `notes` are sentences about what was left out.
-    `is_ranked` is whether the relevance of the words can be computed fast: not for single characters and -words.
+    `marks` are the words and phrases to mark in matches, and `notes` are sentences about ignored parts. `is_ranked`
+    says whether relevance can be computed quickly, which it cannot for single characters and -words.
     """
 
     match: str
@@ -36,7 +36,7 @@ class SearchQuery(NamedTuple):
 
 
 def parse_query(text: str, *, now: float, is_typing: bool = False) -> SearchQuery:
-    """Parse a search of the user; *now* is the current time in seconds since 1970. Never raises.
+    """Parse the user's search text; *now* is the current time in seconds since 1970. Never raises.
 
     With *is_typing*, the last word may be incomplete.
     """
@@ -52,7 +52,7 @@ def parse_query(text: str, *, now: float, is_typing: bool = False) -> SearchQuer
 
 
 class _QueryBuilder:
-    """Terms of a search, collected in the form of FTS5."""
+    """Builder of an FTS5 expression from the terms of a search."""
 
     def __init__(self, now: float) -> None:
         self._now = now
@@ -64,7 +64,7 @@ class _QueryBuilder:
         self.notes: list[str] = []
 
     def add(self, term: re.Match[str], *, is_open: bool) -> None:
-        """Add one term of the user's text; with *is_open* its last word may go on."""
+        """Add one term of the search text; *is_open* means that its last word may be incomplete."""
         sign, field, phrase, word = term.groups()
         value = phrase if phrase is not None else word
         field = (field or "").lower()
@@ -115,7 +115,7 @@ class _QueryBuilder:
 
 
 def _split_scripts(text: str) -> list[str]:
-    """Return the pieces of *text* that are written with spaces between words, and those that are not, in order."""
+    """Split *text* into runs written with spaces between words and runs written without, in order."""
     pieces: list[str] = []
     end = 0
     for run in UNSPACED.finditer(text):
@@ -126,7 +126,7 @@ def _split_scripts(text: str) -> list[str]:
 
 
 def _make_term(piece: str, *, is_prefix: bool) -> str:
-    """Return the FTS5 string for words, or for a run of characters without spaces as its overlapping pairs."""
+    """Return an FTS5 string for words, or for the overlapping character pairs of text without spaces."""
     run = UNSPACED.search(piece)
     if run is None:
         last = piece.rsplit(" ", 1)[-1]
@@ -138,9 +138,10 @@ def _make_term(piece: str, *, is_prefix: bool) -> str:
 
 
 def parse_time(text: str, now: float) -> float | None:
-    """Return the time that a date (2026, 2026-01 or 2026-01-31), "today", "yesterday" or an age such as 7d means.
+    """Return the time of a date such as 2026, 2026-01 or 2026-01-31, of "today", or of an age such as 7d.
 
-    Dates are in the local time zone; units of ages are h, d, w, m and y. Returns None for other texts.
+    "yesterday" is accepted as well. Dates are in the local time zone; units of ages are h, d, w, m and y. Returns
+    seconds since 1970, or None for any other text.
     """
     text = text.strip().lower()
     try:

@@ -1,8 +1,8 @@
-"""The text of a message as the search index sees it: bounded, and split into words that SQLite's tokenizer finds.
+"""Text of a message for the search index, limited in size and split into words for SQLite's tokenizer.
 
-Chinese, Japanese and Korean have no spaces between words, so each run of their characters becomes overlapping pairs
-followed by its last character: "数据库" is indexed as "数据 据库 库". Two characters are then one index term, and
-a single character is the prefix of one.
+Chinese, Japanese and Korean have no spaces between words, so a run of their characters is indexed as overlapping pairs
+followed by its last character: "数据库" becomes "数据 据库 库". Any two characters are then one index term, and a single
+character is a prefix of one.
 """
 
 import re
@@ -38,21 +38,21 @@ _LABEL_CHARACTER = re.compile(r"[^a-z0-9]")
 
 
 class DocumentText(NamedTuple):
-    """What is indexed of a message: its words, and labels such as its role and the names of tools and servers."""
+    """Indexed text of a message or title, and labels for its role and the names of tools and servers."""
 
     text: str
     labels: str
 
 
 def normalize(text: str) -> str:
-    """Return *text* in Unicode form NFKC, so that full-width and composed characters are found by their plain forms."""
+    """Return *text* in the Unicode form NFKC, so that full-width and ordinary characters match."""
     if text.isascii() or unicodedata.is_normalized("NFKC", text):
         return text
     return unicode_forms.normalize("NFKC", text)
 
 
 def segment(text: str) -> str:
-    """Return *text* with spaces between the words of the index."""
+    """Return *text* with spaces between the words to index."""
     text = normalize(text)
     return text if text.isascii() else UNSPACED.sub(_split_run, text)
 
@@ -64,18 +64,18 @@ def _split_run(match: re.Match[str]) -> str:
 
 
 def make_label(kind: str, name: str) -> str:
-    """Return a label of the index, such as that of the tool *name*; it is one word, and ignores case."""
+    """Return an index label, for example for the tool *name*: a single word that ignores case."""
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
 
 
 def result_file_name(path: str) -> str:
-    """Return the name of a stored result without folder and ending, "" if the path is not one of a stored result."""
+    """Return the name of a result file without folder and suffix; "" if *path* is not a result file."""
     found = _RESULT_FILE.search(path)
     return found.group() if found else ""
 
 
 def list_texts(message: Message) -> list[str]:
-    """Return the texts of a message that are searched, each shortened, in the order in which they are shown."""
+    """Return the searchable texts of a message, each truncated, in display order."""
     texts: list[str] = []
     for part in message.parts:
         match part:
@@ -98,7 +98,7 @@ def list_texts(message: Message) -> list[str]:
 
 
 def describe_document(message: Message) -> DocumentText:
-    """Return what is indexed of *message*. The same message always has the same text, which its deletion needs."""
+    """Return the indexed text of *message*; it must never vary, because deletion needs the same text."""
     labels = {make_label("role", message.role): None}
     for part in message.parts:
         if isinstance(part, ToolUsePart):
@@ -117,5 +117,5 @@ def describe_document(message: Message) -> DocumentText:
 
 
 def describe_title(title: str) -> DocumentText:
-    """Return what is indexed of a conversation's title."""
+    """Return the indexed text of a conversation's title."""
     return DocumentText(segment(title[:1_000]), make_label("role", "title"))

@@ -1,7 +1,7 @@
-"""Storage of what model requests cost, apart from the conversations, so that a branch that was left still counts.
+"""Storage of what model requests cost, separate from conversations, so that unused branches count too.
 
-Times are wall-clock time in seconds since 1970. A clock that was ahead must not hide or repeat a request: rows dated in
-the future count as today's, and get the current time once they are more than MAX_CLOCK_ERROR ahead.
+Times are wall-clock times in seconds since 1970. So that a wrong clock neither hides nor repeats a request, rows dated
+in the future count as today's, and get the current time if they are more than MAX_CLOCK_ERROR ahead.
 """
 
 import sqlite3
@@ -19,8 +19,8 @@ _MAX_LISTED = 100_000
 class TokenShare(Struct, frozen=True):
     """Estimated input tokens of one part of a request.
 
-    `kind` is "system", "definitions" (of a server's tools), "results" (of a tool), "attachments" (of a server, or ""),
-    or "messages".
+    `kind` is "system", "definitions" (tool definitions of a server), "results" (of a tool), "attachments" (from a
+    server, or from the user if `server` is ""), or "messages".
     """
 
     kind: str
@@ -30,11 +30,11 @@ class TokenShare(Struct, frozen=True):
 
 
 class SpendingEntry(Struct, frozen=True, kw_only=True):
-    """What one model request cost, in US dollars; None if the price is unknown.
+    """Cost of one model request in US dollars; None if the price is unknown.
 
-    `turn` identifies the turn in its conversation. `purpose` is "answer", or what else the request was for, such as
-    "sampling". `input_cost` is the part of the cost that the input caused. `is_estimated` means that the provider
-    reported no figures, because the request was stopped or mcphost ended.
+    `turn` identifies the turn in its conversation. `purpose` is what the request was for, such as "answer" or
+    "sampling". `input_cost` is the cost of the input alone. `is_estimated` means that the provider reported no token
+    counts, because the request was stopped or mcphost was killed.
     """
 
     at: float
@@ -69,7 +69,7 @@ class SpendingSum(Struct, frozen=True):
 
 
 class SpendingTotals(Struct, frozen=True):
-    """What was spent in one turn, in its conversation with all of its branches, and today in all conversations."""
+    """What was spent in one turn, in its whole conversation with all branches, and today in total."""
 
     turn: SpendingSum = SpendingSum()
     conversation: SpendingSum = SpendingSum()
@@ -103,9 +103,9 @@ _LIST_ENTRIES = "SELECT {columns} FROM spending WHERE at >= ? {where} ORDER BY i
 
 
 class SpendingStore:
-    """Store of what model requests cost; every method may raise StoreError.
+    """Store of model request costs; every method may raise StoreError.
 
-    Several processes may add entries at the same time; each total includes those of all.
+    Several processes may add entries at the same time; totals include the entries of all processes.
     """
 
     def __init__(self, database: Database) -> None:
@@ -123,7 +123,7 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def replace(self, number: int, entry: SpendingEntry) -> None:
-        """Replace a stored entry, when the provider has reported the figures of a request."""
+        """Replace a stored entry after the provider has reported the token counts."""
         query = _REPLACE.format(columns=_COLUMNS)
         await self._database.run(lambda db: db.execute(query, (*_to_row(entry), number)))
 
@@ -132,7 +132,7 @@ class SpendingStore:
         await self._database.run(lambda db: db.execute("DELETE FROM spending WHERE id = ?", (number,)))
 
     async def load_totals(self, conversation: str, turn: str, *, since: float) -> SpendingTotals:
-        """Return what was spent in this turn and conversation, and in all conversations from the time *since* on."""
+        """Return what was spent in this turn, in this conversation, and in total since the time *since*."""
 
         def work(db: sqlite3.Connection) -> SpendingTotals:
             def total(where: str, *values: object) -> SpendingSum:
@@ -147,13 +147,16 @@ class SpendingStore:
         return await self._database.run(work)
 
     async def list_days(self, *, since: float) -> tuple[DailySpending, ...]:
-        """Return the sums by local day and model from the time *since* on, newest day and highest cost first."""
+        """Return sums by local day and model since the time *since*, newest day and highest cost first."""
         query = _LIST_DAYS.format(sum=_SUM)
         rows = await self._database.run(lambda db: db.execute(query, (since,)).fetchall())
         return tuple(DailySpending(row[0], row[1], SpendingSum(*row[2:])) for row in rows)
 
     async def list_entries(self, *, since: float = 0.0, conversation: str = "") -> tuple[SpendingEntry, ...]:
-        """Return the entries from the time *since* on, of one conversation or of all, newest first, at most 100,000."""
+        """Return the entries since the time *since*, newest first, at most 100,000.
+
+        If *conversation* is not "", only its entries are returned.
+        """
         query = _LIST_ENTRIES.format(
             columns=_COLUMNS, where="AND conversation = ?" if conversation else "", limit=_MAX_LISTED
         )

@@ -27,7 +27,7 @@ class StoredTask(Struct, frozen=True):
 
 
 class TaskRecord(Struct, frozen=True):
-    """A stored task, when it was stored, in seconds since 1970, and the id of the process that follows it."""
+    """A stored task; `created` is in seconds since 1970, `owner` is the id of the process that follows it."""
 
     task: StoredTask
     created: float

@@ -57,7 +57,7 @@ class ToolFingerprintStore:
     async def save(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Store fingerprints of tools with their definitions, replacing earlier ones.
+        """Store tool fingerprints together with the definitions, replacing earlier ones.
 
         Only the fingerprints for the eight most recent digests of a server are kept.
         """

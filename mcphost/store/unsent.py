@@ -1,4 +1,4 @@
-"""Storage of what the user wrote and did not send: one entry for each conversation, and for each new one."""
+"""Storage of unsent text: one entry for each conversation, including new ones without an id."""
 
 import os
 import secrets
@@ -22,7 +22,7 @@ _SAVE = """
 
 
 class UnsentText(Struct, frozen=True):
-    """Text of the composer with its origin and source, messages that waited to be sent, and attachments."""
+    """Unsent text of the input field with its origin, and queued messages and attachments."""
 
     text: str = ""
     origin: str = "typed"
@@ -32,23 +32,26 @@ class UnsentText(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to keep."""
+        """Whether there is nothing to store."""
         return not (self.text or self.queued or self.attachments)
 
 
 def make_new_place() -> str:
-    """Return a place for a conversation that has no id yet."""
+    """Return a new key for the unsent text of a conversation that has no id yet."""
     return f"{NEW_PREFIX}{secrets.token_hex(6)}"
 
 
 class UnsentTextStore:
-    """Unsent texts in the database, by place: the id of a conversation, or a place of a new one."""
+    """Store of unsent texts, keyed by "place": a conversation's id, or a key from `make_new_place`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, texts: Mapping[str, UnsentText]) -> None:
-        """Store texts by place; empty ones are deleted. Attachments over 4 MB are left out. Raises StoreError."""
+        """Store texts, keyed by place; delete empty ones. Raises StoreError.
+
+        Attachments are omitted if the entry would exceed 4 MB.
+        """
         bodies = {place: None if text.is_empty else _encode(text) for place, text in texts.items()}
 
         def work(db: sqlite3.Connection) -> None:
@@ -61,16 +64,16 @@ class UnsentTextStore:
         await self._database.run(work)
 
     async def load(self, place: str) -> UnsentText:
-        """Return the text of a conversation, an empty one if there is none or it cannot be read. Raises StoreError."""
+        """Return the text of a place; an empty one if there is none or it is damaged. Raises StoreError."""
         row = await self._database.run(
             lambda db: db.execute("SELECT body FROM unsent_texts WHERE place = ?", (place,)).fetchone()
         )
         return UnsentText() if row is None else _decode(row[0])
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Take over the newest text for a new conversation that an ended program left; return its place, too.
+        """Take over the newest unsent text that an ended process left for a new conversation.
 
-        Without one, return another place and an empty text. Raises StoreError.
+        Returns its place and text; without one, a new place and an empty text. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> tuple[str, bytes] | None:

@@ -96,7 +96,7 @@ class Authorizer(Protocol):
 
 
 class Unauthorized(SignInRequired):
-    """The server requires the user to sign in; `challenge` describes its 401 or 403 response."""
+    """Raised if the server requires the user to sign in; `challenge` describes its 401 or 403 response."""
 
     def __init__(self, message: str, hint: str, *, server: str, challenge: AuthChallenge) -> None:
         super().__init__(message, hint, server=server)
@@ -104,7 +104,7 @@ class Unauthorized(SignInRequired):
 
 
 class HttpStatusError(RequestRefused):
-    """An HTTP error status without a JSON-RPC message in the body. The session remains usable."""
+    """Raised for an HTTP error status without a JSON-RPC message in the body. The session remains usable."""
 
     def __init__(self, message: str, hint: str = "", *, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(message, hint)
@@ -115,14 +115,14 @@ class HttpStatusError(RequestRefused):
 
 
 class ResponseInterrupted(ConnectionLost):
-    """A response that ended too early.
+    """Raised if a response ended too early.
 
     The server may have executed the request; the channel remains usable.
     """
 
 
 class SessionExpired(RequestNotSent):
-    """The server no longer knows the session id that was sent with a request; it did not execute the request."""
+    """Raised if the server no longer knows a request's session id; it did not execute the request."""
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:

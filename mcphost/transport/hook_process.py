@@ -1,4 +1,4 @@
-"""Processes of hooks: each gets one JSON document, prints one, and is ended with its whole process group."""
+"""Hook processes: each reads one JSON document, writes one, and is ended with its whole process group."""
 
 import os
 import signal
@@ -24,16 +24,17 @@ STOP_TIMEOUT = 1.0
 
 
 class HookRunner:
-    """Runner of hooks; their processes are ended with their time limit, with cancellation, and with mcphost."""
+    """Runner of hooks; each process is ended at its time limit, on cancellation, or when mcphost exits."""
 
     def __init__(self) -> None:
         self._watchdog = Watchdog()
 
     async def run(self, command: Sequence[str], folder: str, document: bytes, timeout: float) -> HookOutput:
-        """Run *command* in *folder* with *document* as its input for at most *timeout* seconds.
+        """Run *command* in *folder* with *document* as its standard input, and return its output.
 
-        The environment has a few harmless variables, as for servers. A failure to start or to end is part of the
-        output; raises nothing but cancellation, which ends the process.
+        The process is ended after *timeout* seconds. Like a server, it gets only a few harmless environment variables.
+        Failures, such as a missing program or a timeout, are described in the output; nothing is raised except on
+        cancellation, which ends the process.
         """
         environment = build_environment({})
         process: Process | None = None

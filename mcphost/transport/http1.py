@@ -30,7 +30,7 @@ _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t\x20-\x7e\x80-\xff]*|[ \t]*
 
 
 class StaleConnection(ConnectionLost):
-    """A reused connection was closed before any byte of the response arrived; the request may be repeated."""
+    """Raised if a reused connection was closed before the response began; the request may be repeated."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):

@@ -40,7 +40,7 @@ class PipeChannel(Protocol):
 
 
 class ExchangeTimeout(Exception):
-    """An exchange was not finished by its deadline."""
+    """Raised if an exchange is not finished by its deadline."""
 
 
 class DeadlineTimer:

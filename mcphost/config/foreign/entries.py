@@ -14,7 +14,7 @@ _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 
 
 class UnusableEntry(Exception):
-    """An entry that cannot be imported; the message is a sentence that gives the reason."""
+    """Raised for an entry that cannot be imported; the message is a sentence that gives the reason."""
 
 
 class VariableSyntax(NamedTuple):
