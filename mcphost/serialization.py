@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class JsonLimitExceeded(MalformedMessage):
-    """The JSON has too many values or is nested too deeply."""
+    """Raised if JSON has too many values or is nested too deeply."""
 
 
 MAX_MESSAGE_VALUES = 250_000

@@ -120,7 +120,10 @@ async def open_host(
 
 
 def _project_places(options: Options) -> ProjectPlaces:
-    """Return where instructions, commands and hooks are; a run without a screen uses only what is approved."""
+    """Return where instructions, commands and hooks are read from, and how a project's files are approved.
+
+    A command without a screen uses only those that are already approved.
+    """
     approval = "flag" if options.trust_project else "stored" if options.one_shot else "ask"
     return ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
 
@@ -143,7 +146,7 @@ def _setup_parts(
 
 
 class LazyHookRunner:
-    """Runner of hooks, which is imported with the first hook."""
+    """Hook runner whose modules are imported when the first hook runs."""
 
     def __init__(self) -> None:
         self._runner: HookRunner | None = None
@@ -157,7 +160,7 @@ class LazyHookRunner:
         return await self._runner.run(command, folder, document, seconds)
 
     async def close(self) -> None:
-        """End the runner if a hook was run."""
+        """Close the hook runner, if a hook was run."""
         if self._runner is not None:
             await self._runner.close()
 

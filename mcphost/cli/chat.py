@@ -168,7 +168,7 @@ def _import_host(options: "Options") -> None:
 
 
 def _choose_theme(options: "Options") -> "ThemeOptions":
-    """Return what decides about the theme of the first frame."""
+    """Return the settings that determine the theme of the first frame."""
     from mcphost import paths
     from mcphost.tui.theme_choice import RememberedTheme, ThemeOptions
 

@@ -1,4 +1,4 @@
-"""Command `costs`: what model requests cost, by day and model, and what for."""
+"""Command `costs`: shows what model requests cost, by day and model, and by part of the requests."""
 
 import argparse
 

@@ -72,7 +72,10 @@ def _add_compact_flag(parser: argparse.ArgumentParser, choices: tuple[str, ...])
 
 
 def _set_compaction(config: "HostConfig", mode: str | None) -> "HostConfig":
-    """Return the configuration with the mode of `--compact`; without it, "ask" means "never": no person is there."""
+    """Return the configuration with the compaction mode that `--compact` sets.
+
+    Without the flag, the mode "ask" becomes "never", because there is no user to ask.
+    """
     from mcphost.serialization import replace
 
     mode = mode or ("never" if config.compaction.mode == "ask" else config.compaction.mode)
@@ -175,7 +178,7 @@ def _run_turn(args: argparse.Namespace) -> int:
 
 
 async def _read_stdin(args: argparse.Namespace) -> bytes:
-    """Return what stands beside the prompt on standard input, as an attachment."""
+    """Return the content of standard input to attach; b"" if there is none, or if it is the prompt itself."""
     import anyio.to_thread
 
     from mcphost.headless.run_input import STDIN, read_stdin

@@ -1,4 +1,4 @@
-"""Command `serve`: the chat in a browser on this machine, with the extra `mcphost[serve]`."""
+"""Command `serve`: shows chats in a browser on this machine; requires the extra `mcphost[serve]`."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Serve the chat on 127.0.0.1 until ctrl+c. Raises UsageError if the extra is not installed."""
+    """Serve chats on 127.0.0.1 until Ctrl+C. Raises UsageError if the extra is not installed."""
     try:
         from mcphost.cli.web_server import serve_chats
     except ImportError as error:
@@ -27,7 +27,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def port(text: str) -> int:
-    """Parse a port number that a program may listen on without privileges; 0 is any free port."""
+    """Parse a port number that does not need privileges; 0 means any free port."""
     value = int(text)
     if value and not 1024 <= value <= 65_535:
         raise argparse.ArgumentTypeError("not 0 and not between 1024 and 65535")

@@ -65,7 +65,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    """Raise UsageError if the action lacks a word or has one too many."""
+    """Raise UsageError if the arguments do not fit the action."""
     action = args.action
     if action == "list" and args.id:
         raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {quote(args.id)}")

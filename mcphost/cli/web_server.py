@@ -1,8 +1,8 @@
-"""Web server that shows chats in a browser through textual-serve, for nobody but the user who started it.
+"""Web server that shows chats in a browser through textual-serve, only for the user who started it.
 
-A page can do all that a terminal can, such as approve tool calls. textual-serve itself asks for nothing: any page that
-is open in a browser of this machine could use its WebSocket. Here, every address contains a random key, and requests of
-other pages (Origin, Sec-Fetch-Site) and for other host names (DNS rebinding) are refused.
+A page can do everything that the terminal can, such as approve tool calls. textual-serve has no access control: any
+page open in a browser on this machine could use its WebSocket. Therefore every address contains a random key, and
+requests from other pages (Origin, Sec-Fetch-Site) or for other host names (DNS rebinding) are refused.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ServedChat(AppService):
-    """The process of one chat, which one browser page shows."""
+    """Process of one chat, which is shown in one browser page."""
 
     argv: Sequence[str] = ()
 
@@ -54,7 +54,7 @@ class ServedChat(AppService):
         return process
 
     async def stop(self) -> None:
-        """Let the chat save and end; after STOP_SECONDS, kill it."""
+        """Let the chat save its state and exit; kill it after STOP_SECONDS."""
         process = self._process
         try:
             async with asyncio.timeout(STOP_SECONDS):
@@ -68,7 +68,7 @@ class ServedChat(AppService):
 
 
 class ChatServer(Server):
-    """Server of the pages and WebSockets of chats on 127.0.0.1."""
+    """Server on 127.0.0.1 for the pages and WebSockets of chats."""
 
     def __init__(self, argv: Sequence[str], port: int) -> None:
         super().__init__("mcphost", "127.0.0.1", port)  # pyright: ignore[reportUnknownMemberType]
@@ -79,11 +79,11 @@ class ChatServer(Server):
 
     @property
     def address(self) -> str:
-        """The URL with the key, which the user opens."""
+        """The URL that the user opens; it contains the key."""
         return f"{self.public_url}{self._path}/"
 
     def make_app(self) -> web.Application:
-        """Return the application: pages below the path with the key, and nothing anywhere else."""
+        """Return the web application, which serves only paths that begin with the key."""
         app = web.Application(middlewares=[self._guard], client_max_size=MAX_MESSAGE_BYTES)
         aiohttp_jinja2.setup(app, loader=jinja2.FileSystemLoader(self.templates_path))
         app.add_routes([
@@ -95,7 +95,7 @@ class ChatServer(Server):
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests of other pages, and add the headers that restrict our own page."""
+        """Refuse requests from other pages, and add headers that restrict what the page itself may load."""
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "none")
         is_socket = request.headers.get("Upgrade", "").lower() == "websocket"
         is_ours = origin == self.public_url or (origin is None and not is_socket)
@@ -113,7 +113,7 @@ class ChatServer(Server):
         return response
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Start a chat and connect it to the page until either ends; refuse more than MAX_CHATS at a time."""
+        """Start a chat and connect it to the page until either of them ends; refuse more than MAX_CHATS chats."""
         if self._open_chats >= MAX_CHATS:
             raise web.HTTPServiceUnavailable(text=f"{MAX_CHATS} chats are open; close one.\n")
         self._open_chats += 1
@@ -147,9 +147,9 @@ class ChatServer(Server):
 
 
 def serve_chats(argv: Sequence[str], port: int) -> int:
-    """Serve chats that *argv* starts until SIGINT or SIGTERM; 0 is any free port. Blocks.
+    """Serve chats, each started with the command *argv*, until SIGINT or SIGTERM; return the exit code.
 
-    Raises UsageError if the port is not free.
+    *port* 0 means any free port. Blocks. Raises UsageError if the port is in use.
     """
     return asyncio.run(_serve(argv, port))
 

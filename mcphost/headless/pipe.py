@@ -220,7 +220,7 @@ class PipeCommands:
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
 
     async def _compact(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Summarize earlier messages for the model after a question; with `undo`, send them again instead."""
+        """Summarize earlier messages after asking the user; with `undo`, stop using the summary."""
         if message.get("undo") is True:
             return {"undone": (await self._host.conversation.undo_compaction()).messages}, 0
         instructions = get_text(message, "instructions") if "instructions" in message else ""

@@ -362,7 +362,10 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
 
 
 def _accept_cost(question: ApproveCost, value: dict[str, Any]) -> CostVerdict:
-    """Convert one way to make the request cheaper. Raises UsageError if it is not on offer."""
+    """Convert the value of `{"accept": …}` for a request that exceeds the budget.
+
+    Raises UsageError if the question does not offer this alternative.
+    """
     match value:
         case {"model": str(name)} if len(value) == 1 and any(offer.name == name for offer in question.cheaper):
             return UseCheaperModel(name)

@@ -265,7 +265,11 @@ async def run_turn(
 async def _hold_to_schema(
     host: Host, schema: AnswerSchema, result: TurnResult, print_message: Callable[[str], None]
 ) -> tuple[TurnResult, Any]:
-    """Return the result with the answer's value; if it does not match the schema, ask once more, then fail."""
+    """Validate the answer against the schema; return the result and the parsed value.
+
+    If the answer does not match, the model is asked once more; if that fails too, the result says so and the value is
+    None.
+    """
     try:
         check = None
         if result.outcome == "done":

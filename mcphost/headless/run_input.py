@@ -1,4 +1,4 @@
-"""What a run sends beside its prompt: files, standard input, and the JSON Schema that the answer must match."""
+"""Input of a run in addition to the prompt: files, standard input, and a JSON Schema for the answer."""
 
 import os
 import re
@@ -36,10 +36,10 @@ _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNO
 
 
 def read_stdin(*, is_named: bool) -> bytes:
-    """Return what was piped or redirected to standard input; b"" for a terminal. Blocking.
+    """Return the data piped or redirected to standard input; b"" if it is a terminal. Blocks.
 
-    Unless *is_named*, wait three seconds at most for the beginning, because the pipe may belong to another program.
-    Raises UsageError if it is over 8 MB.
+    Unless *is_named*, wait at most three seconds for the first byte, because the pipe may be meant for another program.
+    Raises UsageError for more than 8 MB.
     """
     try:
         descriptor = sys.stdin.fileno()
@@ -58,9 +58,9 @@ def read_stdin(*, is_named: bool) -> bytes:
 
 
 async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Part, ...]:
-    """Return the files, folders and ranges of lines in *names*, and what standard input had, as attachments.
+    """Return as attachments the files, folders and line ranges in *names*, and *stdin*, if not empty.
 
-    Raises UsageError if one cannot be attached, and ModelError if the provider is unknown.
+    Raises UsageError if one of them cannot be attached, and ModelError if the provider is unknown.
     """
     names = [name for name in names if name != STDIN]
     if len(names) > MAX_FILES:
@@ -86,7 +86,7 @@ async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Pa
 
 
 def read_system_prompt(text: str) -> str:
-    """Return the text, or the content of the file in `@FILE`. Raises UsageError."""
+    """Return *text*, or the content of the file if *text* is `@FILE`. Raises UsageError."""
     if not text.startswith("@"):
         return text
     body = _read_small(text[1:], MAX_SYSTEM_BYTES, "--system")
@@ -97,7 +97,7 @@ def read_system_prompt(text: str) -> str:
 
 
 def read_schema(path: str) -> Raw:
-    """Return the JSON Schema in a file, as it is. Raises UsageError if it cannot be read or used."""
+    """Read a JSON Schema from a file. Raises UsageError if it cannot be read or is not a usable schema."""
     body = _read_small(path, MAX_SCHEMA_BYTES, "--schema")
     try:
         value: Any = loads(body, "schema")
@@ -121,21 +121,21 @@ def _read_small(path: str, limit: int, flag: str) -> bytes:
 
 
 class SchemaCheck(NamedTuple):
-    """The value of an answer, and why it does not match the schema, or ""."""
+    """The parsed answer, and a sentence that says why it does not match the schema, "" if it does."""
 
     value: Any
     problem: str
 
 
 class AnswerSchema:
-    """A JSON Schema that the model's answer must match, and the worker process that checks it."""
+    """JSON Schema that the model's answer must match, with the worker process that validates answers."""
 
     def __init__(self, schema: Raw) -> None:
         self.schema = schema
         self._validator = SchemaValidator()
 
     async def check(self, answer: str) -> SchemaCheck:
-        """Parse the answer, with or without a Markdown fence around it, and validate it against the schema."""
+        """Parse an answer, which may be in a Markdown code fence, and validate it against the schema."""
         fenced = _FENCED.fullmatch(answer)
         try:
             value = loads(fenced[1] if fenced else answer, "answer")
@@ -150,7 +150,7 @@ class AnswerSchema:
 
 
 class RunInput(NamedTuple):
-    """What is sent beside the prompt: files as typed, the content of standard input, and a schema of the answer."""
+    """Input of a run in addition to the prompt: file names, standard input, and a schema for the answer."""
 
     files: Sequence[str] = ()
     stdin: bytes = b""
@@ -158,5 +158,5 @@ class RunInput(NamedTuple):
 
 
 def retry_prompt(problem: str) -> str:
-    """Return the message that asks the model once more for an answer that matches the schema."""
+    """Return the message that asks the model to answer again, because of *problem*."""
     return f"Your answer does not match the JSON Schema. {problem} Answer again with the JSON value and nothing else."

@@ -77,7 +77,7 @@ class ServerRegistry(Protocol):
 
 
 class RegistryUnreachable(RegistryError):
-    """The registry cannot be reached; cached responses may be used instead."""
+    """Raised if the registry cannot be reached; cached responses may be used instead."""
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """Text of a message for the search index, limited in size and split into words for SQLite's tokenizer.
 
 Chinese, Japanese and Korean have no spaces between words, so a run of their characters is indexed as overlapping pairs
-followed by its last character: "数据库" becomes "数据 据库 库". Any two characters are then one index term, and a single
-character is a prefix of one.
+followed by its last character: "数据库" becomes "数据 据库 库". Any two characters are then one index term,
+and a single character is a prefix of one.
 """
 
 import re
