@@ -57,16 +57,19 @@ class Conversation:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number of each message in the store; 0 while it is not saved."""
+        """The store's number for each message, in order; 0 for a message that is not saved yet."""
         return self._numbers
 
     @property
     def covered(self) -> int:
-        """How many of the first messages the current summary stands for."""
+        """The number of messages, counted from the first, that the current summary replaces; 0 without one."""
         return 0 if self.compaction is None else self._numbers.index(self.compaction.last) + 1
 
     async def add_compaction(self, compaction: Compaction) -> Compaction:
-        """Store a summary and use it from now on; no message is changed. Raises StoreError."""
+        """Store a summary that replaces earlier messages in model requests from now on.
+
+        The messages themselves are not changed. Raises StoreError.
+        """
         stored = await self._store.compactions.add(self.id, compaction)
         self._compactions.append(stored)
         self._choose_compaction()
@@ -74,7 +77,10 @@ class Conversation:
         return stored
 
     async def undo_compaction(self) -> Compaction | None:
-        """Stop using the current summary, and use the one before it, if any; return it. Raises StoreError."""
+        """Stop using the current summary and return it; None if there is none. Raises StoreError.
+
+        The summary that was in use before it, if any, is used again.
+        """
         undone = self.compaction
         if undone is not None:
             await self._store.compactions.undo(undone.number)
@@ -192,7 +198,10 @@ class ActiveConversation:
         self._listeners.append(listener)
 
     def on_rewound(self, listener: Callable[[], object]) -> None:
-        """Register *listener* to be called each time messages leave the open conversation, also by opening another."""
+        """Register *listener* to be called whenever messages leave the open conversation.
+
+        This also happens when another conversation is opened.
+        """
         self._listeners.append(listener)
         self._rewind_listeners.append(listener)
 
@@ -240,7 +249,7 @@ class ActiveConversation:
         self._replace(Conversation(self._store, self._events.report_error))
 
     def handle_rename(self, conversation_id: str, title: str) -> None:
-        """Take over the title of the open conversation after the store has saved it."""
+        """Update the title of the open conversation after it was changed in the store."""
         if self.id == conversation_id:
             self.current.title = title
 

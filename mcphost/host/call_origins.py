@@ -1,4 +1,4 @@
-"""What is known about the origins of a tool call's arguments."""
+"""Where the arguments of a tool call were copied from."""
 
 from mcphost.serialization import Struct
 
@@ -9,14 +9,14 @@ OTHER_SERVERS = "*"
 
 
 class ArgumentOrigin(Struct, frozen=True, kw_only=True):
-    """Characters of an argument that also stand in a text of another server, or in an attached file.
+    """Part of an argument that also occurs in text from another server or in an attached file.
 
     `argument` is the path of the argument, such as `body`, `to[0]` or `options.text`, or several paths joined by " + "
-    if the copied text is spread over them. `server` is the source's server, or `FILES`; `source` names the tool, the
-    resource or the prompt. `encoding` says how the copy is written, such as "base64"; "" means as it is. `spans` are
-    the start and end of each copied part in the argument's own text. `digest` is the SHA-256 of the copied text, in
-    hexadecimal. `is_typed` means that the user typed the same text, and `is_own` that the called server provided it
-    as well.
+    if the copied text is spread over them. `server` is the server that the text came from, or `FILES`; `source` names
+    the tool, the resource or the prompt. `encoding` is the encoding of the copy, such as "base64"; "" means none.
+    `spans` are the start and end of each copied part within the argument. `digest` is the hexadecimal SHA-256 of the
+    copied text. `is_typed` means that the user typed the same text, and `is_own` that the called server also provided
+    it.
     """
 
     argument: str
@@ -31,7 +31,7 @@ class ArgumentOrigin(Struct, frozen=True, kw_only=True):
 
 
 class CallOrigins(Struct, frozen=True, kw_only=True):
-    """The origins of a call's arguments.
+    """Where the arguments of one tool call were copied from.
 
     `unchecked` names the servers whose texts were not all compared; it contains `OTHER_SERVERS` if the arguments are
     too large to be compared at all.
@@ -42,7 +42,7 @@ class CallOrigins(Struct, frozen=True, kw_only=True):
 
     @property
     def servers(self) -> frozenset[str]:
-        """The names of the servers from which something was copied."""
+        """The names of the servers whose text occurs in the arguments."""
         return frozenset(origin.server for origin in self.found)
 
 

@@ -12,10 +12,10 @@ ANSWERS = "answers"
 
 
 class PartCost(Struct, frozen=True):
-    """Tokens and cost of one part of several requests; the cost is in US dollars, None if unknown.
+    """Tokens and cost in US dollars of one part of several requests; the cost is None if unknown.
 
-    `kind` is that of a TokenShare, or ANSWERS; `server` and `tool` are as in TokenShare. The input tokens that the
-    provider counted are divided among the parts by their estimated sizes.
+    `kind` is that of a TokenShare, or ANSWERS; `server` and `tool` are as in TokenShare. The provider's count of input
+    tokens is divided among the parts in proportion to their estimated sizes.
     """
 
     kind: str
@@ -26,9 +26,10 @@ class PartCost(Struct, frozen=True):
 
 
 class CostPeriod(Struct, frozen=True):
-    """What the requests of a turn, a conversation or some days cost; `day` is a local date if it is one day.
+    """Costs of the requests of a turn, a conversation or some days; `day` is the date of a single day.
 
-    `models` are the sums by model, the most expensive first, and `parts` those by part.
+    `models` contains the sums by model and `parts` those by part of the requests, both with the most expensive first.
+    Days are local dates.
     """
 
     title: str
@@ -40,7 +41,7 @@ class CostPeriod(Struct, frozen=True):
 
 
 def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> CostPeriod:
-    """Return the sums of these requests."""
+    """Return the total of these requests, and the sums by model and by part."""
     models: dict[str, SpendingSum] = defaultdict(SpendingSum)
     for entry in entries:
         models[entry.model] += sum_entry(entry)
@@ -55,7 +56,7 @@ def summarize(title: str, entries: Sequence[SpendingEntry], day: str = "") -> Co
 
 
 def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
-    """Return the sums of each local day with requests, the newest first."""
+    """Return the sums of each local day on which there were requests, newest first."""
     days: dict[str, list[SpendingEntry]] = defaultdict(list)
     for entry in entries:
         days[time.strftime("%Y-%m-%d", time.localtime(entry.at))].append(entry)
@@ -63,7 +64,7 @@ def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
 
 
 def sum_entry(entry: SpendingEntry) -> SpendingSum:
-    """Return one request as a sum."""
+    """Convert one request to a sum, so that it can be added to others."""
     tokens = entry.input_tokens + entry.output_tokens
     return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0)
 
@@ -98,7 +99,7 @@ def sum_parts(entries: Iterable[SpendingEntry]) -> tuple[PartCost, ...]:
 
 
 def describe_part(kind: str, server: str, tool: str) -> str:
-    """Return what a part of requests is about, such as "tools of github"; names are as the server wrote them."""
+    """Return a label for a part of requests, such as "tools of github"; names are not sanitized."""
     match kind:
         case "system":
             return "instructions and skills"
@@ -113,7 +114,7 @@ def describe_part(kind: str, server: str, tool: str) -> str:
 
 
 def _input_cost(entry: SpendingEntry) -> float | None:
-    """Return the recorded cost of the input, or its share of the tokens of requests recorded without one."""
+    """Return the recorded cost of the input; if it was not recorded, estimate it from the share of tokens."""
     if entry.input_cost is not None or entry.cost is None:
         return entry.input_cost
     total = entry.input_tokens + entry.output_tokens

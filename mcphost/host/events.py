@@ -148,7 +148,7 @@ class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
 
 
 class UserMessageAdded(HostEvent, frozen=True, tag="user_message_added"):
-    """A message of the user joined a running turn, after the results of its tool calls; `message` is already saved."""
+    """A user message was added to a running turn, after the tool results; `message` is already saved."""
 
     turn: int
     message: Message
@@ -304,9 +304,10 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
-    """A turn ended; the outcome "rounds" means that the limit of tool rounds was reached, "budget" that of the cost.
+    """A turn ended, for the reason given by `outcome`.
 
-    `usage` is the sum over its rounds; `error` and `hint` describe a failure, or the limit of the cost.
+    The outcome "rounds" means that the limit of tool rounds was reached, and "budget" that a limit of the cost was.
+    `usage` is the sum over the turn's rounds; `error` and `hint` describe a failure or the exceeded budget.
     """
 
     turn: int
@@ -319,8 +320,8 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
 class SpendingChanged(HostEvent, frozen=True, tag="spent"):
     """A model request ended and was recorded with its cost in US dollars, None if unknown.
 
-    `conversation` is the conversation that it belongs to, "" if there is none, and `total` what was spent in it, with
-    the branches that were left.
+    `conversation` is the id of its conversation, "" if there is none. `total` is the cost of the whole conversation,
+    including branches that are no longer current.
     """
 
     conversation: str
@@ -357,9 +358,10 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 
 
 class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
-    """A model is about to summarize the first `messages` messages: `done` of `planned` requests are finished.
+    """Progress of a summary of the first `messages` messages: `done` of `planned` requests are finished.
 
-    With 0 planned requests, it ended: well, with an error, or cancelled. `usage` is then the sum of its requests.
+    When summarization ends, whether it succeeded, failed or was cancelled, `planned` is 0 and `usage` is the sum of its
+    requests.
     """
 
     messages: int
@@ -369,9 +371,9 @@ class SummaryProgress(HostEvent, frozen=True, tag="summary_progress"):
 
 
 class CompactionChanged(HostEvent, frozen=True, tag="compaction_changed"):
-    """A summary stands for the first `messages` messages in requests from now on; 0 if none does any more.
+    """From now on, a summary replaces the first `messages` messages in requests; 0 means no summary.
 
-    It has that many `sentences`, of which `unknown` lead to no message.
+    The summary has `sentences` sentences, of which `unknown` cite no message.
     """
 
     messages: int = 0

@@ -129,7 +129,7 @@ class Host:
 
     @property
     def commands(self) -> "PromptCommands":
-        """The user's own commands, as Markdown files, and those of the project."""
+        """The custom slash commands of the user and the project."""
         return self.late_parts.commands.get()
 
     @property
@@ -139,7 +139,7 @@ class Host:
 
     @property
     def instructions(self) -> "Instructions":
-        """The user's instructions for the model: their own AGENTS.md and those of the project."""
+        """Instructions for the model from the AGENTS.md files of the user and the project."""
         return self.late_parts.instructions.get()
 
     @property
@@ -154,7 +154,7 @@ class Host:
 
     @property
     def setup(self) -> "Setup | None":
-        """Setup of models and servers found on this computer; None if the program does not support it."""
+        """First-run setup of models and servers; None if this program has none."""
         return self.late_parts.setup.get()
 
     @property
@@ -164,7 +164,7 @@ class Host:
 
     @property
     def live_config(self) -> "LiveConfig | None":
-        """Detection and application of changes to the configuration files; None if there are no files."""
+        """Detection and application of changes to the configuration files; None if no files are in use."""
         return self.late_parts.live_config.get()
 
     @property

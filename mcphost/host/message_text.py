@@ -1,4 +1,4 @@
-"""Messages as plain text for models, and the numbers of messages as text, such as `12, 14-16`."""
+"""Conversion of messages to plain text for models, and of message numbers to and from `12, 14-16`."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -15,7 +15,10 @@ _RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
 
 
 def describe_message(message: Message, *, whole: bool = False) -> str:
-    """Return a message as plain text, with its calls and their results; unless *whole*, long ones lose their middle."""
+    """Return a message as plain text, including tool calls and results.
+
+    Unless *whole*, long parts are shortened in the middle.
+    """
     return "\n".join(_describe_parts(message, shorten=not whole))
 
 
@@ -42,7 +45,7 @@ def _describe_parts(message: Message, *, shorten: bool) -> Iterator[str]:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """Return *text* without its middle if it is longer than *limit* characters, with a note in its place."""
+    """Return *text* of at most *limit* characters; a note replaces the middle of a longer text."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
@@ -50,9 +53,9 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def parse_numbers(text: str, known: Sequence[int]) -> tuple[int, ...]:
-    """Return the numbers of a text such as `12, 14-16` that are in *known*, at most MAX_NUMBERS, in order.
+    """Parse a text such as `12, 14-16` and return the numbers in *known*, sorted, at most MAX_NUMBERS.
 
-    *known* is sorted. A range costs as much as the known numbers in it, however wide it is.
+    *known* must be sorted. The time taken does not depend on the width of a range.
     """
     found: set[int] = set()
     for match in _RANGE_PATTERN.finditer(text):

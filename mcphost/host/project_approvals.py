@@ -1,4 +1,4 @@
-"""Approval of a project's texts by the user, bound to the path and the exact content of each file."""
+"""The user's approval of a project's files, bound to the path and exact content of each file."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -24,7 +24,7 @@ _WHY: dict[Purpose, str] = {
 
 
 class ProjectApprovals:
-    """Approvals of the texts of projects, for this session or stored permanently."""
+    """Approvals of a project's instructions, commands and hooks, for this session or permanent."""
 
     def __init__(
         self, grants: GrantStore, frontend: Frontend, audit: AuditLog, approval: Literal["ask", "stored", "flag"]
@@ -34,7 +34,7 @@ class ProjectApprovals:
         self._answers: dict[tuple[str, str], ApprovalSource] = {}
 
     async def find_source(self, text: ProjectText) -> ApprovalSource:
-        """Return what allows exactly this text, without asking the user. Raises StoreError."""
+        """Return what approved a file with exactly this content, without asking the user. Raises StoreError."""
         if text.is_own:
             return "own"
         if answer := self._answers.get((text.path, text.digest)):
@@ -45,11 +45,11 @@ class ProjectApprovals:
         return "always" if stored is not None and stored.digest == text.digest else "not asked"
 
     async def ask(self, purpose: Purpose, texts: Sequence[ProjectText], *, again: bool = False) -> None:
-        """Ask the user, in one question, about the texts that are not decided yet in this session.
+        """Ask the user, in one question, about files that are not yet decided on in this session.
 
-        A text that was approved in an earlier form is shown with its difference. Does nothing if this run does not ask.
-        With *again*, texts that were refused in this session are asked about as well. Raises StoreError or
-        ConsentDenied.
+        A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
+        the frontend cannot ask them. With *again*, the user is also asked about files refused in this session. Raises
+        StoreError or ConsentDenied.
         """
         open_sources = {"not asked", "refused"} if again else {"not asked"}
         undecided = [text for text in texts if await self.find_source(text) in open_sources]
@@ -68,7 +68,7 @@ class ProjectApprovals:
                     self._answers[text.path, text.digest] = "refused"
 
     async def forget(self, text: ProjectText) -> None:
-        """Revoke the approval of a file; it is asked about again in a later session. Raises StoreError."""
+        """Revoke the approval of a file; the user is asked again in a later session. Raises StoreError."""
         await self._grants.remove_trusted(text.path)
         self._answers[text.path, text.digest] = "refused"
         subject = AuditSubject(kind="file", name=text.path, definition=text.digest)

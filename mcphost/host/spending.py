@@ -1,4 +1,4 @@
-"""Recording of what model requests cost, and the totals of a turn, a conversation and today."""
+"""Recording of what model requests cost, and totals for a turn, a conversation and today."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -24,7 +24,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class OpenSpending:
-    """What is known so far about a request that is being answered; whoever reads the answer updates it."""
+    """What is known so far about a request in progress; the code that reads the answer updates it."""
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
@@ -34,10 +34,10 @@ class OpenSpending:
 
 
 class SpendingTracker:
-    """Recorder of every model request, in the store that all processes share.
+    """Recorder of the cost of every model request, in the store that all mcphost processes share.
 
-    An entry with an estimate is stored before a request is sent and replaced when it has ended, so that the request
-    counts even if mcphost is killed meanwhile. Entries that cannot be saved are kept in memory and saved later.
+    An entry with an estimate is stored before a request is sent and replaced when the request ends, so that it counts
+    even if mcphost is killed in between. Entries that cannot be saved are kept in memory and saved later.
     """
 
     def __init__(self, store: SpendingStore, events: EventBus) -> None:
@@ -48,10 +48,11 @@ class SpendingTracker:
 
     @asynccontextmanager
     async def track(self, entry: SpendingEntry, facts: ModelFacts) -> AsyncGenerator[OpenSpending]:
-        """Record a request for the duration of the block, in which it is sent and answered.
+        """Return a context manager that records one request; send it and read its answer inside the block.
 
-        *entry* has the estimated input tokens and *facts* the prices. A request that fails before anything was received
-        costs nothing; one that is cancelled costs its estimate. Failures to save are reported and not raised.
+        *entry* contains the estimated number of input tokens and *facts* the prices. A request that fails before
+        anything was received is recorded as free, a cancelled one with its estimated cost. Failures to save are
+        reported, not raised.
         """
         entry = replace(entry, at=entry.at or time.time())
         open_spending = OpenSpending()
@@ -80,15 +81,18 @@ class SpendingTracker:
         )
 
     async def list_days(self, days: int) -> tuple[DailySpending, ...]:
-        """Return the sums by day and model of the last *days* days, today included. Raises StoreError."""
+        """Return the sums by day and model for the last *days* days, including today. Raises StoreError."""
         return await self._store.list_days(since=days_ago(days))
 
     async def list_entries(self, *, days: int = 36_500, conversation: str = "") -> tuple[SpendingEntry, ...]:
-        """Return the requests of the last *days* days, of one conversation or all, newest first. Raises StoreError."""
+        """Return the requests of the last *days* days, newest first; optionally only those of one conversation.
+
+        Raises StoreError.
+        """
         return await self._store.list_entries(since=days_ago(days), conversation=conversation)
 
     async def _add(self, entry: SpendingEntry) -> int:
-        """Store an entry after those not saved yet; return its number, or 0 if it could not be saved."""
+        """Store the entry, after any unsaved ones; return its number, or 0 if it could not be saved."""
         try:
             while self._unsaved:
                 await self._store.add(self._unsaved[0])
@@ -126,13 +130,13 @@ class SpendingTracker:
 
 
 def local_midnight(now: float) -> float:
-    """Return when the local day of *now* began; both are in seconds since 1970."""
+    """Return the start of the local day that contains *now*; both are in seconds since 1970."""
     day = time.localtime(now)
     return time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))
 
 
 def days_ago(days: int) -> float:
-    """Return when the first of the last *days* local days began, of which today is the last."""
+    """Return the start of the first of the last *days* local days, including today, in seconds since 1970."""
     day = time.localtime()
     try:
         return time.mktime((day.tm_year, day.tm_mon, day.tm_mday - max(0, days - 1), 0, 0, 0, 0, 0, -1))
@@ -141,7 +145,7 @@ def days_ago(days: int) -> float:
 
 
 def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> SpendingEntry:
-    """Return the entry with the estimated cost of its input and of *output_tokens*."""
+    """Return the entry with the estimated cost of its input and of *output_tokens* output tokens."""
     if facts.input_price is None or facts.output_price is None:
         return replace(entry, output_tokens=output_tokens, is_estimated=True)
     input_cost = entry.input_tokens * facts.input_price
@@ -150,7 +154,7 @@ def _estimate(entry: SpendingEntry, facts: ModelFacts, output_tokens: int) -> Sp
 
 
 def _settle(entry: SpendingEntry, facts: ModelFacts, spending: OpenSpending) -> SpendingEntry:
-    """Return the entry with the provider's figures, or with an estimate if there are none."""
+    """Return the entry with the usage that the provider reported, or with an estimate if it reported none."""
     usage = spending.usage
     if usage is None or not (usage.input_tokens or usage.output_tokens):
         return _estimate(entry, facts, spending.received_characters // _CHARACTERS_PER_TOKEN)

@@ -195,7 +195,10 @@ class ActiveGrants:
     async def find_covering(
         self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
     ) -> tuple[CoveringGrant | None, ToolHistory]:
-        """Return the first grant that covers the call, or None, with the tool's history; count a use of the grant."""
+        """Return the first grant that covers the call, or None, together with the tool's history.
+
+        The use of the grant is counted.
+        """
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)
         call = identity.to_rule_input(arguments, origins)
@@ -209,7 +212,7 @@ class ActiveGrants:
     async def covers(
         self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins = NO_ORIGINS
     ) -> bool:
-        """Return whether *grant* currently allows a call of the tool with these arguments of these origins."""
+        """Return whether *grant* currently allows a call of the tool with these arguments and origins."""
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:

@@ -193,7 +193,11 @@ class RuleMatcher:
     """
 
     def __init__(self, validator: SchemaValidator, *, asks_about_origins: bool = False) -> None:
-        """With *asks_about_origins*, text of another server needs a rule that names that server."""
+        """Create a matcher that runs regular expressions in *validator*.
+
+        If *asks_about_origins*, a call whose arguments contain text from another server is allowed only by a rule that
+        names that server.
+        """
         self._validator = validator
         self.asks_about_origins = asks_about_origins
 
@@ -202,7 +206,10 @@ class RuleMatcher:
         return self.may_carry(call.origins, rule) and await self.match(rule, call) == "yes"
 
     def may_carry(self, origins: CallOrigins, rule: Rule | None = None) -> bool:
-        """Return whether a call with arguments of these origins may run without asking, as far as *rule* names them."""
+        """Return whether a call whose arguments have these origins may run without asking the user.
+
+        *rule* is the rule that covers the call, if any; it must name each server that the arguments were copied from.
+        """
         if not self.asks_about_origins:
             return True
         conditions = rule.conditions if rule is not None else ()
@@ -252,7 +259,10 @@ class RuleMatcher:
 
 
 def _match_origins(condition: Condition, origins: CallOrigins) -> RuleMatch:
-    """Return whether the arguments contain text of one of the servers, or for "never-from", whether they do not."""
+    """Return whether the arguments contain text from one of the servers named in *condition*.
+
+    For the operator "never-from", return whether they contain none.
+    """
     named = {str(value) for value in condition.values}
     is_any = OTHER_SERVERS in named
     is_from = condition.operator == "from"
@@ -283,7 +293,7 @@ def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bo
 
 
 def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: str, depth: int = 0) -> bool:
-    """Return whether a server may take a member other than the one at *path* for the argument.
+    """Return whether a server may mistake another member for the argument at *path*.
 
     Such a member has a similar name (`Path`, `path[]`, or `path` with an invisible character), spells several levels as
     one name (`options.depth`) or one name as several levels, or is a prototype from which JavaScript inherits members.

@@ -1,4 +1,4 @@
-"""The check of each model request against the user's budget, before the request is sent."""
+"""The budget check that every model request passes before it is sent."""
 
 import math
 import time
@@ -56,7 +56,7 @@ class BudgetReached(McpHostError):
 
 
 class CostEstimate(Struct, frozen=True):
-    """Estimated tokens of a request and their cost in US dollars; costs are None if the price is unknown."""
+    """Estimated size of a request in tokens and cost in US dollars; costs are None without a known price."""
 
     input_tokens: int
     cached_tokens: int
@@ -66,12 +66,12 @@ class CostEstimate(Struct, frozen=True):
 
     @property
     def cost(self) -> float | None:
-        """The highest cost: that of the input and of the longest answer."""
+        """The highest possible cost: the input plus the longest answer allowed; None if the price is unknown."""
         return None if self.input_cost is None or self.output_cost is None else self.input_cost + self.output_cost
 
 
 class PreparedRequest(NamedTuple):
-    """A request that the budget allows, the model to send it to, and the entry that records it."""
+    """A request that the budget allows, the model to send it to, and its entry for the spending record."""
 
     model: ChatModel
     request: ModelRequest
@@ -79,18 +79,18 @@ class PreparedRequest(NamedTuple):
 
 
 class RequestSource(Protocol):
-    """Builder of the requests that are checked."""
+    """Interface of the request builder that BudgetGuard uses."""
 
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the next request of a conversation."""
         ...
 
     def find_server(self, name: str) -> str:
-        """Return the server of a tool by its name for the model, "" for a tool of mcphost."""
+        """Return the server of the tool with this model-facing name; "" for a built-in tool of mcphost."""
         ...
 
     def leave_out(self, conversation: str, server: str) -> None:
-        """Leave the tools of a server out of later requests of a conversation."""
+        """Omit a server's tools from later requests of a conversation."""
         ...
 
 
@@ -99,7 +99,7 @@ Compact = Callable[[], Awaitable[bool]]
 
 
 class BudgetGuard:
-    """Guard that lets a request through, or asks the user when it would exceed the budget."""
+    """Check that lets a model request through, or asks the user if it would exceed the budget."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class BudgetGuard:
         return max(limit, self._raised.get((conversation, name), 0.0)) if limit else 0.0
 
     def _check(self, totals: SpendingTotals, conversation: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Return every limit that is set, with what was spent of it and whether the request would exceed it."""
+        """Return each configured limit, how much of it is spent, and whether the request would exceed it."""
         spent: dict[BudgetName, float] = {
             "ask_above": 0.0,
             "per_turn": totals.turn.cost,
@@ -267,7 +267,7 @@ class BudgetGuard:
 def estimate_request(
     model: ChatModel, request: ModelRequest, input_tokens: int, messages: Sequence[Message]
 ) -> CostEstimate:
-    """Estimate the highest cost of a request, of which the provider may have the beginning in its cache."""
+    """Estimate the highest cost of a request, counting input that the provider has probably cached."""
     facts = model.facts
     output = request.max_output_tokens or facts.max_output_tokens or DEFAULT_OUTPUT_TOKENS
     if facts.max_output_tokens:
@@ -281,7 +281,10 @@ def estimate_request(
 
 
 def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message], input_tokens: int) -> int:
-    """Return how many input tokens the cache is expected to hold; only a cache that was used just now is counted on."""
+    """Return how many input tokens the provider has probably cached.
+
+    Returns 0 unless this model wrote the last answer, used the cache for it, and did so less than CACHE_SECONDS ago.
+    """
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     if facts.cached_input_price is None or last is None or last.usage is None or last.model != name:
         return 0
@@ -301,7 +304,7 @@ def _find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequen
 
 
 def _raise_limit(limit: float, needed: float) -> float:
-    """Return the smallest multiple of *limit* that allows *needed*, and is above it when that is not exact."""
+    """Return the smallest multiple of *limit*, at least twice the limit, that allows *needed*."""
     return limit * max(2, math.ceil(needed / limit - _TOLERANCE))
 
 

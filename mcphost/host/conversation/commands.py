@@ -1,4 +1,4 @@
-"""The user's own commands and those of the project, whose files are approved when they are first used."""
+"""Custom slash commands of the user and the project; a project's command must be approved before use."""
 
 import anyio.to_thread
 
@@ -10,16 +10,16 @@ from mcphost.host.project_approvals import USED, ProjectApprovals
 
 
 class PromptCommands:
-    """The commands as of the last `refresh`; problems with their files are reported once."""
+    """The custom commands as of the last `refresh`; a problem with a file is reported once."""
 
     def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
-        """Create them for the given places; without places, there are no commands."""
+        """Create an empty list of commands; without *places*, it stays empty."""
         self._places, self._approvals, self._events = places, approvals, events
         self._reported: set[str] = set()
         self.commands: tuple[PromptCommand, ...] = ()
 
     async def refresh(self) -> None:
-        """Read the files again."""
+        """Read the command files again."""
         if self._places is None:
             return
         problems: list[str] = []
@@ -30,9 +30,9 @@ class PromptCommands:
                 self._events.notify("warning", problem)
 
     async def open(self, name: str) -> PromptCommand:
-        """Return the command as it is in its file now; ask about a project's command that is new or changed.
+        """Read a command from its file again and return it; a project's new or changed command needs approval.
 
-        Raises UsageError if there is none with that name, ConsentDenied if the user does not approve it, or StoreError.
+        Raises UsageError if no command has that name, ConsentDenied if the user does not approve it, or StoreError.
         """
         await self.refresh()
         command = next((one for one in self.commands if one.name == name), None)

@@ -1,4 +1,4 @@
-"""Rules of compaction: which messages a summary may stand for, and how a request looks with the summary instead."""
+"""Compaction: which messages a summary may replace, and how the summary appears in a model request."""
 
 from collections.abc import Iterable
 
@@ -19,10 +19,10 @@ _END = "[mcphost: end of the summary; the conversation goes on.]"
 
 
 def find_cut(conversation: Conversation, keep: int) -> int:
-    """Return how many of the first messages may be summarized; 0 if there are none besides those that already are.
+    """Return the number of messages, counted from the first, that may be summarized; 0 if no more can be.
 
-    The rest begins with a message of the user and has at least *keep* messages. No result is separated from its call,
-    and messages that are not saved yet are never summarized.
+    At least *keep* messages remain after the cut, and the first of them is a user message. A tool call and its result
+    are never separated, and messages that are not saved yet are not summarized.
     """
     messages, numbers = conversation.messages, conversation.numbers
     covered = conversation.covered
@@ -42,17 +42,18 @@ def _has_open_call(messages: Iterable[Message]) -> bool:
 
 
 class SummaryStage:
-    """The stage of a request in which the active summary replaces the messages it stands for."""
+    """Request stage that replaces the summarized messages with the summary."""
 
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the summary and the messages after it, or *messages* if there is no summary."""
+        """Return the summary and the messages after it; without a summary, return *messages*."""
         return messages if conversation.compaction is None else list_request_messages(conversation)
 
 
 def list_request_messages(conversation: Conversation) -> tuple[Message, ...]:
-    """Return the messages of a request: all of them, or the active summary and those after it.
+    """Return the messages to send: all of them, or the current summary and the messages after it.
 
-    The summary joins the user message that follows it, because some providers refuse two user messages in a row.
+    The summary becomes part of the user message that follows it, because some providers reject two user messages in a
+    row.
     """
     compaction = conversation.compaction
     if compaction is None:
@@ -66,7 +67,7 @@ def list_request_messages(conversation: Conversation) -> tuple[Message, ...]:
 
 
 def write_summary(conversation: Conversation, compaction: Compaction, covered: int) -> str:
-    """Return the text of a summary for the model, with the numbers and the authors of each sentence's messages."""
+    """Return the summary as text for the model, with each sentence's source messages and their authors."""
     authors = {
         number: _authors(message)
         for number, message in zip(conversation.numbers[:covered], conversation.messages[:covered], strict=True)

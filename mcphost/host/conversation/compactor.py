@@ -1,4 +1,4 @@
-"""Compaction of the open conversation: on request, and before a request that the model's window would not hold."""
+"""Compaction of the open conversation, on request or when a request would not fit the context window."""
 
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
@@ -41,16 +41,17 @@ _GROWTH_BEFORE_NEXT_OFFER = 0.05
 
 
 class RoomResult(NamedTuple):
-    """Whether a summary is used from now on, and the usage of the requests for it."""
+    """Result of a compaction: whether a new summary is in use, and the tokens used to make it."""
 
     is_changed: bool = False
     usage: Usage = Usage()
 
 
 class Compactor:
-    """Maker of summaries that stand for the beginning of the open conversation.
+    """Maker of summaries that replace the beginning of the open conversation in model requests.
 
-    No message is changed. A summary is shown to the user before it is used, unless the mode is "auto".
+    The messages themselves are not changed. A summary is shown to the user before it is used, unless the mode is
+    "auto".
     """
 
     def __init__(
@@ -73,8 +74,8 @@ class Compactor:
     async def compact(self, instructions: str = "") -> RoomResult:
         """Summarize all but the last messages, and use the summary if the user agrees.
 
-        *instructions* are added to those for the model. Raises UsageError if there is nothing to summarize, ModelError
-        if the model fails, and StoreError; nothing is changed then. May be cancelled.
+        *instructions* are added to the prompt for the model. Raises UsageError if there is nothing to summarize,
+        ModelError if the model fails, and StoreError; then nothing is changed. May be cancelled.
         """
         conversation = self._active.current
         count = find_cut(conversation, self._config.keep_messages)
@@ -84,7 +85,10 @@ class Compactor:
         return await self._summarize(conversation, count, instructions, "you asked for it", is_reviewed=True)
 
     async def shorten(self) -> bool:
-        """Do what `compact` does, and return whether a summary is used; failures are reported as notices."""
+        """Run `compact` without instructions; return whether a new summary is in use.
+
+        UsageError and ModelError are shown to the user as notices instead of being raised.
+        """
         try:
             return (await self.compact()).is_changed
         except (UsageError, ModelError) as error:
@@ -92,9 +96,9 @@ class Compactor:
             return False
 
     async def undo(self) -> Compaction:
-        """Send the messages again that the active summary stands for; return the summary.
+        """Stop using the current summary, so that its messages are sent again; return the summary.
 
-        Raises UsageError if there is none, and StoreError.
+        Raises UsageError if no summary is in use, and StoreError.
         """
         undone = await self._active.current.undo_compaction()
         if undone is None:
@@ -105,10 +109,11 @@ class Compactor:
     async def make_room(
         self, request: ModelRequest, overflow: ModelError | None = None, *, turn: str = ""
     ) -> RoomResult:
-        """Summarize messages if *request* is near the size of the window, or was refused with the error *overflow*.
+        """Summarize messages if *request* nearly fills the context window or was rejected as too long.
 
-        Does nothing in the mode "never"; in the mode "ask", the user is asked first. A failure is reported to the user
-        as a notice, and nothing is changed then. *turn* is the id of the turn that the summary's cost belongs to.
+        *overflow* is the error with which the model rejected the request. Mode "never" does nothing; mode "ask" asks
+        the user first. A failure is reported to the user as a notice, and nothing is changed. *turn* is the id of the
+        turn to which the cost of the summary is added.
         """
         model = self._model_selection.model
         if self._config.mode == "never" or model is None:
@@ -196,7 +201,7 @@ class Compactor:
         return RoomResult(is_changed=True, usage=summarizer.usage)
 
     def _model(self) -> ChatModel:
-        """Return the model for summaries. Raises ModelError if none is selected."""
+        """Return the model that writes summaries. Raises ModelError if no model is selected."""
         selection, name = self._model_selection, self._config.model
         if name:
             return selection.get_model(switch_model(selection.config, name))
@@ -220,7 +225,7 @@ class Compactor:
 def estimate_request_tokens(request: ModelRequest, conversation: Conversation) -> int:
     """Estimate the size of a request in tokens.
 
-    The provider's own count for the last answer is used if no summary was made since then.
+    The estimate starts from the provider's count for the last answer, unless a summary was made since then.
     """
     size = 0
     for message in reversed(conversation.messages):
@@ -233,7 +238,7 @@ def estimate_request_tokens(request: ModelRequest, conversation: Conversation) -
 
 
 def _count_message_tokens(conversation: Conversation, count: int) -> int:
-    """Estimate the tokens of the part of a request that stands for the first *count* messages."""
+    """Estimate the tokens that the first *count* messages, or their summary, take in a request."""
     kept = len(conversation.messages) - count
     messages = list_request_messages(conversation)
     return sum(map(estimate_message_tokens, messages[: len(messages) - kept]))
@@ -258,7 +263,7 @@ def _make_review(
 
 
 def list_sources(conversation: Conversation, cited: set[int]) -> Iterator[SummarySource]:
-    """Yield the messages with these numbers, each and all together in bounds."""
+    """Yield the messages with the numbers in *cited*, shortened to the size limits."""
     left = _MAX_SOURCES_CHARS
     for number, message in zip(conversation.numbers, conversation.messages, strict=True):
         if number in cited:

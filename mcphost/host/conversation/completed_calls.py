@@ -1,4 +1,4 @@
-"""The tool calls that going back in a conversation leaves done: what ran, how it ended, and what may have changed."""
+"""The completed tool calls that going back in a conversation does not undo."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ from mcphost.store.audit_store import AuditRow
 
 
 class CompletedCall(Struct, frozen=True, kw_only=True):
-    """A tool call of the model that ran, or may have run; `at` is when it was requested, in seconds since 1970.
+    """A tool call by the model that ran, or may have run.
 
-    `outcome` is "ok", "error", "failed" or "stopped". `is_read_only` is what the server declares of the tool, which
-    nobody verifies; it is False if the server does not list the tool now. `position` is the index of the message that
-    requested the call.
+    `at` is when it was requested, in seconds since 1970. `outcome` is "ok", "error", "failed" or "stopped".
+    `is_read_only` is the server's unverified claim about the tool; it is False if the server does not list the tool
+    now. `position` is the index of the message that requested the call.
     """
 
     id: str
@@ -61,9 +61,9 @@ def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple
 
 
 def find_audit_row(call: CompletedCall, conversation: str, rows: Sequence[AuditRow]) -> AuditRow | None:
-    """Return the oldest of *rows* that is about this call of a conversation, or None; it tells who allowed the call.
+    """Return the oldest of *rows* about this call, which tells who allowed it; None if there is none.
 
-    *rows* are newest first. Ids of calls may repeat in another branch, so rows from before the call do not count.
+    *rows* are newest first. Another branch may use the same call id, so rows from before the call are ignored.
     """
     matching = (
         row

@@ -101,16 +101,17 @@ class ConversationController:
 
     # -- corrections
     async def rewind(self, count: int) -> None:
-        """Go back to the first *count* messages; the others stay stored as a branch, and their tool calls stay done.
+        """Go back to the first *count* messages; later ones stay stored as a branch.
 
-        Raises UsageError while a turn is running, if there are fewer messages, or if some are not saved; StoreError.
+        Tool calls that already ran are not undone. Raises UsageError while a turn is running, if there are fewer
+        messages, or if some are not saved yet, and StoreError.
         """
         await self._active.rewind(count)
 
     def list_completed_calls(self, servers: Servers) -> "tuple[CompletedCall, ...]":
-        """Return the tool calls of the open conversation, oldest first, which going back would not undo.
+        """Return the open conversation's tool calls that going back would not undo, oldest first.
 
-        Which of them only read is taken from the tools that *servers* list now.
+        Whether a call only read data is taken from the tools that *servers* list now.
         """
         from mcphost.host.conversation.completed_calls import list_completed_calls
 
@@ -133,7 +134,7 @@ class ConversationController:
         return await self._store.list_branches(self.id) if self.id else ()
 
     async def switch_branch(self, number: int) -> None:
-        """Open another branch; *number* is that of a BranchInfo.
+        """Open another branch of the conversation; *number* is the `number` of its BranchInfo.
 
         Raises UsageError while a turn is running, and StoreError.
         """
@@ -150,19 +151,19 @@ class ConversationController:
     # -- summaries
     @property
     def compaction(self) -> Compaction | None:
-        """The summary that stands for the beginning of the open conversation in requests; None if there is none."""
+        """The summary that replaces the beginning of the open conversation in requests; None if there is none."""
         return self._active.current.compaction
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number of each message of the open conversation in the store; 0 while it is not saved."""
+        """The store's number for each message of the open conversation; 0 for one that is not saved yet."""
         return self._active.current.numbers
 
     async def compact(self, instructions: str = "") -> bool:
-        """Let the model summarize all but the last messages; return whether the user agreed to use the summary.
+        """Let the model summarize all but the last messages; return whether the user accepted the summary.
 
-        *instructions* are added to those for the model. Raises UsageError while a turn is running or if there is
-        nothing to summarize, ModelError and StoreError; nothing is changed then, nor if it is stopped.
+        *instructions* are added to the prompt for the model. Raises UsageError while a turn is running or if there is
+        nothing to summarize, ModelError, or StoreError; then, and if `stop` is called, nothing is changed.
         """
 
         async def work() -> bool:
@@ -173,9 +174,9 @@ class ConversationController:
         return await self._run_alone(work) or False
 
     async def undo_compaction(self) -> Compaction:
-        """Send the messages again that the summary stands for; return the summary.
+        """Stop using the current summary, so that its messages are sent again; return the summary.
 
-        Raises UsageError while a turn is running or if there is no summary, and StoreError.
+        Raises UsageError while a turn is running or if no summary is in use, and StoreError.
         """
         self._active.require_idle()
         return await self._turn_parts.get().compactor.undo()
@@ -206,9 +207,10 @@ class ConversationController:
         return parts is not None and parts.scheduler.cancel_background()
 
     def steer(self, text: str) -> bool:
-        """Add a message to the running turn after the next results of its tools; return False if no turn is running.
+        """Queue a user message for the running turn; return False if no turn is running.
 
-        A UserMessageAdded event follows when it is added. If the turn ends before that, the message is dropped.
+        The message is added after the next tool results, with a UserMessageAdded event. If the turn ends before that,
+        the message is dropped.
         """
         if self._scope is not None:
             self._steering.append(replace_surrogates(text))
@@ -242,10 +244,11 @@ class ConversationController:
         return await self._run_alone(work) or TurnResult("stopped", "")
 
     async def _run_alone(self, run: Callable[[], Awaitable[T]]) -> T | None:
-        """Run a turn, or something else that must not run beside one; return None if it was stopped.
+        """Run a turn, or other work that must not overlap with one; return None if it was stopped.
 
-        It is a task of the host, so that it ends properly even if the frontend ends first. Raises UsageError if a turn
-        is running or the host is not open, and what *run* raises. Cancelling the caller stops it.
+        It runs as a task of the host, so that it ends properly even if the frontend ends first. Raises UsageError if a
+        turn is already running or the host is not open, and any McpHostError raised by *run*. Cancelling the caller
+        stops it.
         """
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
@@ -279,9 +282,9 @@ class ConversationController:
         return results[0] if results else None
 
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
-        """Let the user review the attachments; return them with a note in place of what the user withholds.
+        """Let the user review the attachments; return them with a note in place of each withheld one.
 
-        If the turn is stopped during the review, the attachments are withheld and the model is not asked.
+        If the turn is stopped during the review, all attachments are withheld and the model is not asked.
         """
         with self._scope or anyio.CancelScope():
             await self._tool_toggles.load()

@@ -58,7 +58,7 @@ summary { cursor: pointer; color: var(--faint); } img { max-width: 100%; }
 
 
 def export_conversation(info: ConversationInfo, messages: Sequence[Message], form: ExportFormat) -> str:
-    """Return a conversation as a text of the given form, which ends with a newline."""
+    """Return a conversation as text in the given format; the text ends with a newline."""
     match form:
         case "json":
             return _to_json(info, messages)
@@ -76,7 +76,7 @@ def suggest_file_name(info: ConversationInfo, form: ExportFormat) -> str:
 
 
 def format_moment(seconds: float) -> str:
-    """Format a Unix timestamp as local date and time; return "" for 0 and for impossible times."""
+    """Format a Unix timestamp as local date and time; return "" for 0 and for invalid timestamps."""
     try:
         return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
     except (ValueError, OverflowError, OSError):
@@ -152,14 +152,14 @@ def _describe_image(part: ImagePart) -> str:
 
 
 class _HtmlPage:
-    """One HTML page; images are part of it until their total is too large."""
+    """Writer of one HTML page; images are embedded until their total size reaches a limit."""
 
     def __init__(self, info: ConversationInfo) -> None:
         self._info = info
         self._image_bytes = 0
 
     def write(self, messages: Sequence[Message]) -> str:
-        """Return the page. Its policy allows its own style and images in it, and nothing else."""
+        """Return the page; its content security policy allows only its own style and embedded images."""
         title = escape(sanitize(self._info.title, keep_newlines=False))
         digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
         policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
@@ -220,7 +220,7 @@ def _details(summary: str, text: str) -> str:
 
 
 def _write_text(text: str) -> Iterator[str]:
-    """Yield HTML for text with Markdown, of which code, headings and bold words are drawn."""
+    """Yield HTML for Markdown text; code, headings and bold words are formatted."""
     end = 0
     for fence in _FENCE.finditer(text):
         yield _paragraphs(text[end : fence.start()])

@@ -1,7 +1,7 @@
-"""Index of the files below the working folder and the shared roots, for completion of `@path`.
+"""Index of the files in the working folder and the shared roots, for completion of `@path`.
 
-Blocking: build it and search it on a thread. It is bounded in files, depth and time, never follows a link, and leaves
-out what `.gitignore` files name.
+Building and searching an index block, so call them on a thread. The index is limited in files, depth and time, never
+follows symbolic links, and omits what `.gitignore` files exclude.
 """
 
 import heapq
@@ -36,18 +36,21 @@ class FileMatch(NamedTuple):
 
 
 class FileIndex:
-    """The paths of files and folders, shallow ones first; folders end with a slash. Built once, then only read."""
+    """Paths of files and folders, those in the top folders first; paths of folders end with a slash.
+
+    An index is built once and never updated.
+    """
 
     def __init__(self, paths: Sequence[str], *, cut: str = "") -> None:
-        """*cut* says what limit ended the search, or is ""."""
+        """Create an index of *paths*; *cut* describes the limit that was reached, "" for none."""
         self.paths = tuple(paths)
         self.cut = cut
         self._chunks = tuple("\n".join(self.paths[at : at + _CHUNK]) for at in range(0, len(self.paths), _CHUNK))
 
     def search(self, query: str, limit: int = 50) -> tuple[FileMatch, ...]:
-        """Return the best matches of *query*, whose letters must occur in the path in this order, without their case.
+        """Return at most *limit* paths that contain the letters of *query* in this order, ignoring case.
 
-        A name that begins with the query comes first, then one that contains it, then a path that does.
+        Names that begin with the query come first, then names that contain it, then paths that contain it.
         """
         if not query:
             found: Iterable[str] = self.paths[:limit]
@@ -90,7 +93,7 @@ def _is_subsequence(query: str, text: str) -> bool:
 
 
 def build_index(folder: str, roots: Iterable[str] = (), *, max_seconds: float = MAX_SECONDS) -> FileIndex:
-    """Index the files below *folder*, named relative to it, and below *roots* outside of it, named absolutely."""
+    """Index the files below *folder* with relative paths, and those below *roots* with absolute paths."""
     base = os.path.realpath(folder)
     walk = _Walk(time.monotonic() + max_seconds)
     walk.add(base, "")
@@ -114,7 +117,7 @@ class _Folder(NamedTuple):
 
 
 class _Walk:
-    """A walk of folders, breadth first, so that a limit leaves out the deepest ones."""
+    """Breadth-first walk through folders; if a limit is reached, the deepest folders are omitted."""
 
     def __init__(self, deadline: float) -> None:
         self.paths: list[str] = []
@@ -192,9 +195,9 @@ def _read_rules(path: str) -> IgnoreRules:
 
 
 def complete_typed_path(typed: str, limit: int = 50) -> tuple[FileMatch, ...]:
-    """Return the files and folders whose absolute or `~` path begins with *typed*; hidden ones if their dot was typed.
+    """Return files and folders whose absolute or `~` path begins with *typed*, at most *limit* of them.
 
-    At most 5,000 entries of a folder are looked at.
+    Hidden ones are included only if the dot was typed. Only the first 5,000 entries of a folder are considered.
     """
     if typed == "~":
         return (FileMatch("~/", is_folder=True),)

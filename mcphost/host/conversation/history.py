@@ -1,4 +1,4 @@
-"""Stored conversations: search, rename, pin, delete, preview and export, and the indexing of older ones."""
+"""Stored conversations: search, rename, pin, delete, preview and export, and background indexing."""
 
 import logging
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConversationPreview(Struct, frozen=True):
-    """Some messages of a stored conversation around the message `number`, and whether there are more on each side."""
+    """A few messages of a stored conversation around one of them, and whether there are more on each side."""
 
     messages: tuple[StoredMessage, ...]
     number: int
@@ -55,11 +55,14 @@ class ConversationHistory:
         self._cancel_calls = cancel_calls
 
     async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
-        """Return the newest conversations after the pinned ones, at most *limit* of them. Raises StoreError."""
+        """Return the pinned conversations and then the newest others, at most *limit* in all. Raises StoreError."""
         return await self._conversations.list_recent(limit, pinned_first=True)
 
     async def find(self, id_prefix: str) -> ConversationInfo:
-        """Return the conversation whose id begins with *id_prefix*. Raises UsageError if there is not just one."""
+        """Return the conversation whose id begins with *id_prefix*.
+
+        Raises UsageError if there is none or more than one, and StoreError.
+        """
         matches = await self._conversations.find_by_prefix(id_prefix)
         exact = [row for row in matches if row.id == id_prefix] or list(matches)
         if len(exact) != 1:
@@ -88,25 +91,28 @@ class ConversationHistory:
         )
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Give a conversation a title of the user, which no model replaces. Raises UsageError and StoreError."""
+        """Set the user's title of a conversation; a model never replaces it. Raises UsageError or StoreError."""
         await self._edits.rename(conversation_id, title, NamedBy.USER)
         self._active.handle_rename(conversation_id, " ".join(title.split()))
 
     async def suggest_title(self, conversation_id: str, title: str) -> None:
-        """Give a conversation a title of a model, unless the user has named it. Raises UsageError, StoreError."""
+        """Set a title written by a model, unless the user has named the conversation.
+
+        Raises UsageError or StoreError.
+        """
         if await self._edits.rename(conversation_id, title, NamedBy.MODEL):
             self._active.handle_rename(conversation_id, " ".join(title.split()))
 
     async def set_pinned(self, conversation_id: str, *, is_pinned: bool) -> None:
-        """Keep a conversation at the top of the list, or no longer. Raises StoreError."""
+        """Pin a conversation to the top of the list, or unpin it. Raises StoreError."""
         await self._edits.set_pinned(conversation_id, is_pinned=is_pinned)
 
     async def delete(self, conversation_id: str) -> None:
-        """Delete a conversation with its branches, drafts, stored results and words in the search index.
+        """Delete a conversation with its branches, drafts, stored results and search index entries.
 
-        Its calls in the background are cancelled. A new conversation is opened in place of the open one. The audit log
-        keeps its records, which have digests only.
-        Raises UsageError while a turn runs in it, and StoreError.
+        Its tool calls in the background are cancelled. If it is open, a new conversation is opened instead. The audit
+        log keeps its rows about the conversation, which contain only digests. Raises UsageError while a turn is running
+        in it, and StoreError.
         """
         if conversation_id == self._active.id:
             self._active.open_new()
@@ -115,7 +121,10 @@ class ConversationHistory:
         await self._results.delete(await self._edits.delete(conversation_id))
 
     async def purge_index(self) -> None:
-        """Rewrite the search index without deleted words; may take seconds after years of use. Raises StoreError."""
+        """Rewrite the search index without the words of deleted conversations; may take seconds.
+
+        Raises StoreError.
+        """
         await self._edits.merge_index()
 
     async def count_pending(self) -> int:
@@ -123,9 +132,10 @@ class ConversationHistory:
         return await self._search.count_pending()
 
     async def index_pending(self, *, pause: float = INDEX_PAUSE) -> None:
-        """Index the conversations that are not indexed yet, newest first, in pieces.
+        """Index in small steps all conversations that are not indexed yet, newest first.
 
-        Cancelled or killed, it goes on where it was. A store that fails ends it, with an entry in the log.
+        If it is cancelled or the process is killed, the next call continues from there. A StoreError ends it and is
+        logged.
         """
         try:
             while await self._search.index_piece():  # noqa: ASYNC110 - the pause is for others, nothing is waited for

@@ -1,7 +1,7 @@
-"""Rules of `.gitignore` files, in a form whose matching takes bounded time whatever the files say.
+"""Rules of `.gitignore` files, matched in bounded time even for a malicious file.
 
-Written here, because libraries for it translate patterns to regular expressions that a file can make exponential, and
-because git itself runs programs that a repository's configuration names. See https://git-scm.com/docs/gitignore.
+No library is used, because libraries translate patterns to regular expressions that can take exponential time; git is
+not used, because it runs programs that a repository's configuration names. See https://git-scm.com/docs/gitignore.
 """
 
 import fnmatch
@@ -23,7 +23,7 @@ class _PathRule(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Consecutive rules of one file that all ignore, or all keep, what they match."""
+    """Consecutive rules of one file that either all ignore or all include what they match."""
 
     ignores: bool
     names: re.Pattern[str] | None
@@ -39,7 +39,7 @@ class _Group(NamedTuple):
 
 
 class IgnoreRules:
-    """The rules of one `.gitignore`, which apply below its folder; at most 500, others are not applied."""
+    """Rules of one `.gitignore` file, relative to the file's folder; only the first 500 are applied."""
 
     def __init__(self, text: str) -> None:
         groups: list[_Group] = []
@@ -55,7 +55,7 @@ class IgnoreRules:
         self._groups = tuple(reversed(groups))
 
     def decide(self, segments: tuple[str, ...], *, is_folder: bool) -> bool | None:
-        """Return whether a path relative to the file's folder is ignored; None if no rule is about it."""
+        """Return whether a path relative to the file's folder is ignored; None if no rule matches it."""
         for group in self._groups:
             if group.matches(segments[-1], segments, is_folder=is_folder):
                 return group.ignores
@@ -93,7 +93,7 @@ def _join(patterns: list[str]) -> re.Pattern[str] | None:
 
 
 def _match_path(rule: tuple[re.Pattern[str] | None, ...], path: tuple[str, ...]) -> bool:
-    """Match a whole path; `**` stands for any number of segments, at the end for at least one."""
+    """Match a whole path; `**` matches any number of segments, but at least one at the end of a rule."""
     if not rule:
         return not path
     if rule[0] is None:

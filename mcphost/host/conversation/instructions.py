@@ -1,4 +1,4 @@
-"""The user's instructions for the model: their own AGENTS.md, and those of the project once they are approved."""
+"""Instructions for the model from AGENTS.md files: the user's own, and the project's once approved."""
 
 import anyio
 import anyio.to_thread
@@ -11,22 +11,22 @@ from mcphost.serialization import Struct
 
 
 class InstructionsStatus(Struct, frozen=True):
-    """An instructions file, and what allows it or why it is not used."""
+    """An instructions file, and what approved it or why it is not used."""
 
     text: ProjectText
     source: ApprovalSource
 
     @property
     def is_used(self) -> bool:
-        """Whether the model gets the text."""
+        """Whether the text is part of the system prompt."""
         return self.source in USED
 
 
 class Instructions:
-    """The instructions files that count now; a new or changed file of the project is asked about."""
+    """The instructions files in use; the user is asked about a project's new or changed file."""
 
     def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
-        """Create them for the given places; without places, there are no instructions."""
+        """Create an empty list of instructions; without *places*, it stays empty."""
         self._places, self._approvals, self._events = places, approvals, events
         self._lock = anyio.Lock()
         self._reported: set[str] = set()
@@ -35,14 +35,14 @@ class Instructions:
 
     @property
     def prompts(self) -> tuple[str, ...]:
-        """The parts of the system prompt, one a file."""
+        """The texts to include in the system prompt, one for each file."""
         return tuple(_prompt(one.text) for one in self.statuses if one.is_used)
 
     async def refresh(self, *, again: bool = False) -> None:
-        """Read the files, and ask the user about those that are new or changed; cancelling withdraws the question.
+        """Read the files again and ask the user about new or changed ones; cancelling withdraws the question.
 
-        A file that cannot be used, and a failing store, is reported once. With *again*, files that were refused in
-        this session are asked about as well.
+        An unusable file or a failing store is reported to the user once. With *again*, the user is also asked about
+        files refused in this session.
         """
         if self._places is None:
             return

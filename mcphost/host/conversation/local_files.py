@@ -1,6 +1,6 @@
-"""The user's own files as parts of a message: text, images, PDF and audio files, and listings of folders.
+"""Local files as parts of a message: text, images, PDF and audio files, and folder listings.
 
-Blocking: call these functions on a thread. Nothing is read from devices, pipes and sockets.
+The functions block, so call them on a thread. Devices, pipes and sockets are never read.
 """
 
 import base64
@@ -38,7 +38,7 @@ _OTHER_STARTS = (
 
 
 class FileReference(NamedTuple):
-    """A file that the user names, and its lines *first* to *last*, from 1; both are 0 for the whole file."""
+    """A file named by the user, with a range of line numbers from 1; 0 and 0 stand for the whole file."""
 
     path: str
     first: int = 0
@@ -46,7 +46,7 @@ class FileReference(NamedTuple):
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """What one reference adds to a message. `note` says what was left out or cut off, or is ""."""
+    """What one reference adds to a message; `note` says what was omitted or truncated, "" for nothing."""
 
     name: str
     part: Part
@@ -54,7 +54,10 @@ class Attachment(Struct, frozen=True, kw_only=True):
 
 
 def parse_reference(text: str) -> FileReference:
-    """Parse `PATH`, `PATH:LINE` or `PATH:FIRST-LAST`. An existing file whose name ends like that is the whole file."""
+    """Parse `PATH`, `PATH:LINE` or `PATH:FIRST-LAST`.
+
+    If a file with exactly this name exists, the reference is to the whole file.
+    """
     match = _LINE_RANGE.fullmatch(text)
     if match is None or os.path.lexists(os.path.expanduser(text)):
         return FileReference(text)
@@ -63,9 +66,10 @@ def parse_reference(text: str) -> FileReference:
 
 
 def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) -> Attachment:
-    """Read a file or list a folder. A relative path is below *folder*, and must not leave it through a link.
+    """Read a file or list a folder; a relative path must not lead out of *folder* through a link.
 
-    *facts* decide which kinds of file the model takes; what is unknown is tried. Raises UsageError with the reason.
+    *facts* say which kinds of file the model accepts; a kind that is unknown is tried. Raises UsageError with the
+    reason if the file cannot be attached.
     """
     shown = sanitize(reference.path[:500], keep_newlines=False)
     path = _resolve(reference.path, folder, shown)
@@ -91,7 +95,7 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
 
 
 def _resolve(path: str, folder: str, shown: str) -> str:
-    """Return the real path. Raises UsageError if a relative path leads out of *folder*, as through a link."""
+    """Return the real path. Raises UsageError if a link leads a relative path out of *folder*."""
     if "\0" in path:
         raise UsageError("A path cannot contain a zero byte.", "Check the path.")
     expanded = os.path.expanduser(path)
@@ -120,9 +124,9 @@ def _list_folder(handle: int, shown: str) -> Attachment:
 def make_attachment(
     reference: FileReference, name: str, body: bytes, facts: ModelFacts, *, size: int = 0
 ) -> Attachment:
-    """Return the attachment for the content of a file; *size* is that of the whole file if *body* is cut off.
+    """Return an attachment with the content of a file; *size* is the file's size if *body* is truncated.
 
-    Raises UsageError if its kind is not text and the model does not take it, or if it is too large.
+    Raises UsageError if the file is too large, or is not text and of a kind that the model does not accept.
     """
     if (binary := identify_binary(body)) and not reference.first:
         if size > MAX_BINARY_BYTES:
@@ -133,7 +137,7 @@ def make_attachment(
 
 
 def identify_binary(body: bytes) -> str:
-    """Return the MIME type of an image, PDF or audio file by its first bytes, or "" for anything else."""
+    """Return the MIME type of an image, PDF or audio file from its first bytes; "" for any other file."""
     if (image := identify_image(body)) is not None:
         return image.mime_type
     if body[:1024].lstrip().startswith(b"%PDF-"):
@@ -143,7 +147,10 @@ def identify_binary(body: bytes) -> str:
 
 
 def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, server: str = "") -> Part:
-    """Return an image, PDF or audio file as a part of a message. Raises UsageError if the model does not take it."""
+    """Return an image, PDF or audio file as a message part.
+
+    Raises UsageError if the model does not accept this kind of file, or if an image is invalid or has too many pixels.
+    """
     data = base64.b64encode(body).decode()
     if mime_type.startswith("image/"):
         if facts.supports_images is False:
@@ -184,7 +191,7 @@ def _read_text(reference: FileReference, name: str, body: bytes, size: int) -> A
 
 
 def _decode(name: str, body: bytes, is_cut: bool) -> tuple[str, bool]:
-    """Decode UTF-8, or UTF-16 and UTF-32 with a byte order mark; return the text and whether it is cut off."""
+    """Decode UTF-8, or UTF-16 or UTF-32 with a byte order mark; return the text and whether it is cut."""
     encoding = next((found for bom, found in _BOMS if body.startswith(bom)), "utf-8-sig")
     decoder = codecs.getincrementaldecoder(encoding)("strict")
     try:

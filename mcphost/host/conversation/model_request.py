@@ -1,8 +1,8 @@
-"""Requests to the model, built from the conversation in a pipeline of stages.
+"""Requests to the model, built from the conversation in stages.
 
 compacted messages -> shortened results -> tool selection -> ModelRequest
 
-A stage changes only what is sent: the stored conversation stays as it is.
+A stage changes only what is sent; the stored conversation stays unchanged.
 """
 
 from collections.abc import Iterable
@@ -35,13 +35,13 @@ ANSWER_SCHEMA_PROMPT = (
 
 
 class MessageStage(Protocol):
-    """A stage of the pipeline that replaces messages in the request, such as those that a summary stands for."""
+    """Stage that replaces messages in the request, for example summarized ones with their summary."""
 
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages to send in place of *messages*.
+        """Return the messages to send instead of *messages*.
 
-        Called for each round, with the result of the previous stage. For the sake of providers' caches, the beginning
-        should stay the same from round to round.
+        Called in each round with the result of the previous stage. The beginning should stay the same from round to
+        round, because providers cache it.
         """
         ...
 
@@ -60,7 +60,7 @@ class ModelRequestBuilder:
         instructions: Instructions,
         message_stages: tuple[MessageStage, ...] = (),
     ) -> None:
-        """*message_stages* are applied to the messages in their order."""
+        """Create a builder that applies *message_stages* to the messages in this order."""
         self._is_parallel = config.limits.parallel_calls > 1
         self.tools = tools
         self._servers = servers
@@ -92,18 +92,18 @@ class ModelRequestBuilder:
         )
 
     def leave_out(self, conversation: str, server: str) -> None:
-        """Leave the tools of a server out of the requests of a conversation, until mcphost exits."""
+        """Omit a server's tools from the requests of a conversation until mcphost exits."""
         self.tools.leave_out(conversation, server)
 
     def find_server(self, name: str) -> str:
-        """Return the server of a tool by its name for the model, "" for a tool of mcphost."""
+        """Return the server of the tool with this model-facing name; "" for a built-in tool of mcphost."""
         return self.tools.find_server(name)
 
 
 def system_prompt(own: str, connections: Iterable[ServerConnection], user_instructions: Iterable[str] = ()) -> str:
-    """Return the system prompt: *own* or the default, the user's instructions, then what each ready server says.
+    """Return the system prompt: *own* or the default, user instructions, server instructions, and skills.
 
-    A server's instructions are truncated to 4,000 characters.
+    Only ready servers are included. A server's instructions are truncated to 4,000 characters.
     """
     parts = [own or DEFAULT_PROMPT, *user_instructions]
     ready = [connection for connection in connections if connection.is_ready]

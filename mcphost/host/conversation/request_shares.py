@@ -1,4 +1,4 @@
-"""Estimated input tokens of a model request, by what caused them: system prompt, servers' tools, results, messages."""
+"""Breakdown of a request's estimated input tokens into system prompt, tools, results and messages."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,16 +21,16 @@ _PART_TOKENS = 4
 
 
 def estimate_tokens(text: str | bytes) -> int:
-    """Estimate the tokens of a text: one for every four bytes if it is ASCII, one for every three otherwise."""
+    """Estimate the tokens of a text: one for every four bytes of ASCII text, one for every three otherwise."""
     if isinstance(text, bytes) or text.isascii():
         return len(text) // 4
     return len(text.encode("utf-8", "replace")) // 3
 
 
 def measure_shares(request: ModelRequest, server_of: Callable[[str], str]) -> tuple[TokenShare, ...]:
-    """Return the estimated input tokens of each part of a request; parts without tokens are left out.
+    """Return the estimated input tokens of each part of a request; parts without tokens are omitted.
 
-    *server_of* returns the server of a tool by its name for the model, "" for a tool of mcphost.
+    *server_of* returns the server of the tool with a model-facing name, "" for a built-in tool of mcphost.
     """
     counts: Counter[tuple[str, str, str]] = Counter({("system", "", ""): estimate_tokens(request.system)})
     for spec in request.tools:

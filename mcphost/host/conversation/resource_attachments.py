@@ -1,4 +1,4 @@
-"""A server's resource as parts of a message: text, or binary contents as far as the model takes them."""
+"""A server's resource as parts of a message: text, or binary data that the model accepts."""
 
 import base64
 import binascii
@@ -14,9 +14,9 @@ from mcphost.protocol.content import ResourceContents
 def make_resource_attachments(
     server: str, contents: Iterable[ResourceContents], facts: ModelFacts
 ) -> tuple[Attachment, ...]:
-    """Return an attachment for each of a resource's contents.
+    """Return one attachment for each content item of a resource.
 
-    Binary contents that the model does not take are replaced with a text that names their type and size.
+    Binary data that the model does not accept is replaced with a text that gives its type and size.
     """
     return tuple(_make_attachment(server, one, facts) for one in contents)
 

@@ -1,4 +1,4 @@
-"""Requests to a model for a summary: messages in pieces that fit its window, then the pieces' sentences together."""
+"""Summarization by a model: messages are summarized in chunks, and then the summaries are merged."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ _WORDS_PER_TOKEN = 0.6
 
 
 class _Piece(NamedTuple):
-    """JSON lines of one request, and the numbers that its answer may use."""
+    """JSON lines for one request to the model, and the message numbers that its answer may cite."""
 
     text: str
     numbers: frozenset[int]
@@ -43,10 +43,14 @@ TrackFn = Callable[[int], AbstractAsyncContextManager[OpenSpending]]
 
 
 class Summarizer:
-    """Writer of one summary with a model; `usage` counts its requests, also if it fails or is cancelled."""
+    """Writer of one summary; `usage` counts the tokens of its requests, even if it fails or is cancelled."""
 
     def __init__(self, model: llm.ChatModel, instructions: str, on_progress: ProgressCallback, track: TrackFn) -> None:
-        """Use *model*; *on_progress* gets the number of finished and of planned requests before each request."""
+        """Create a summarizer that uses *model*; *instructions* are added to its prompt.
+
+        *on_progress* is called before each request with the number of finished and of planned requests. *track* records
+        the cost of each request.
+        """
         self._model, self._instructions, self._on_progress = model, instructions, on_progress
         self._track = track
         self._window = model.facts.context_window or UNKNOWN_WINDOW
@@ -55,9 +59,10 @@ class Summarizer:
         self.usage = Usage()
 
     async def summarize(self, conversation: Conversation, count: int) -> Compaction:
-        """Summarize the first *count* messages, all of which are stored; sentences of the user are kept as they are.
+        """Return a summary of the first *count* messages; it is neither stored nor used yet.
 
-        Raises ModelError; may be cancelled. Changes nothing.
+        All of these messages must be stored. Sentences of the current summary that the user wrote are kept unchanged.
+        Raises ModelError; may be cancelled.
         """
         covered = conversation.covered
         earlier = conversation.compaction.sentences if conversation.compaction is not None else ()
@@ -102,7 +107,7 @@ class Summarizer:
     async def _merge(
         self, sentences: tuple[SummarySentence, ...], budget: int, most: int
     ) -> tuple[SummarySentence, ...]:
-        """Shorten the sentences until they fit, or until the model shortens them no more."""
+        """Let the model shorten the sentences until they fit, or until it no longer makes them shorter."""
         size = _count_tokens(sentences)
         for _ in range(_MERGE_PASSES):
             if len(sentences) <= most and size <= self._target * 1.5:
@@ -154,7 +159,10 @@ class Summarizer:
 
 
 def _split(lines: Iterator[tuple[str, tuple[int, ...]]], budget: int) -> Iterator[_Piece]:
-    """Join lines with their numbers to pieces of at most *budget* estimated tokens; a longer line is a piece."""
+    """Group lines, each with its message numbers, into chunks of at most *budget* estimated tokens.
+
+    A line that is longer than that becomes a chunk of its own.
+    """
     texts, numbers, size = list[str](), set[int](), 0
     for text, sources in lines:
         tokens = estimate_text_tokens(text)

@@ -1,7 +1,7 @@
-"""The form in which a model reads numbered messages and writes sentences with the numbers they stand for.
+"""Format in which a model reads numbered messages and writes a summary that cites their numbers.
 
-Messages are JSON lines, so that no text inside a message can begin another message or change a number. Of the numbers
-that the model writes, only those that it was shown count.
+Messages are JSON lines, so that no text inside a message can start another message or change a number. Numbers that the
+model was not shown are ignored.
 """
 
 import re
@@ -31,26 +31,26 @@ _BULLET_PATTERN = re.compile(r"^\s*(?:[-*•]|\d{1,3}[.)])\s+")
 
 
 def encode_message(number: int, message: Message, limit: int = MAX_TEXT) -> str:
-    """Return the JSON line of a message; a text over *limit* characters loses its middle."""
+    """Return a message as a JSON line; text over *limit* characters is shortened in the middle."""
     return dumps({"n": number, "role": message.role, "text": shorten_middle(describe_message(message), limit)})
 
 
 def encode_sentence(sentence: SummarySentence) -> str:
-    """Return the JSON line of a sentence of an earlier summary."""
+    """Return a sentence of an earlier summary as a JSON line."""
     return dumps({"sentence": sentence.text, "for": format_numbers(sentence.sources)})
 
 
 def build_summary_prompt(instructions: str, max_words: int) -> str:
-    """Return the system prompt of a request for a summary of at most *max_words* words."""
+    """Return the system prompt that asks for a summary of at most *max_words* words."""
     own = f"\nThe user adds: {instructions[:_MAX_INSTRUCTIONS]}" if instructions.strip() else ""
     return f"{SUMMARY_PROMPT}\nWrite at most {max_words} words in at most {MAX_SENTENCES // 2} lines.{own}"
 
 
 def parse_summary(text: str, shown: Collection[int]) -> tuple[SummarySentence, ...]:
-    """Parse a model's summary; of its numbers, only those in *shown* count.
+    """Parse a model's summary into sentences; cited numbers that are not in *shown* are ignored.
 
-    A sentence without such a number has no sources. At most MAX_SENTENCES sentences are returned, and a longer one than
-    MAX_SENTENCE_CHARS is cut. Takes time linear in the length of *text*, of which MAX_SUMMARY_CHARS are read.
+    A sentence without a valid number has no sources. At most MAX_SENTENCES sentences are returned, each truncated to
+    MAX_SENTENCE_CHARS characters. Only the first MAX_SUMMARY_CHARS characters of *text* are read, in linear time.
     """
     known = sorted(set(shown))
     sentences: list[SummarySentence] = []
@@ -65,7 +65,7 @@ def parse_summary(text: str, shown: Collection[int]) -> tuple[SummarySentence, .
 
 
 def _split_numbers(line: str) -> tuple[str, str]:
-    """Split a line into its sentence and the numbers in the brackets at its end, which are "" if there are none."""
+    """Split a line into its sentence and the numbers in brackets at its end; "" if there are none."""
     ended = line.rstrip(" .。")
     if ended and ended[-1] in "])】":
         start = max(map(ended.rfind, "[(【"))

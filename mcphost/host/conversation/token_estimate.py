@@ -1,7 +1,7 @@
-"""Estimates of how many tokens texts, messages and tools take in a request, without the model's tokenizer.
+"""Token estimates for texts, messages and tools, made without the model's tokenizer.
 
-Latin text takes about a token for four characters, other letters half a token, Chinese, Japanese and Korean a token a
-character. The estimate of a message is kept as long as the message, so that a round costs one addition per message.
+A token is about four Latin characters, two characters of other alphabets, or one Chinese, Japanese or Korean character.
+The estimate of a message is cached for the message's lifetime, so that a round costs one addition per message.
 """
 
 import weakref
@@ -43,12 +43,12 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def estimate_tool_tokens(spec: ToolSpec) -> int:
-    """Estimate the tokens of a tool's definition."""
+    """Estimate the tokens of a tool definition."""
     return MESSAGE_TOKENS + (len(spec.name) + len(spec.description.encode()) + len(bytes(spec.schema)) + 3) // 4
 
 
 def estimate_message_tokens(message: Message) -> int:
-    """Estimate the tokens of a message; the estimate of each message object is computed once."""
+    """Estimate the tokens of a message; the result is cached for each message object."""
     key = id(message)
     found = _cache.get(key)
     if found is not None and found[0]() is message:
@@ -59,7 +59,7 @@ def estimate_message_tokens(message: Message) -> int:
 
 
 def estimate_part_tokens(part: Part) -> int:
-    """Estimate the tokens of one part of a message."""
+    """Estimate the tokens of one message part."""
     match part:
         case TextPart():
             return estimate_text_tokens(part.text)
@@ -80,14 +80,14 @@ def estimate_part_tokens(part: Part) -> int:
 
 
 class TokenCalibration(Struct, frozen=True):
-    """The ratio of what the provider last counted to the estimate of the same request; 1 until an answer came."""
+    """Ratio of the provider's last token count to our estimate of the same request; 1 until there is one."""
 
     ratio: float = 1.0
 
     def update(self, estimated: int, usage: Usage | None) -> "TokenCalibration":
-        """Return the calibration by a request of *estimated* tokens, for whose answer *usage* was reported.
+        """Return a calibration from the *usage* that was reported for a request of *estimated* tokens.
 
-        The ratio stays between 0.5 and 2, whatever the provider claims.
+        The ratio is kept between 0.5 and 2, whatever the provider reports.
         """
         if usage is None or usage.input_tokens <= 0 or estimated <= 0:
             return self

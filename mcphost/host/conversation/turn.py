@@ -147,7 +147,7 @@ class Turn:
         parts: TurnParts,
         steering: list[str] | None = None,
     ) -> None:
-        """Create a turn. Texts that are added to *steering* while it runs join it after the next results of tools."""
+        """Create a turn; texts appended to *steering* while it runs are added after the next tool results."""
         self._number = number
         self._id = secrets.token_hex(6)
         self._model = model
@@ -230,7 +230,7 @@ class Turn:
         raise AnswerCutOff(*(_EMPTY_ANSWER if is_lost else _UNFINISHED[answer.finish.reason]))
 
     async def _prepare(self) -> PreparedRequest:
-        """Build a request that the budget allows; if it hardly fits the window, summarize earlier messages first."""
+        """Build a request within the budget; if it nearly fills the context window, summarize messages first."""
         prepared = await self._budget.prepare(self._conversation, self._id, self._model)
         if await self._make_room(prepared.request):
             prepared = await self._budget.prepare(self._conversation, self._id, self._model)
@@ -243,7 +243,7 @@ class Turn:
         return is_changed
 
     async def _send(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
-        """Stream the answer to a request; if it is too long for the model, once more with summarized messages."""
+        """Stream the answer to a request; if it is too long for the model, summarize messages and retry once."""
         try:
             await self._stream(prepared, answer)
         except ModelError as error:

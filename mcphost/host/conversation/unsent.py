@@ -1,4 +1,4 @@
-"""What the user wrote and did not send: kept at once, stored a moment later on a thread, and restored."""
+"""Unsent text of the input field: kept in memory, stored shortly afterwards on a thread, and restored."""
 
 import logging
 
@@ -10,18 +10,21 @@ _log = logging.getLogger(__name__)
 
 
 class UnsentTexts:
-    """Unsent texts by place; a store that fails loses them at the end of the program, and the log says so."""
+    """Unsent texts, keyed by the place where they were typed.
+
+    If the store fails, the texts are lost when mcphost exits, and the log says so.
+    """
 
     def __init__(self, database: Database) -> None:
         self._store = UnsentTextStore(database)
         self._waiting: dict[str, UnsentText] = {}
 
     def keep(self, place: str, text: UnsentText) -> None:
-        """Remember the text of a place for the next `flush`."""
+        """Keep the text of a place until the next `flush` stores it."""
         self._waiting[place] = text
 
     async def flush(self) -> None:
-        """Store what was kept since the last call. Raises only CancelledError."""
+        """Store all texts kept since the last call. Raises nothing, except when cancelled."""
         waiting, self._waiting = self._waiting, {}
         if not waiting:
             return
@@ -31,7 +34,7 @@ class UnsentTexts:
             _log.warning("an unsent text is not stored: %s", error)
 
     async def load(self, place: str) -> UnsentText:
-        """Return the text of a conversation, an empty one if the store fails."""
+        """Return the unsent text of a place; an empty one if the store fails."""
         if place in self._waiting:
             return self._waiting[place]
         try:
@@ -40,7 +43,7 @@ class UnsentTexts:
             return UnsentText()
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Return a place for a new conversation, with the text that an ended program left there, if any."""
+        """Return a place for a new conversation, with unsent text of an earlier run if there is any."""
         try:
             return await self._store.claim_new()
         except StoreError:

@@ -1,1 +1,1 @@
-"""Where arguments of tool calls came from: text of servers and files that a call would carry elsewhere."""
+"""Detection of text from servers and files that a tool call would send to another server."""

@@ -1,4 +1,4 @@
-"""Search of a call's arguments for text that came from other servers or from files."""
+"""Search for text in a call's arguments that was copied from other servers or from files."""
 
 import hashlib
 from bisect import bisect_right
@@ -26,16 +26,17 @@ _SHORTEST_ADDITION = 8
 
 
 class _Value(NamedTuple):
-    """A text in the arguments; `path` says where."""
+    """A text in the arguments and its path."""
 
     path: str
     text: str
 
 
 class _Found(NamedTuple):
-    """A copied part of an argument, folded; `first` to `end` is its place in the text that was searched.
+    """A part of an argument that was copied, as folded text.
 
-    `span` is its place in the argument's own text, which is the whole encoded part if it was decoded first.
+    `first` and `end` are its position in the text that was searched. `span` is its position in the argument itself; if
+    the copy was encoded, it covers the whole encoded part.
     """
 
     paths: str
@@ -49,10 +50,10 @@ class _Found(NamedTuple):
 
 
 def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) -> CallOrigins:
-    """Return the parts of the arguments, of 16 or more characters, that came from others than *server*.
+    """Return the parts of the arguments that were copied from other sources than *server*.
 
-    Encoded values are decoded within bounds; values that are spread over several arguments are joined. Takes time
-    linear in the size of the arguments.
+    A copy must have at least 16 characters. Encoded values are decoded, and values that were split over several
+    arguments are joined, both within limits. Takes time linear in the size of the arguments.
     """
     values, is_whole = _collect(arguments)
     search = _Search(index)
@@ -66,7 +67,7 @@ def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) ->
 
 
 def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[str]:
-    """Yield the parts of an argument that were copied, as they are written; none if the argument has changed."""
+    """Yield the copied parts of an argument, as written there; nothing if the argument has changed."""
     text = next((value.text for value in _collect(arguments)[0] if value.path == origin.argument), "")
     for start, end in origin.spans:
         if end <= len(text):
@@ -74,7 +75,7 @@ def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[
 
 
 def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
-    """Return the texts, member names and long numbers in the arguments, and whether that is all of them."""
+    """Return the strings, member names and long numbers in the arguments, and whether none was omitted."""
     values: list[_Value] = []
     room = MAX_CHARACTERS
     waiting: list[tuple[str, Any, int]] = [("", arguments, 0)]
@@ -118,7 +119,7 @@ def _number_text(value: Any) -> str:
 
 
 class _Search:
-    """A search that collects what it finds in one call."""
+    """Search of one call's arguments, which collects what it finds."""
 
     def __init__(self, index: OutsideTexts) -> None:
         self._index = index
@@ -126,7 +127,7 @@ class _Search:
         self.budget = CopyBudget(MAX_COMPARISONS)
 
     def add_value(self, value: _Value) -> None:
-        """Search one value, and what it contains in an encoding."""
+        """Search one value, including any encoded text that it contains."""
         if len(value.text) < SHORTEST_COPY:
             return
         self._search_folded(value.path, "", FoldedText(value.text), None)
@@ -134,7 +135,7 @@ class _Search:
             self._search_folded(value.path, decoded.encoding, FoldedText(decoded.text), (decoded.start, decoded.end))
 
     def _search_folded(self, path: str, encoding: str, folded: FoldedText, region: tuple[int, int] | None) -> None:
-        """Search a text and its simple ciphers; *region* is where the whole of it is in the argument."""
+        """Search a text and its simple ciphers; *region* is the position of the encoded part in the argument."""
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
         found += _without_known(letters, found)
@@ -161,7 +162,7 @@ class _Search:
         return found
 
     def add_joined(self, values: Sequence[_Value]) -> None:
-        """Search for text that is spread over several values, forwards and backwards."""
+        """Search for text that is split over several values, in this or in reverse order."""
         if len(values) > 1:
             self._search_joined(values)
             self._search_joined(values[::-1])
@@ -186,7 +187,7 @@ class _Search:
                 self._found.append(part._replace(paths=joined))
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
-        """Return how many characters of these parts of values were not found in the values themselves."""
+        """Return how many characters of *pieces* were not already found in single values."""
         count = 0
         for path, first, end in pieces:
             known = [found.span for found in self._found if (found.paths, found.server) == (path, server)]
@@ -195,7 +196,7 @@ class _Search:
         return count
 
     def origins(self, callee: str) -> tuple[ArgumentOrigin, ...]:
-        """Return what was found, by argument and source, without what only the callee itself provided."""
+        """Return the copies found, grouped by argument and source, except those from *callee* itself."""
         groups: dict[tuple[str, str, str], list[_Found]] = {}
         own = [found for found in self._found if found.server == callee]
         for found in self._found:
@@ -226,7 +227,7 @@ class _Search:
 
 
 def _without_known(found: list[_Found], known: list[_Found]) -> list[_Found]:
-    """Return what was found outside of the known copies from the same server."""
+    """Return the copies in *found* that no copy in *known* from the same server contains."""
     covered: dict[str, list[tuple[int, int]]] = {}
     for server in {part.server for part in known}:
         covered[server] = _merge((part.first, part.end) for part in known if part.server == server)
@@ -238,7 +239,7 @@ def _without_known(found: list[_Found], known: list[_Found]) -> list[_Found]:
 
 
 def _merge(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the spans in order, those that touch or overlap as one."""
+    """Return the spans in order, with touching and overlapping ones merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:

@@ -1,4 +1,4 @@
-"""Origins of the arguments of tool calls in the open conversation."""
+"""Search for text in tool call arguments that came from servers or files in the open conversation."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -20,10 +20,10 @@ _MAX_NOTED_CHARACTERS = 1_000_000
 
 
 class ConversationOrigins:
-    """Finder of what a call's arguments have in common with texts from outside.
+    """Finder of copied text in call arguments, among the texts from servers and files in the conversation.
 
-    The texts are those that the model received in the open conversation. They are indexed on a thread when the next
-    call is proposed: of a long conversation that was opened again, all at once, else only the new ones.
+    New texts are indexed on a thread when the next call is proposed. When a stored conversation was opened, all of its
+    texts are indexed then.
     """
 
     def __init__(self, conversation: ActiveConversation, servers: Servers) -> None:
@@ -36,23 +36,26 @@ class ConversationOrigins:
         conversation.on_replaced(self._noted.clear)
 
     def note(self, outside: OutsideText) -> None:
-        """Remember a text that enters the conversation as if the user had written it; too many are left out."""
+        """Remember text from a server or file that enters the conversation as a user message.
+
+        Texts beyond the limits on number and size are ignored.
+        """
         if sum(len(noted.text) for noted in self._noted) < _MAX_NOTED_CHARACTERS and len(self._noted) < _MAX_NOTED:
             self._noted.append(outside)
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
-        """Remember a server's prompt, which enters the conversation as a message of the user."""
+        """Remember a server's prompt, which enters the conversation as a user message."""
         self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
 
     async def find(self, server: str, arguments: dict[str, Any]) -> CallOrigins:
-        """Return which parts of the arguments of a call of *server* came from other servers, or from files."""
+        """Return which arguments of a call to *server* were copied from other servers or from files."""
         standing = (*self._instructions(), *self._noted)
         messages = self._conversation.messages
         async with self._lock:
             return await anyio.to_thread.run_sync(self._find, messages, standing, server, arguments)
 
     def _instructions(self) -> Iterator[OutsideText]:
-        """Yield what each ready server says about itself, which the model receives with each request."""
+        """Yield the instructions of each ready server, which are part of every model request."""
         for connection in self._servers:
             facts = connection.view().facts if connection.is_ready else None
             if facts is not None and facts.instructions:
@@ -67,7 +70,7 @@ class ConversationOrigins:
         return CallOrigins() if self._index.is_empty else find_origins(self._index, server, arguments)
 
     def _update(self, messages: tuple[Message, ...]) -> None:
-        """Index the messages that are new since the last call, or all of them if earlier ones changed."""
+        """Index the messages added since the last call, or all messages if earlier ones changed."""
         known = len(self._indexed)
         is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]
         if not is_continued or not index_messages(self._index, messages[known:], limit=MAX_CHARACTERS):

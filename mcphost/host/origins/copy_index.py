@@ -1,4 +1,4 @@
-"""Index of texts that finds every long enough part of another text that was copied from one of them."""
+"""Index of texts that finds the parts of another text that were copied from them."""
 
 from array import array
 from bisect import bisect_right
@@ -10,7 +10,7 @@ _MAX_STEP = 1 << 20
 
 
 class Copy(NamedTuple):
-    """A part of a text, from `start` to `end`, that also stands in the indexed text with the number `text`."""
+    """The part of a searched text from `start` to `end`, copied from the indexed text number `text`."""
 
     start: int
     end: int
@@ -18,7 +18,7 @@ class Copy(NamedTuple):
 
 
 class CopyBudget:
-    """Limit on the comparisons of one search, so that texts that repeat themselves cannot make it slow."""
+    """Limit on the comparisons in one search, so that repetitive text cannot make it slow."""
 
     def __init__(self, comparisons: int) -> None:
         self.comparisons = comparisons
@@ -30,10 +30,10 @@ class CopyBudget:
 
 
 class CopyIndex:
-    """Index of grams, which are parts of a fixed length, at regular distances in each text.
+    """Index of n-grams at regular distances (the stride) in each text.
 
-    A copy of at least `gram + stride - 1` characters contains one of the indexed grams, wherever it begins. The grams
-    are in a hash table of arrays, which takes 8 bytes for each `stride` characters.
+    A copy of at least `gram + stride - 1` characters contains an indexed n-gram, wherever it begins. The index takes 8
+    bytes for each `stride` characters.
     """
 
     def __init__(self, gram: int, stride: int) -> None:
@@ -50,11 +50,11 @@ class CopyIndex:
 
     @property
     def size(self) -> int:
-        """The length of all texts in characters."""
+        """The total length of the indexed texts in characters."""
         return self._starts[-1]
 
     def add(self, text: str, group: str) -> int:
-        """Add a text and return its number. For each *group*, a search finds its own copies."""
+        """Add a text and return its number; copies are found for each *group* of texts separately."""
         number, start = len(self._texts), self._starts[-1]
         self._texts.append(text)
         self._groups.append(group)
@@ -88,7 +88,7 @@ class CopyIndex:
         self._heads = heads
 
     def find(self, text: str, budget: CopyBudget) -> Iterator[Copy]:
-        """Yield the copies in *text*, for each group in order; those of one group do not overlap."""
+        """Yield the copies in *text*, in order for each group; copies from the same group do not overlap."""
         gram, heads, mask = self._gram, self._heads, len(self._heads) - 1
         covered: dict[str, int] = {}
         for place in range(len(text) - gram + 1):
@@ -109,7 +109,7 @@ class CopyIndex:
                 yield copied
 
     def _compare(self, entry: int, text: str, place: int, covered: dict[str, int]) -> Copy | None:
-        """Return the longest copy around a gram at *place* that has the hash of the entry's gram, or None."""
+        """Return the longest copy that contains the n-gram at *place* and matches the entry's text, or None."""
         number = bisect_right(self._starts, self._places[entry]) - 1
         source, at = self._texts[number], self._places[entry] - self._starts[number]
         gram = self._gram
@@ -127,7 +127,7 @@ class CopyIndex:
 
 
 def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
-    """Return how many characters of both texts are equal from these places on."""
+    """Return the number of equal characters in both texts from the given positions on."""
     length, step, is_growing = 0, 16, True
     while step:
         at, other_place = one_at + length, other_at + length

@@ -1,4 +1,4 @@
-"""Encodings in which copied text may be hidden, such as escapes, base64, hexadecimal and compression."""
+"""Decoding of text hidden in arguments: escapes, base64, hexadecimal, compression and the like."""
 
 import base64
 import binascii
@@ -29,7 +29,7 @@ _PRINTABLE_SHARE = 0.9
 
 
 class DecodedText(NamedTuple):
-    """A text that an argument contains in an encoding; `start` and `end` are where, in the argument's own text."""
+    """A decoded text; `start` and `end` are the position of the encoded part in the argument."""
 
     encoding: str
     text: str
@@ -38,7 +38,7 @@ class DecodedText(NamedTuple):
 
 
 def unescape(text: str) -> str:
-    """Return *text* with the escapes of JSON, HTML and URLs replaced by their characters."""
+    """Return *text* with JSON, HTML and URL escapes decoded."""
     if "\\" in text:
         text = _JSON_ESCAPE.sub(_unescape_json, text)
     if "&" in text and ";" in text:
@@ -54,7 +54,7 @@ def _unescape_json(match: re.Match[str]) -> str:
 
 
 def decoded_source_texts(text: str) -> Iterator[str]:
-    """Yield what a text from outside contains in escapes and in base64, as servers write it, within bounds."""
+    """Yield the escaped and base64 text within a text from a server or file, decoded, within limits."""
     plain = unescape(text)
     if plain != text:
         yield plain
@@ -70,7 +70,7 @@ def decoded_source_texts(text: str) -> Iterator[str]:
 
 
 def decoded_texts(text: str) -> Iterator[DecodedText]:
-    """Yield what *text* contains in an encoding, also in one inside another, within bounds."""
+    """Yield the encoded texts within *text*, decoded, including nested encodings, within limits."""
     room = MAX_DECODED
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
     while waiting:
@@ -136,7 +136,7 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
 
 
 def _to_text(data: bytes, room: int) -> tuple[str, str]:
-    """Return how *data* was compressed, "" for not at all, and its text, "" if it is no text."""
+    """Return how *data* was compressed ("" if it was not) and its text ("" if it is not text)."""
     how = ""
     if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > _SHORTEST // 2):
         try:
@@ -150,5 +150,5 @@ def _to_text(data: bytes, room: int) -> tuple[str, str]:
 
 
 def rotate_13(letters: str) -> str:
-    """Return *letters* with each one replaced by the 13th after it in the alphabet (ROT13)."""
+    """Return *letters* in ROT13."""
     return codecs.encode(letters, "rot13")

@@ -1,4 +1,4 @@
-"""What servers and files said in one conversation, indexed so that copies of it are found in tool calls."""
+"""Index of the texts from servers and files in one conversation, to find copies in tool calls."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _LETTERS_GRAM, _LETTERS_STRIDE = 9, 8
 
 
 class OutsideText(Struct, frozen=True):
-    """A text that came from outside: its server (`FILES` for a file), the tool, resource or prompt, and the text."""
+    """A text from a server, or from a file if `server` is `FILES`; `source` names the tool or resource."""
 
     server: str
     source: str
@@ -32,7 +32,7 @@ class _Label(NamedTuple):
 
 
 class OutsideTexts:
-    """The indexed texts from outside, and what the user typed."""
+    """Index of texts from servers and files, and the texts that the user typed."""
 
     def __init__(self) -> None:
         self.plain = CopyIndex(_GRAM, _STRIDE)
@@ -48,20 +48,20 @@ class OutsideTexts:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing came from outside."""
+        """Whether no text from a server or file was added."""
         return not self._plain_labels and not self.dropped
 
     @property
     def size(self) -> int:
-        """The length of the indexed texts in characters."""
+        """The total length of the indexed texts in characters."""
         return self.plain.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
-        """Return the server and the source of the text with this number in one of the indexes."""
+        """Return the server and source of the text with this number in one of the two indexes."""
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
     def add(self, outside: OutsideText) -> None:
-        """Index a text, and what it contains in escapes or encodings. A text that was added before is left out."""
+        """Index a text and the decoded texts within it; a text that was added before is ignored."""
         key = hash((outside.server, outside.source, outside.text))
         if key in self._known:
             return
@@ -88,12 +88,12 @@ class OutsideTexts:
             self._typed_size += len(text)
 
     def is_typed(self, folded: str) -> bool:
-        """Return whether the user typed this folded text."""
+        """Return whether this folded text occurs in something that the user typed."""
         return any(folded in text for text in self.typed)
 
 
 def outside_texts(message: Message) -> Iterator[OutsideText]:
-    """Yield the texts of a message that came from outside."""
+    """Yield the texts in a message that came from servers or files."""
     for part in message.parts:
         match part:
             case ToolReturnPart() if part.server and part.outcome not in ("declined", "stopped", "background"):
@@ -105,7 +105,7 @@ def outside_texts(message: Message) -> Iterator[OutsideText]:
 
 
 def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: int = MAX_CHARACTERS) -> bool:
-    """Add the texts of *messages* to the index; return False as soon as it is larger than *limit*."""
+    """Add the texts of *messages* to the index; stop and return False when its size exceeds *limit*."""
     for message in messages:
         for outside in outside_texts(message):
             index.add(outside)
@@ -119,7 +119,10 @@ def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: i
 
 
 def index_newest(messages: tuple[Message, ...], *, limit: int = MAX_CHARACTERS // 2) -> OutsideTexts:
-    """Index the newest messages, up to *limit* characters; the servers of all older ones are `dropped`."""
+    """Index the newest messages, up to *limit* characters.
+
+    The servers with texts in older messages are recorded in `dropped`.
+    """
     index = OutsideTexts()
     for number in range(len(messages) - 1, -1, -1):
         if not index_messages(index, (messages[number],), limit=limit):

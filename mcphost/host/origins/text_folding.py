@@ -1,4 +1,4 @@
-"""Folding of text for comparison: without regard to case, width, accents, look-alikes, and invisible characters."""
+"""Folding of text for comparison: ignores case, width, accents, look-alikes and invisible characters."""
 
 import re
 import unicodedata
@@ -16,7 +16,7 @@ _IDEOGRAPHS = ((0x3400, 0xA000), (0x20000, 0x2F800))
 
 
 class _FoldTable(dict[int, str]):
-    """Table for `str.translate` that folds each character when it first occurs."""
+    """Table for `str.translate` that computes each character's folded form on first use."""
 
     def __missing__(self, code: int) -> str:
         if any(first <= code < end for first, end in _IDEOGRAPHS):
@@ -38,7 +38,7 @@ _TABLE = _FoldTable()
 
 
 def fold(text: str) -> str:
-    """Return *text* for comparison; each run of white space becomes one space.
+    """Return *text* folded for comparison; each run of white space becomes one space.
 
     Takes time linear in the length of the text.
     """
@@ -46,12 +46,12 @@ def fold(text: str) -> str:
 
 
 def keep_letters(folded: str) -> str:
-    """Return the letters and digits of folded text."""
+    """Return only the letters and digits of folded text."""
     return folded.translate(_ASCII_NOT_LETTERS) if folded.isascii() else _NOT_LETTERS.sub("", folded)
 
 
 class FoldedText:
-    """Folded text of which each character knows its place in the original; `letters` are its letters and digits."""
+    """Folded text with each character's position in the original; `letters` has only letters and digits."""
 
     def __init__(self, original: str) -> None:
         text: list[str] = []

@@ -1,4 +1,4 @@
-"""Questions about summaries: whether to make one before a conversation is too long, and whether to use it."""
+"""Questions about summaries: whether to make one for a long conversation, and whether to use it."""
 
 from collections.abc import Collection, Sequence
 from typing import ClassVar
@@ -10,7 +10,7 @@ from mcphost.store.compactions import MAX_SENTENCE_CHARS, MAX_SENTENCES, Summary
 
 
 class SummarySource(Struct, frozen=True):
-    """A message that a sentence stands for; a long `text` is without its middle."""
+    """A message that a summary sentence cites; a long `text` is shortened in the middle."""
 
     number: int
     role: str
@@ -18,10 +18,10 @@ class SummarySource(Struct, frozen=True):
 
 
 class OfferCompaction(Question[bool], frozen=True, kw_only=True):
-    """Asks whether to summarize the first `messages` messages, because the next request would hardly fit.
+    """Asks whether to summarize the first `messages` messages, because the request hardly fits the model.
 
-    `tokens` is the estimated size of that request, and `window` the model's; 0 if it is unknown. `model` writes the
-    summary, which costs about `cost` US dollars; None if unknown. The summary is shown before it is used.
+    `tokens` is the estimated size of the request, and `window` the size of the model's context window, 0 if unknown.
+    `model` writes the summary for about `cost` US dollars, None if unknown. The summary is shown before it is used.
     """
 
     KIND: ClassVar[str] = "offer_compaction"
@@ -32,28 +32,29 @@ class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     cost: float | None = None
 
     def refusal(self) -> bool:
-        """Return False, which sends all messages."""
+        """Return False, so that all messages are sent."""
         return False
 
 
 class UseSummary(Struct, frozen=True):
-    """Answer that uses these sentences instead of the messages; those that the user wrote are marked as such."""
+    """Answer that sends these sentences instead of the messages; those written by the user are marked."""
 
     sentences: tuple[SummarySentence, ...]
 
 
 class KeepMessages(Struct, frozen=True):
-    """Answer that uses no summary, and sends the messages as before."""
+    """Answer that rejects the summary, so that all messages are sent."""
 
 
 CompactionVerdict = UseSummary | KeepMessages
 
 
 class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
-    """Asks whether a summary may stand for the first `messages` messages in requests to the model.
+    """Asks whether a summary may replace the first `messages` messages in requests to the model.
 
-    `numbers` are those of the messages, and `sources` the ones that sentences lead to. The summary was written by
-    `model` with `usage`, and takes `tokens_after` tokens instead of `tokens_before`, both estimated.
+    `numbers` are the numbers of these messages, and `sources` those messages that a sentence cites. `model` wrote the
+    summary, using `usage` tokens. `tokens_before` and `tokens_after` estimate the size of the messages and of the
+    summary.
     """
 
     KIND: ClassVar[str] = "review_compaction"
@@ -67,20 +68,20 @@ class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
     tokens_after: int = 0
 
     def refusal(self) -> CompactionVerdict:
-        """Return an answer that keeps the messages."""
+        """Return an answer that rejects the summary."""
         return KeepMessages()
 
 
 def mark_edited(
     sentences: Sequence[SummarySentence], shown: Collection[SummarySentence]
 ) -> tuple[SummarySentence, ...]:
-    """Return the sentences of an answer, in one line each; those that were not *shown* are marked as the user's."""
+    """Return the answer's sentences without line breaks; those not in *shown* are marked as the user's."""
     cleaned = (SummarySentence(" ".join(one.text.split()), one.sources, one.by_user) for one in sentences)
     return tuple(one if one in shown else SummarySentence(one.text, one.sources, by_user=True) for one in cleaned)
 
 
 def summary_error(question: ReviewCompaction, sentences: Sequence[SummarySentence]) -> str:
-    """Return why these sentences cannot be the summary, as a sentence; "" if they can."""
+    """Return a sentence that says why these sentences are not a valid summary; "" if they are."""
     if not sentences:
         return "The summary has no sentence."
     if len(sentences) > MAX_SENTENCES:

@@ -1,4 +1,4 @@
-"""The question whether a model request may be sent although it costs more than the user's budget allows."""
+"""The question whether to send a model request that exceeds the user's budget."""
 
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ BudgetName = Literal["ask_above", "per_turn", "per_conversation", "per_day"]
 
 
 class BudgetUse(Struct, frozen=True):
-    """One limit of the budget in US dollars, and what was spent of it before the request.
+    """One limit of the budget and what was spent of it before the request, both in US dollars.
 
     `limit` is the limit that applies in this conversation. If the request would exceed it, `raised` is the limit that
     `RaiseBudget` sets, else 0.
@@ -31,23 +31,26 @@ class CostShare(Struct, frozen=True):
 
 
 class CheaperModel(Struct, frozen=True):
-    """A model that could answer for less; `cost` is the highest estimated cost of this request in US dollars."""
+    """A cheaper model that could answer; `cost` is this request's highest estimated cost in US dollars."""
 
     name: str
     cost: float
 
 
 class SendOnce(Struct, frozen=True):
-    """Answer that sends this request; a later one is asked about again.
+    """Answer that sends this request; the user is asked again about later ones.
 
-    If `max_output_tokens` is not 0, the answer is limited to it.
+    If `max_output_tokens` is not 0, it limits the length of the model's answer.
     """
 
     max_output_tokens: int = 0
 
 
 class RaiseBudget(Struct, frozen=True):
-    """Answer that raises the exceeded limits for this conversation, until mcphost exits, and sends the request."""
+    """Answer that sends the request and raises the exceeded limits for this conversation.
+
+    The raised limits apply until mcphost exits.
+    """
 
 
 class UseCheaperModel(Struct, frozen=True):
@@ -57,17 +60,17 @@ class UseCheaperModel(Struct, frozen=True):
 
 
 class CompactConversation(Struct, frozen=True):
-    """Answer that shortens the conversation first; what it then costs is checked again."""
+    """Answer that first summarizes the conversation; the cost of the shorter request is checked again."""
 
 
 class LeaveOutTools(Struct, frozen=True):
-    """Answer that leaves out the tools of a server for the rest of this conversation."""
+    """Answer that omits one server's tools for the rest of this conversation."""
 
     tools_of: str
 
 
 class StopTurn(Struct, frozen=True):
-    """Answer that ends the turn; what was received before is kept."""
+    """Answer that ends the turn; what was received so far is kept."""
 
 
 CostVerdict = SendOnce | RaiseBudget | UseCheaperModel | CompactConversation | LeaveOutTools | StopTurn
@@ -76,10 +79,10 @@ CostVerdict = SendOnce | RaiseBudget | UseCheaperModel | CompactConversation | L
 class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
     """Asks whether to send a model request that exceeds the budget; costs are estimates in US dollars.
 
-    `input_cost` and `output_cost` are None if the model's price is unknown. `output_cost` is that of an answer of
-    `max_output_tokens`, the longest. `shorter_output_tokens` is the longest answer that fits in the budget, or 0.
-    `cached_tokens` of the input are expected in the provider's cache. `shares` are the parts of the input, the biggest
-    first. `can_compact` is whether `CompactConversation` is possible.
+    `output_cost` is the cost of the longest possible answer, `max_output_tokens` tokens; both costs are None if the
+    model's price is unknown. `shorter_output_tokens` is the longest answer within the budget, 0 if there is none.
+    `cached_tokens` is the part of the input that the provider has probably cached. `shares` breaks down the input,
+    largest first. `can_compact` says whether `CompactConversation` is possible.
     """
 
     KIND: ClassVar[str] = "approve_cost"
@@ -98,14 +101,14 @@ class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
 
     @property
     def cost(self) -> float | None:
-        """The highest estimated cost, or None if the price is unknown."""
+        """The highest estimated cost; None if the price is unknown."""
         if self.input_cost is None or self.output_cost is None:
             return None
         return self.input_cost + self.output_cost
 
     @property
     def optional_servers(self) -> tuple[str, ...]:
-        """The servers whose tools can be left out, the biggest definitions first."""
+        """The servers whose tools can be omitted, those with the largest definitions first."""
         return tuple(share.server for share in self.shares if share.kind == "definitions" and share.server)
 
     def refusal(self) -> CostVerdict:

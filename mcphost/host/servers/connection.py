@@ -144,10 +144,10 @@ class ServerConnection:
         return self.is_started and self._status.is_starting
 
     async def is_first_start(self) -> bool:
-        """Return whether this is the first attempt of this run, and its program may first have to be installed.
+        """Return whether this is the first start in this run and the program may first have to be installed.
 
-        That is so if the server was added in this run, or if its command installs programs, such as `uvx`, and never
-        succeeded before. Raises StoreError.
+        It may if the server was added in this run, or if its command installs programs, as `uvx` does, and has never
+        connected before. Raises StoreError.
         """
         if self._attempts > 1:
             return False

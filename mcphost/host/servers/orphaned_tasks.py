@@ -82,9 +82,9 @@ class TrackedTask:
 
 
 class OrphanedTask(Struct, frozen=True, kw_only=True):
-    """A stored task that this run does not follow now; `record` says since when it exists.
+    """A stored task that this run is not following; `record` says, among other things, when it was created.
 
-    `is_followed_elsewhere` means that another running mcphost follows it.
+    `is_followed_elsewhere` means that another running mcphost process is following it.
     """
 
     record: TaskRecord
@@ -133,7 +133,7 @@ class OrphanedTasks:
             self._queue_write(task, None)
 
     async def list_orphaned(self) -> tuple[OrphanedTask, ...]:
-        """Return the stored tasks that this run does not follow now, oldest first. Raises StoreError."""
+        """Return the stored tasks that this run is not following, oldest first. Raises StoreError."""
         records = await self._stored_tasks.list_all()
         return tuple(
             OrphanedTask(record=record, is_followed_elsewhere=record.owner != os.getpid() and _is_alive(record.owner))
@@ -142,14 +142,17 @@ class OrphanedTasks:
         )
 
     async def forget(self, task: StoredTask) -> None:
-        """Delete a stored task, so that no run requests its result; it continues at the server. Raises StoreError."""
+        """Delete a stored task, so that no run requests its result; the server still completes it.
+
+        Raises StoreError.
+        """
         await self._stored_tasks.delete(task.server_digest, task.task_id)
 
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the server's orphaned tasks; return when they have ended or the session ends.
 
-        Tasks of another running mcphost are left alone. Raises nothing, except when cancelled. The store is not read
-        immediately, because other servers use it during startup.
+        Tasks that another running mcphost process is following are left alone. Raises nothing, except when cancelled.
+        The store is not read immediately, because other servers use it during startup.
         """
         if not self.is_resuming_enabled:
             return
@@ -231,7 +234,7 @@ class OrphanedTasks:
 
 
 async def _cancel_at_server(session: Session, task: StoredTask) -> None:
-    """Ask the server to end a task; a server that refuses or does not answer within two seconds may finish it."""
+    """Ask the server to cancel a task; wait at most two seconds for its answer and ignore a refusal."""
     with anyio.move_on_after(CANCEL_SECONDS):
         try:
             await session.request(CancelTask(task.task_id))

@@ -1,4 +1,4 @@
-"""The tool calls that run now, with their progress, so that a user can watch and cancel each one by itself."""
+"""The tool calls in progress, which the user can watch and cancel one by one."""
 
 import time
 from collections.abc import Generator
@@ -14,18 +14,18 @@ CANCELLED_TEXT = "The user cancelled this call before its result arrived; it may
 
 
 class RunningCallCancelled(McpHostError):
-    """Raised for a call that the user cancelled while it ran; the server was notified."""
+    """Raised for a running call that the user cancelled; the server was notified."""
 
     exit_code = 5
     kind = "declined"
 
 
 class RunningCall(Struct, frozen=True, kw_only=True):
-    """A tool call that runs now.
+    """Snapshot of a tool call in progress.
 
-    `by` is what approved it, as in `ToolStarted.by`. `started_at` is in seconds of `time.monotonic`. `task_id` is the
-    id of the MCP task that the server runs for it, "" if there is none. `is_in_background` means that no turn waits for
-    it.
+    `by` says what approved it, as in `ToolStarted.by`. `started_at` is a time of `time.monotonic`, in seconds.
+    `task_id` is the id of the MCP task that the server created for the call, "" if there is none. `is_in_background`
+    means that no turn is waiting for it.
     """
 
     call: str
@@ -39,7 +39,7 @@ class RunningCall(Struct, frozen=True, kw_only=True):
 
 
 class ActiveCall:
-    """Handle with which the owner of a running call reports its progress."""
+    """Handle through which the code that runs a call reports its progress."""
 
     def __init__(self, call: str, server: str, tool: str, by: str) -> None:
         self._call, self._server, self._tool, self._by = call, server, tool, by
@@ -50,7 +50,7 @@ class ActiveCall:
         self.scope = anyio.CancelScope()
 
     def view(self) -> RunningCall:
-        """Return the current state of the call."""
+        """Return a snapshot of the call."""
         return RunningCall(
             call=self._call,
             server=self._server,
@@ -64,7 +64,7 @@ class ActiveCall:
 
 
 class RunningCalls:
-    """Registry of the tool calls that run now, oldest first: of the model, of the user, and resumed tasks."""
+    """Registry of the tool calls in progress: the model's, the user's, and resumed tasks."""
 
     def __init__(self) -> None:
         self._calls: dict[str, ActiveCall] = {}
@@ -74,9 +74,9 @@ class RunningCalls:
 
     @contextmanager
     def track(self, call: str, server: str, tool: str, by: str) -> Generator[ActiveCall]:
-        """List a call while the block runs. Raises RunningCallCancelled if the user cancelled it before its end.
+        """Return a context manager that lists a call as running; *call* is its id in events.
 
-        *call* is the id of the call in events.
+        The block raises RunningCallCancelled if the user cancels the call.
         """
         active = ActiveCall(call, server, tool, by)
         self._calls[call] = active
@@ -94,15 +94,15 @@ class RunningCalls:
         return tuple(active.view() for active in self._calls.values())
 
     def is_running(self, call: str) -> bool:
-        """Return whether a call with this id runs."""
+        """Return whether the call with this id is running."""
         return call in self._calls
 
     def mark_background(self, call: str) -> None:
-        """List a running call as one that goes on in the background."""
+        """Mark a running call as one that continues in the background."""
         self._calls[call].is_in_background = True
 
     def cancel(self, call: str) -> bool:
-        """Cancel a call, as its user; return False if it does not run any more. Does not wait until it has ended."""
+        """Cancel a running call for the user, without waiting for it to end; return False if it is not running."""
         active = self._calls.get(call)
         if active is None:
             return False
