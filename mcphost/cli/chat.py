@@ -7,12 +7,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from threading import Timer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcphost.cli import parser as parsing
 from mcphost.errors import McpHostError, StoreError, UsageError
@@ -90,10 +90,15 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     The id of the conversation that is open at the end is appended to *conversation_ids*.
     """
     from mcphost.tui.app import McpHostApp
+    from mcphost.tui.key_table import build_key_table, read_wanted
 
     # Until logging is set up, no warning may be written over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
-    app = McpHostApp(theme=_choose_theme(options), greeting=GREETING if options.demo else "", demo=options.demo)
+    settings = _read_screen_settings(options)
+    keys, _ = build_key_table(read_wanted(settings.get("keys")))
+    app = McpHostApp(
+        theme=_choose_theme(options, settings), keys=keys, greeting=GREETING if options.demo else "", demo=options.demo
+    )
     user_left = asyncio.Event()
     failures: list[Exception] = []
     waiting = Timer(1.0, _print_note, ["waiting up to five seconds for servers to stop"])
@@ -137,7 +142,7 @@ async def _run_host(
 
         frontend = TuiFrontend()
         async with open_host(
-            options, frontend, open_url=_open_url, adjust_config=partial(check_theme, options)
+            options, frontend, open_url=_open_url, adjust_config=partial(check_screen_settings, options)
         ) as host:
             if options.resume is not None:
                 await resume_conversation(host, options.resume)
@@ -167,30 +172,50 @@ def _import_host(options: "Options") -> None:
     gc.enable()
 
 
-def _choose_theme(options: "Options") -> "ThemeOptions":
+def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOptions":
     """Return the settings that determine the theme of the first frame."""
     from mcphost import paths
     from mcphost.tui.theme_choice import RememberedTheme, ThemeOptions
 
     if options.demo:
         return ThemeOptions()
-    configured, remembered = _configured_theme(options), RememberedTheme(paths.state_dir())
+    theme = settings.get("theme", "")
+    configured, remembered = theme if isinstance(theme, str) else "", RememberedTheme(paths.state_dir())
     folder = paths.config_dir(options.config_dir) / "themes"
     return ThemeOptions(remembered.load(configured), configured, folder, remembered)
 
 
-def _configured_theme(options: "Options") -> str:
-    """Return the configured theme; "" if the settings cannot be read."""
+def _read_screen_settings(options: "Options") -> dict[str, Any]:
+    """Return config.toml as it is, for what the first frame needs of it; {} if it cannot be read, and in the demo."""
     from mcphost import paths
 
     try:
         text = (paths.config_dir(options.config_dir) / SETTINGS_FILE).read_text("utf-8")
         import tomllib
 
-        theme = tomllib.loads(text).get("theme", "")
-    except (OSError, ValueError):  # opening the host reports the problem
-        return ""
-    return theme if isinstance(theme, str) else ""
+        return {} if options.demo else tomllib.loads(text)
+    except (OSError, ValueError, RecursionError):  # opening the host reports the problem
+        return {}
+
+
+def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConfig":
+    """Return the configuration with the problems of its theme and its keys."""
+    from pathlib import Path
+
+    from mcphost.config.toml_lines import find_entry_line
+    from mcphost.serialization import replace
+    from mcphost.tui.key_table import build_key_table, has_kitty_keys
+
+    config = check_theme(options, config)
+    _, faults = build_key_table({one.action: one.keys for one in config.keys}, kitty=has_kitty_keys(os.environ))
+    if not faults:
+        return config
+    text = ""
+    with suppress(OSError, ValueError):
+        text = Path(config.settings_file).read_text("utf-8")
+    places = [(one, find_entry_line(text, "keys", one.entry)) for one in faults]
+    problems = [f"{config.settings_file}{f', line {line}' if line else ''}: {one.text}" for one, line in places]
+    return replace(config, problems=(*config.problems, *problems))
 
 
 def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":

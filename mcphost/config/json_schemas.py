@@ -104,6 +104,12 @@ def config_toml_schema() -> Schema:
                 _table(NotificationsConfig, settable_fields(NotificationsConfig)),
                 "Notifications while the terminal has no focus, and the terminal's title.",
             ),
+            "keys": {
+                "type": "object",
+                "description": 'Keys of actions, such as theme = "ctrl+k"; an empty list takes the keys away.',
+                "maxProperties": 200,
+                "additionalProperties": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": 5}]},
+            },
             "profiles": {
                 "type": "object",
                 "description": "Named sets of settings, selected with --profile or /profile.",

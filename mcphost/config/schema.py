@@ -401,6 +401,13 @@ class NotificationsConfig(Struct, frozen=True, kw_only=True):
     """Whether the title of the terminal shows the state: "mcphost - ready"."""
 
 
+class KeyConfig(Struct, frozen=True):
+    """The keys of an action of the screen, such as "ctrl+k"; () for none."""
+
+    action: str
+    keys: tuple[str, ...] = ()
+
+
 class RegistryConfig(Struct, frozen=True, kw_only=True):
     """The registry in which to search for servers: the base URL of its API, or a JSON file."""
 
@@ -462,6 +469,9 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     results: ResultsConfig = ResultsConfig()
     registry: RegistryConfig = RegistryConfig()
     notifications: NotificationsConfig = NotificationsConfig()
+    keys: tuple[KeyConfig, ...] = ()
+    """Changed keys, in the order of the file; the screen checks the names of actions and keys."""
+
     theme: Annotated[str, Meta(max_length=64)] = ""
     system_prompt: Annotated[str, Meta(max_length=200_000)] = ""
     profile: Annotated[str, Meta(max_length=200)] = ""

@@ -3,7 +3,8 @@
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from itertools import islice
+from typing import Annotated, Any, cast
 
 from mcphost.config.hooks import parse_hooks
 from mcphost.config.json_files import describe_type
@@ -16,7 +17,9 @@ from mcphost.config.schema import (
     ConsentConfig,
     HostConfig,
     InvalidValue,
+    KeyConfig,
     Limits,
+    Meta,
     ModelConfig,
     NotificationsConfig,
     RegistryConfig,
@@ -29,6 +32,7 @@ from mcphost.config.schema import (
     convert_value,
     settable_fields,
 )
+from mcphost.config.toml_lines import find_entry_line
 from mcphost.config.toml_table import ProblemCallback, TomlTable
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
@@ -93,8 +97,12 @@ _TABLES = (
     "results",
     "registry",
     "notifications",
+    "keys",
     "profiles",
 )
+MAX_KEYS = 200
+MAX_KEYS_OF_ACTION = 5
+_KeyName = Annotated[str, Meta(max_length=40)]
 _COUNTED_CHARACTERS = "=[{,.\n\\"
 _MAX_COUNTED_CHARACTERS = 12_000
 _MAX_KEY_PARTS = 50
@@ -163,6 +171,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         results=top.get_table("results").read(ResultsConfig),
         registry=top.get_table("registry").read(RegistryConfig),
         notifications=top.get_table("notifications").read(NotificationsConfig),
+        keys=_parse_keys(top.get_table("keys"), text),
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,
         hooks=parse_hooks(document.get("hooks", []), file),
@@ -254,6 +263,27 @@ def _parse_sampling(table: TomlTable) -> SamplingConfig:
             table.on_problem(f'{table.file}: "{prefix}" has no name and is left out.')
     limits = SamplingLimits(**table.read_values(SamplingLimits, keys))
     return SamplingConfig(limits=limits, models=tuple(models))
+
+
+def _parse_keys(table: TomlTable, text: str) -> tuple[KeyConfig, ...]:
+    """Parse `theme = "ctrl+k"` and `history = ["f6", "alt+h"]`; wrong entries are reported and left out."""
+    if len(table.values) > MAX_KEYS:
+        table.on_problem(f'{table.file}: "keys" has over {MAX_KEYS} entries; the others are left out.')
+    found: list[KeyConfig] = []
+    for action, value in islice(table.values.items(), MAX_KEYS):
+        try:
+            keys = convert_value([value] if isinstance(value, str) else value, tuple[_KeyName, ...])
+        except InvalidValue:
+            keys = None
+        if keys is None or len(keys) > MAX_KEYS_OF_ACTION:
+            name, line = sanitize(action[:60], keep_newlines=False), find_entry_line(text, "keys", action)
+            table.on_problem(
+                f'{table.file}, line {line}: "{name}" is not a key nor a list of at most {MAX_KEYS_OF_ACTION}; '
+                'write "ctrl+k" or ["f6", "alt+h"].'
+            )
+        else:
+            found.append(KeyConfig(action, keys))
+    return tuple(found)
 
 
 def _parse_never_rules(table: TomlTable) -> tuple[Rule, ...]:

@@ -28,6 +28,7 @@ _SETTINGS_AT_START = (
     "results",
     "registry",
     "notifications",
+    "keys",
     "roots",
     "project_roots",
     "secret_store",

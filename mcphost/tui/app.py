@@ -1,13 +1,13 @@
 """The Textual application, which owns the chat screen, dispatches host events and runs global actions."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from textual.actions import parse as parse_action
-from textual.binding import Binding, BindingType
+from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
@@ -15,6 +15,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
+from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import (
     ActionRequested,
@@ -72,6 +73,16 @@ def _load_palette_provider() -> "type[Provider]":
     return CommandPaletteProvider
 
 
+def _build_bindings(table: KeyTable) -> Iterator[Binding]:
+    """Yield the bindings of the actions, instead of those of Textual's App."""
+    priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
+    for key, name in table.items():
+        # Textual calls alt with a letter printable: without priority, text fields would insert the letter.
+        is_first = name in priority or key.startswith("alt+")
+        yield Binding(key, "command_palette" if name == "palette" else name, show=False, priority=is_first)
+    yield Binding("ctrl+c", "interrupt", show=False, priority=True)
+
+
 class McpHostApp(QuestionApp):
     """The Textual app that displays one Host; the host may be attached after the first frame has been drawn.
 
@@ -81,15 +92,6 @@ class McpHostApp(QuestionApp):
     TITLE = "mcphost"
     ENABLE_COMMAND_PALETTE = True
     COMMANDS = {_load_palette_provider}  # noqa: RUF012 - Textual's own declaration
-    COMMAND_PALETTE_BINDING = "ctrl+p"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(action.keys, action.name, action.label, show=False, priority=action.priority)
-            for action in ACTIONS
-            if action.name != "palette" and action.keys
-        ),
-        Binding("ctrl+c", "interrupt", show=False, priority=True),
-    ]
     CSS = """
     Toast { background: $panel; padding: 0 1; }
     CommandPalette SearchIcon { display: none; }
@@ -104,10 +106,13 @@ class McpHostApp(QuestionApp):
         frontend: "TuiFrontend | None" = None,
         *,
         theme: ThemeOptions | None = None,
+        keys: KeyTable = DEFAULT_KEYS,
         greeting: str = "",
         demo: bool = False,
     ) -> None:
         super().__init__()
+        self.key_table = keys
+        self._bindings = BindingsMap(_build_bindings(keys))
         self._host = host
         self._frontend = frontend
         self.first_frame_drawn = asyncio.Event()

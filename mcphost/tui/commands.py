@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from mcphost.errors import McpHostError
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import ArgumentCheckRequested
 from mcphost.tui.screen_text import clean_line
@@ -94,7 +95,7 @@ class CommandPaletteProvider(Provider):
         for action in ACTIONS:
             if action.name != "palette":
                 yield DiscoveryHit(
-                    f"{action.title}  ({action.key_display})", partial(self._run, action.name), help=action.help
+                    f"{action.title}  ({self._key(action.name)})", partial(self._run, action.name), help=action.help
                 )
 
     async def search(self, query: str) -> Hits:
@@ -105,8 +106,11 @@ class CommandPaletteProvider(Provider):
             score = max(map(matcher.match, (action.title, action.label, action.slash)))
             score = score or 0.1 * (query.lower() in action.help.lower())
             if score and action.name != "palette":
-                shown = matcher.highlight(f"{action.title}  ({action.key_display})")
+                shown = matcher.highlight(f"{action.title}  ({self._key(action.name)})")
                 yield Hit(score, shown, partial(self._run, action.name), help=action.help)
+
+    def _key(self, name: str) -> str:
+        return keys_in_use(self).short(name)
 
     async def _run(self, name: str) -> None:
         await self.app.run_action(name)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
 from mcphost.llm.messages import FilePart, ImagePart, ResourcePart
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screens.pending_edit import PendingEdit
 from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.rewind import RewindChoice
 
 STILL_ANSWERING = "Still answering. Press Esc to stop, then go back."
+
+
+COPY_NOTE = "This is a copy. The original stays in the history ({history})."
 
 
 async def correct(chat: "ChatScreen", choice: "RewindChoice") -> None:
@@ -38,7 +42,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
         case "fork":
             await conversation.fork(choice.keep)
             # the transcript is about to be filled anew, so a notice there would vanish
-            chat.notify("This is a copy. The original stays in the history (F6).", markup=False, timeout=8)
+            chat.notify(keys_in_use(chat).fill(COPY_NOTE), markup=False, timeout=8)
         case "edit":
             await _edit(chat, messages[choice.keep], choice.keep)
         case "retry":

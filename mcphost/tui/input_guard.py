@@ -16,12 +16,14 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
+
 GUARD_SECONDS = 0.3
 """How long a question ignores keys and clicks after it appears, and after each key."""
 TYPING_SECONDS = 2.0
 """How long after the last key in a text field the user is still considered to be typing."""
-FOCUS_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right", "f8"})
-"""Keys with which the user enters a question; none of them inserts text."""
+FOCUS_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right"})
+"""Keys with which the user enters a question, beside those of "answer"; none of them inserts text."""
 SCROLL_KEYS = frozenset({"pageup", "pagedown", "home", "end"})
 clock = monotonic
 _NEVER = float("-inf")
@@ -132,10 +134,12 @@ class GuardedForm(Protocol):
 
 
 _CONFIRM_KEYS = {"enter", "ctrl+s"}
-_GLOBAL_KEYS = {"ctrl+q", "ctrl+c", "f9"}
+_GLOBAL_ACTIONS = {"quit", "auto_approval"}
+"""Actions whose keys reach the app whatever question is open."""
+
 _EDIT_KEYS = {"enter", "backspace", "delete", "ctrl+w", "ctrl+u", "ctrl+h", "shift+enter", "ctrl+j", "alt+enter"}
 _DELIVERY_TIMEOUT = 1.0
-NOT_ENTERED_HINT = "press F8, tab or an arrow first"
+NOT_ENTERED_HINT = "press {answer}, tab or an arrow first"
 KEEP_TYPING_HINT = " · keep typing to write your message"
 TOO_SOON_HINT = "too soon after another key: press it again"
 
@@ -146,6 +150,17 @@ class InputGuardApp(App[None]):
     _last_input: Widget | None = None
     _last_typed_at = float("-inf")
     _buffered_keys: tuple[Guarded | None, tuple[events.Key, ...]] = (None, ())
+
+    key_table: KeyTable = DEFAULT_KEYS
+
+    def _is_global(self, key: str) -> bool:
+        return key == "ctrl+c" or self.key_table.action_of(key) in _GLOBAL_ACTIONS
+
+    def _is_answer(self, key: str) -> bool:
+        return self.key_table.action_of(key) == "answer"
+
+    def _show_not_entered(self, question: Guarded, more: str = "") -> None:
+        question.show_hint(self.key_table.fill(NOT_ENTERED_HINT) + more)
 
     # -- text input
 
@@ -191,7 +206,7 @@ class InputGuardApp(App[None]):
             if isinstance(screen, Guarded):
                 if not self._accepts_input(screen, event, ago):
                     return
-                if isinstance(event, events.Key) and not event.is_forwarded and event.key not in _GLOBAL_KEYS:
+                if isinstance(event, events.Key) and not event.is_forwarded and not self._is_global(event.key):
                     await self._wait_for_delivery(event.key)
                     if await screen.process_key(event.key):
                         return
@@ -227,7 +242,7 @@ class InputGuardApp(App[None]):
             if isinstance(event, events.MouseDown) and question.contains_point(event.screen_x, event.screen_y):
                 self._enter_question(question)
             return True
-        if isinstance(event, events.Key) and event.key in _GLOBAL_KEYS:
+        if isinstance(event, events.Key) and self._is_global(event.key):
             return True
         if event.is_forwarded:
             return not guard.is_new(ago)
@@ -245,13 +260,13 @@ class InputGuardApp(App[None]):
     def _accepts_entered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
         """Return whether to deliver the key to a question the user has entered; show a hint if it came too early."""
         guard, key = question.guard, event.key
-        moves = key in SCROLL_KEYS or (key in FOCUS_KEYS and key != "f8")
+        moves = key in SCROLL_KEYS or key in FOCUS_KEYS
         goes_back = moves or key == "escape"
         closed = guard.is_new(ago) if goes_back else guard.is_blocking(ago, is_letter=event.is_printable)
         guard.record_key(ago, is_navigation=moves)
         if closed and (key == "enter" or question.has_binding(key)):
             question.show_hint(TOO_SOON_HINT)
-        return not closed and key != "f8"
+        return not closed and not self._is_answer(key)
 
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
         """Return whether to deliver the key to a question that the user has not entered.
@@ -261,21 +276,23 @@ class InputGuardApp(App[None]):
         """
         guard, key = question.guard, event.key
         closed = guard.is_blocking(ago, is_letter=False)
-        goes_on = self._get_buffered_keys(question) and (key in _EDIT_KEYS or (closed and key not in {"escape", "f8"}))
-        if event.is_printable or goes_on:
+        leaves = key == "escape" or self._is_answer(key)
+        goes_on = self._get_buffered_keys(question) and (key in _EDIT_KEYS or (closed and not leaves))
+        is_text = event.is_printable and not self.key_table.action_of(key)  # Textual calls alt with a letter printable
+        if is_text or goes_on:
             self._redirect_typing(question, event, ago)
             return False
-        guard.record_key(ago, is_navigation=key in SCROLL_KEYS or (key in FOCUS_KEYS and key != "f8"))
-        if key == "f8" or (key in FOCUS_KEYS and not closed):
+        guard.record_key(ago, is_navigation=key in SCROLL_KEYS or key in FOCUS_KEYS)
+        if self._is_answer(key) or (key in FOCUS_KEYS and not closed):
             self._enter_question(question)
-            return key != "f8"
+            return not self._is_answer(key)
         if closed:
             return False
         if key in {"enter", "escape"}:
             self._buffered_keys = (None, ())
             return True
         if key not in SCROLL_KEYS and question.has_binding(key):
-            question.show_hint(NOT_ENTERED_HINT)
+            self._show_not_entered(question)
             return False
         return True
 
@@ -303,10 +320,10 @@ class InputGuardApp(App[None]):
         waits = question.is_follow_up and guard.is_new(ago) if buffered or in_flight else True
         guard.record_key(ago)
         if field is None:
-            question.show_hint(NOT_ENTERED_HINT)
+            self._show_not_entered(question)
         elif waits and isinstance(event, events.Key) and event.is_printable:
             self._buffered_keys = (question, (*buffered, event))
-            question.show_hint(NOT_ENTERED_HINT + KEEP_TYPING_HINT)
+            self._show_not_entered(question, KEEP_TYPING_HINT)
         else:
             self._buffered_keys = (None, ())
             self._forward_keys(field, *buffered, event)

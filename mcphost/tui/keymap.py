@@ -314,7 +314,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Conversation", "end", "back to the newest line"),
     ("Conversation", "esc", "back to the message"),
     ("Find", "enter or down", "next match; shift+enter or up: the previous one"),
-    ("Question", "F8, tab or a click", "enter it; until then letters do nothing, and enter or esc denies"),
+    ("Question", "{answer}, tab or a click", "enter it; until then letters do nothing, and enter or esc denies"),
     ("Question", "esc or d", "deny; r denies with a reason"),
     ("Question", "a", "allow once"),
     ("Question", "s", "allow for this session"),

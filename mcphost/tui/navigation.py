@@ -66,10 +66,13 @@ class NavigationApp(InputGuardApp):
         self.push_screen(screen, on_result)
 
     def action_help(self) -> None:
-        """Open the help screen."""
+        """Open the help screen, or close it."""
         from mcphost.tui.screens.help import HelpScreen
 
-        self.open_page(HelpScreen())
+        if isinstance(self.screen, HelpScreen):
+            self.screen.action_leave()
+        else:
+            self.open_page(HelpScreen())
 
     def action_servers(self) -> None:
         """Open the screen that lists all servers."""
@@ -364,11 +367,12 @@ class NavigationApp(InputGuardApp):
 
     async def _open_conversation(self, choice: "HistoryChoice") -> None:
         from mcphost.errors import McpHostError
+        from mcphost.tui.corrections import COPY_NOTE
 
         try:
             await self.host.conversation.open(choice.id)
             if choice.is_fork:
                 await self.host.conversation.fork()
-                self.notify("This is a copy. The original stays in the history (F6).", markup=False, timeout=8)
+                self.notify(self.key_table.fill(COPY_NOTE), markup=False, timeout=8)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)

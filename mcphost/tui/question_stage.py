@@ -11,6 +11,7 @@ from textual.screen import Screen, SystemModalScreen
 from textual.widget import Widget
 
 from mcphost.tui.input_guard import Guarded, TextInput
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested
 from mcphost.tui.navigation import NavigationApp
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from mcphost.tui.frontend import OpenMode, TuiFrontend
 
 
-ENTER_HINT = "Press F8 or click to open · your typing stays in the message"
-_SHORT_ENTER_HINT = "Press F8 or click to open"
+ENTER_HINT = "Press {answer} or click to open · your typing stays in the message"
+_SHORT_ENTER_HINT = "Press {answer} or click to open"
 _FRAME_CELLS = 8
 _TITLE_ROWS = 2
 
@@ -58,7 +59,8 @@ class QuestionCard(Widget):
         rows = [Content.styled(line, "$text").truncate(width, ellipsis=True) for line in lines if line]
         if len(title) + _FRAME_CELLS > width:  # the title does not fit into the border
             rows = [*Content.styled(title, "bold $warning").wrap(width)[:_TITLE_ROWS], *rows]
-        return [*rows, Content.styled(ENTER_HINT if len(ENTER_HINT) <= width else _SHORT_ENTER_HINT, "$accent")]
+        hints = [keys_in_use(self).fill(hint) for hint in (ENTER_HINT, _SHORT_ENTER_HINT)]
+        return [*rows, Content.styled(hints[len(hints[0]) > width], "$accent")]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the height of the card in rows at a width of *width* columns."""

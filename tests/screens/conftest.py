@@ -15,6 +15,7 @@ from textual.screen import Screen
 from mcphost.tui import input_guard
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
+from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.theme_choice import ThemeOptions
 from tests.fakes.clock import ManualClock
@@ -160,11 +161,12 @@ def run() -> Run:
         demo: bool = False,
         greeting: str = "",
         theme: ThemeOptions | None = None,
+        keys: KeyTable = DEFAULT_KEYS,
         **options: Any,
     ) -> AsyncIterator[AppDriver]:
         frontend = TuiFrontend()
         host = FakeHost(frontend, **options)
-        app = McpHostApp(host, frontend, demo=demo, greeting=greeting, theme=theme)  # type: ignore[arg-type]
+        app = McpHostApp(host, frontend, demo=demo, greeting=greeting, theme=theme, keys=keys)  # type: ignore[arg-type]
         with frames_on_demand():
             async with app.run_test(size=size) as pilot:
                 frontend.bind(app)

@@ -10,6 +10,7 @@ from mcphost.serialization import replace
 from mcphost.tui.dialogs.dialog import ENTER_HINT
 from mcphost.tui.frontend import create_dialog
 from mcphost.tui.input_guard import KEEP_TYPING_HINT, NOT_ENTERED_HINT, TOO_SOON_HINT
+from mcphost.tui.key_table import DEFAULT_KEYS
 from mcphost.tui.screens.tasks import TasksScreen
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import (
@@ -24,6 +25,7 @@ from tests.screens.example_questions import CALL
 from tests.screens.screenshots import FORM
 
 pytestmark = pytest.mark.anyio
+ENTER_TEXT, NOT_ENTERED_TEXT = DEFAULT_KEYS.fill(ENTER_HINT), DEFAULT_KEYS.fill(NOT_ENTERED_HINT)
 
 
 def composer_input(driver: Any) -> Any:
@@ -117,9 +119,9 @@ async def test_no_letter_answers_a_question_that_was_not_entered(run: Run, clock
         for key in (item for item in (*"asogkefArp", "ctrl+s") if known.has_binding(item)):
             pending, dialog = await open_guarded_dialog(driver, question)
             clock.now += 60
-            await driver.until(lambda: ENTER_HINT in driver.text(), "how to enter it")
+            await driver.until(lambda: ENTER_TEXT in driver.text(), "how to enter it")
             await driver.pilot.press(key)
-            await driver.until(lambda: NOT_ENTERED_HINT in driver.text(), f"why {key} does nothing")
+            await driver.until(lambda: NOT_ENTERED_TEXT in driver.text(), f"why {key} does nothing")
             assert pending.answer is None
             assert driver.app.screen is dialog
             pending.worker.cancel()
@@ -150,7 +152,7 @@ async def test_typing_on_during_a_question_writes_a_message(run: Run, clock: Man
         pending, _ = await open_guarded_dialog(driver, question)
         clock.now += 60
         await driver.pilot.press("a")
-        assert NOT_ENTERED_HINT + KEEP_TYPING_HINT in driver.text()
+        assert NOT_ENTERED_TEXT + KEEP_TYPING_HINT in driver.text()
         clock.now += 0.7
         await driver.pilot.press("s")
         await wait_for_card(driver, "Press F8 or click to open")

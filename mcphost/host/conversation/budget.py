@@ -180,7 +180,7 @@ class BudgetGuard:
         self._model_selection.select(config)
         model = self._model_selection.model
         if model is None:
-            raise BudgetReached("The cheaper model is not available.", "Choose a model with Ctrl+B.")
+            raise BudgetReached("The cheaper model is not available.", "Choose a model with /model.")
         return model
 
     def _limit(self, conversation: str, name: BudgetName) -> float:

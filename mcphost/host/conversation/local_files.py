@@ -154,7 +154,7 @@ def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, 
     data = base64.b64encode(body).decode()
     if mime_type.startswith("image/"):
         if facts.supports_images is False:
-            raise UsageError(f"{name} is an image, and this model takes none.", "Choose a model with vision: Ctrl+B.")
+            raise UsageError(f"{name} is an image, and this model takes none.", "Choose a model with vision: /model.")
         image = identify_image(body)
         if image is None or image.mime_type != mime_type:
             raise UsageError(f"{name} is not a PNG, JPEG, GIF or WebP image.", "Convert it to one of them.")
@@ -164,10 +164,10 @@ def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, 
     if mime_type == "application/pdf":
         if facts.supports_pdf is False:
             raise UsageError(
-                f"{name} is a PDF file, and this model takes none.", "Attach its text, or choose another model: Ctrl+B."
+                f"{name} is a PDF file, and this model takes none.", "Attach its text, or choose another model: /model."
             )
     elif facts.supports_audio is not True:
-        raise UsageError(f"{name} is an audio file, and this model takes none.", "Choose another model: Ctrl+B.")
+        raise UsageError(f"{name} is an audio file, and this model takes none.", "Choose another model: /model.")
     return FilePart(name, mime_type, data, server)
 
 

@@ -100,5 +100,5 @@ def _describe_ready(view: ServerView) -> list[DiagnosisStep]:
         )
     if view.quarantined:
         text = f"in quarantine, because they changed: {', '.join(view.quarantined[:10])}"
-        steps.append(make_step("tools", "warning", text, "Review them on F3 with c."))
+        steps.append(make_step("tools", "warning", text, "Review them: /servers, then c."))
     return steps

@@ -22,6 +22,7 @@ from mcphost.host.questions.frontend import Question
 from mcphost.serialization import replace
 from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
@@ -76,7 +77,7 @@ def wrap_key_hints(key_hints: str, width: int) -> list[str]:
 
 
 A = TypeVar("A")
-ENTER_HINT = "press F8 or tab to answer"
+ENTER_HINT = "press {answer} or tab to answer"
 _POLL_SECONDS = 0.03
 _FRAME_ROWS = 9  # border, padding, "more lines", keys, and a row of the chat above and below
 _SPACING_ROWS = 3  # part of _FRAME_ROWS; given to the body on a short screen
@@ -464,7 +465,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     @property
     def _visible_key_hints(self) -> str:
-        return self.key_line if self.guard.is_entered else f"{ENTER_HINT} · {self.key_line}"
+        return self.key_line if self.guard.is_entered else f"{keys_in_use(self).fill(ENTER_HINT)} · {self.key_line}"
 
     def update_reason(self, why: str) -> None:
         """Replace the reason for the request and highlight it."""

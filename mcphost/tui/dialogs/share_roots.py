@@ -54,7 +54,7 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
         Content.styled(
             f"\n{they} these paths, not the files. This does not confine {them}: what a server may read depends on how "
             "it was started. Always and never apply to a server and these folders, until its start configuration "
-            "changes or you revoke that (F7).",
+            "changes or you revoke that (/grants).",
             "$faint",
         )
     )

@@ -125,7 +125,7 @@ class AccountsScreen(ListScreen):
     EMPTY_TEXT: ClassVar[str] = (
         "You are not signed in to any server.\n\n"
         "HTTP servers may require a sign-in; you are asked when mcphost connects to them. "
-        "On the page of a server (F3), s signs in."
+        "On the page of a server ({servers}), s signs in."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", "use", "screen.use"),

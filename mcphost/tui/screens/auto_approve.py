@@ -13,6 +13,7 @@ from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalSt
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.tui.forms.choice_fields import ChoiceList
 from mcphost.tui.forms.field_messages import FocusMoveRequested
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import OrderedInput
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval
 
 _ABOUT = (
-    "In this conversation the selected tools run without asking, until a limit is reached or you press F9. "
-    "Each claims to be read-only, which is not verified. Everything else asks as usual."
+    "In this conversation the selected tools run without asking, until a limit is reached or you press "
+    "{auto_approval}. Each claims to be read-only, which is not verified. Everything else asks as usual."
 )
 _NO_TOOLS = "No tool of a ready server claims to be read-only, so there is nothing to select."
 _MAX_TOOLS = 500
@@ -63,7 +64,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
     def body(self) -> ComposeResult:
         """Yield the list of tools, and inputs for the limits on tool calls, minutes and tokens."""
         default = AutoApprovalBudget()
-        yield Static(Content.styled(_ABOUT if self.tools else _NO_TOOLS, "$text"), markup=False)
+        yield Static(Content.styled(keys_in_use(self).fill(_ABOUT) if self.tools else _NO_TOOLS, "$text"), markup=False)
         if self.tools:
             names = tuple(Option(value=title, title=title) for title in self.tools)
             field = Field(name="tools", kind="choices", options=names)

@@ -10,6 +10,7 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.tui.commands import build_completions
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.messages import (
@@ -38,7 +39,7 @@ from mcphost.tui.widgets.composer import (
     join_drafts,
 )
 from mcphost.tui.widgets.server_list import ServerList
-from mcphost.tui.widgets.status_bars import FOOTER_KEYS, TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
+from mcphost.tui.widgets.status_bars import TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 
 if TYPE_CHECKING:
     from mcphost.host.events import AutoApprovalChanged, ConversationOpened, EventDispatcher, ModelChanged, ServerState
@@ -56,10 +57,10 @@ if TYPE_CHECKING:
 
 SIDEBAR_MIN_WIDTH = 100
 SENT_WHEN_READY = "sent when mcphost is ready"
-WELCOME = "Ask anything. You approve each tool call. F1 shows all keys, Ctrl+Q quits."
+WELCOME = "Ask anything. You approve each tool call. {help} shows all keys, {quit} quits."
 NO_MODEL = "Choose a model to start chatting."
 NO_MODEL_HINT = (
-    "/setup searches this machine for keys, local models and servers of other hosts; Ctrl+B lists all models. "
+    "/setup searches this machine for keys, local models and servers of other hosts; {model} lists all models. "
     "Tools work without a model: type !server/tool key=value."
 )
 SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
@@ -177,7 +178,7 @@ class ChatScreen(Screen[None]):
                 if setup is None or not setup.is_first_run:  # otherwise the setup screen opens
                     self.explain_missing_model()
             elif not self.greeting:
-                self.presenter.add_notice("info", WELCOME)
+                self.presenter.add_notice("info", keys_in_use(self).fill(WELCOME))
 
     def _submit_early_drafts(self) -> None:
         """Submit the first draft that was entered during startup, and put the others back into the composer."""
@@ -273,7 +274,8 @@ class ChatScreen(Screen[None]):
             named = detail if event.server in detail else f"{event.server}: {detail}"
             if self._reported_failures.get(event.server) != named:
                 self._reported_failures[event.server] = named
-                key = "Press s on the servers page (F3) to sign in." if event.state == "sign_in" else ""
+                way = keys_in_use(self).fill("Press s on the servers page ({servers}) to sign in.")
+                key = way if event.state == "sign_in" else ""
                 self.presenter.add_notice("error", named, " ".join(filter(None, (key, event.hint))))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
@@ -426,7 +428,7 @@ class ChatScreen(Screen[None]):
     def explain_missing_model(self) -> None:
         """If no model is selected, tell the user how to choose one."""
         if self.host.model_selection.model is None:
-            self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
+            self.presenter.add_notice("warning", NO_MODEL, keys_in_use(self).fill(NO_MODEL_HINT))
 
     async def apply_setup(self, choice: "SetupChoice") -> None:
         """Save and use the chosen model, add the chosen servers, and report the result in the transcript."""
@@ -524,7 +526,8 @@ class ChatScreen(Screen[None]):
         """Attach the result of the user's latest manual tool call to the next message."""
         part = self.manual_calls.take_result()
         if part is None:
-            self.notify("There is no result to attach. Call a tool first: F3, then t.", markup=False, timeout=6)
+            way = keys_in_use(self).fill("Call a tool first: {servers}, then t.")
+            self.notify(f"There is no result to attach. {way}", markup=False, timeout=6)
         else:
             self.attachments.add(part)
 
@@ -554,7 +557,7 @@ class ChatScreen(Screen[None]):
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
         """Show the transcript's keys in the key bar while the transcript has the focus, otherwise the usual keys."""
-        self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else FOOTER_KEYS)
+        self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else ())
 
     def on_key(self, event: ui.Key) -> None:
         """If the user types while the transcript has the focus, focus the composer and insert the character there."""

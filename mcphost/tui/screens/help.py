@@ -9,25 +9,28 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
+from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use, shorten_key
 from mcphost.tui.keymap import ACTIONS, LOCAL_KEYS
 from mcphost.tui.transcript.tool_card import STATES
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
 
 
-def render_help(width: int = 100) -> Content:
+def render_help(width: int = 100, keys: KeyTable = DEFAULT_KEYS) -> Content:
     """Return the full help text, wrapped to *width* columns."""
     lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
+    shown = {one.name: " ".join(map(shorten_key, keys.keys_of(one.name))) for one in ACTIONS}
+    column = max(6, *(len(text) + 1 for text in shown.values()))
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
-        lead = Content.assemble((f"  {action.key_display:<6}", "bold"), (f"{slash:<15}", "$muted"))
+        lead = Content.assemble((f"  {shown[action.name]:<{column}}", "bold"), (f"{slash:<15}", "$muted"))
         lines += _layout_help_row(lead, action.help, width)
     where = ""
     for place, key, does in LOCAL_KEYS:
         if place != where:
             lines += [Content(""), Content.styled(place, "bold $accent")]
             where = place
-        lines += _layout_help_row(Content.styled(f"  {key:<26}", "bold"), does, width)
+        lines += _layout_help_row(Content.styled(f"  {keys.fill(key):<26}", "bold"), keys.fill(does), width)
     lines += [Content(""), Content.styled("Marks on tool calls", "bold $accent")]
     for mark, words, style in STATES.values():
         lines.append(Content.assemble((f"  {mark}  ", style), (words, "$text")))
@@ -48,7 +51,7 @@ def _layout_help_row(lead: Content, words: str, width: int) -> list[Content]:
 class HelpScreen(ScreenLifecycle, Screen[Any]):
     """Screen that lists the keys, the commands and the marks on tool calls."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "leave", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "leave", show=False)]
     DEFAULT_CSS = """
     HelpScreen #head { height: 1; background: $surface; padding: 0 2; }
     HelpScreen VerticalScroll { margin: 1 2 0 2; scrollbar-size-vertical: 1; }
@@ -58,12 +61,12 @@ class HelpScreen(ScreenLifecycle, Screen[Any]):
         """Create the widgets."""
         yield Static(Content.styled("Help", "bold $accent"), id="head", markup=False)
         with VerticalScroll():
-            yield Static(render_help(), id="page", markup=False)
+            yield Static(render_help(keys=keys_in_use(self)), id="page", markup=False)
         yield KeyBar((("↑↓", "scroll", ""), ("esc", "back", "screen.leave")))
 
     def on_resize(self) -> None:
         """Wrap the help text to the new width."""
-        self.query_one("#page", Static).update(render_help(self.size.width - 5))
+        self.query_one("#page", Static).update(render_help(self.size.width - 5, keys_in_use(self)))
 
     def action_leave(self) -> None:
         """Return to the chat."""

@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 from mcphost.errors import McpHostError, SignInRequired
 from mcphost.host.views import find_drawable
 from mcphost.protocol.base import Icon
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.inputs import OrderedInput
@@ -163,7 +164,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
                 entries.add_option(Option(Content.styled(" No matches.", "$muted"), disabled=True))
                 self.show_about(Content(""))
             else:
-                self.show_about(Content.styled(self.EMPTY_TEXT, "$muted"))
+                self.show_about(Content.styled(keys_in_use(self).fill(self.EMPTY_TEXT), "$muted"))
             self.query_one(LongText).show("")
             return
         entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])

@@ -126,7 +126,9 @@ class PromptsScreen(ListScreen):
     """List of the prompts of all servers; its result is a (server name, Prompt) pair, or None."""
 
     TITLE_TEXT: ClassVar[str] = "Prompts"
-    EMPTY_TEXT: ClassVar[str] = "No server offers prompts. They appear here as soon as one does (F3 shows the servers)."
+    EMPTY_TEXT: ClassVar[str] = (
+        "No server offers prompts. They appear here as soon as one does ({servers} shows the servers)."
+    )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "fill in and insert", "screen.choose"),)
 
     def __init__(self, host: "Host") -> None:

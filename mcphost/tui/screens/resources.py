@@ -89,7 +89,7 @@ class ResourcesScreen(ListScreen):
 
     TITLE_TEXT: ClassVar[str] = "Resources"
     EMPTY_TEXT: ClassVar[str] = (
-        "No server offers resources. They appear here as soon as one does (F3 shows the servers)."
+        "No server offers resources. They appear here as soon as one does ({servers} shows the servers)."
     )
     DEFAULT_CSS = "ResourcesScreen #picture { max-height: 60%; margin: 0 1 1 1; }"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (

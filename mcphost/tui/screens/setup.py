@@ -17,6 +17,7 @@ from mcphost.errors import McpHostError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 from mcphost.tui.input_guard import FOCUS_KEYS
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import OrderedInput
@@ -208,7 +209,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         if self._is_entered:
             if event.key == "space" and isinstance(self.focused, OptionList) and self.focused.highlighted is not None:
                 self._choose(self.focused, self.focused.highlighted)
-        elif event.key in FOCUS_KEYS:
+        elif event.key in FOCUS_KEYS or keys_in_use(self).action_of(event.key) == "answer":
             event.stop()
             self._enter()
             self._focus_first()

@@ -18,6 +18,7 @@ from mcphost.llm.messages import (
     ToolUsePart,
 )
 from mcphost.pluralize import pluralize
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import (
     LateResult,
@@ -415,11 +416,15 @@ class TranscriptPresenter:
         self.cards.clear()
         if event.outcome == "failed":
             again = (
-                "Press Ctrl+R to continue."
+                "Press {continue_turn} to continue."
                 if self._is_incomplete
-                else "Press Ctrl+R to retry, or Up to edit your message."
+                else "Press {continue_turn} to retry, or Up to edit your message."
             )
-            self.add_notice("error", event.error or "The turn failed.", f"{event.hint} {again}".strip())
+            self.add_notice(
+                "error",
+                event.error or "The turn failed.",
+                f"{event.hint} {keys_in_use(self.transcript).fill(again)}".strip(),
+            )
         elif event.outcome == "rounds":
             self.add_notice("warning", "Stopped at the limit of tool rounds.", "Write 'go on' to continue.")
         elif event.outcome == "budget":

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.tui.input_guard import AnswerGuard
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
-    ActionRequested,
     ClipboardImageRequested,
     DetachRequested,
     FileAttachRequested,
@@ -116,13 +116,6 @@ def select_placeholder(width: int) -> str:
 class ComposerInput(OrderedTextArea):
     """Text area of the composer, which handles Enter and the keys for history, completion and scrolling."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        # TextArea has its own bindings for these keys; these take precedence.
-        Binding("f6", "app.history", show=False),
-        Binding("f7", "app.grants", show=False),
-        Binding("ctrl+y", "app.copy_last", show=False),
-    ]
-
     def __init__(self, composer: "Composer", placeholder: str) -> None:
         super().__init__(
             compact=True,
@@ -134,6 +127,12 @@ class ComposerInput(OrderedTextArea):
             id="prompt",
         )
         self.composer = composer
+
+    def on_mount(self) -> None:
+        """Let the keys of actions take precedence over TextArea's own bindings for the same keys."""
+        for key, name in keys_in_use(self).items():
+            if key in self._bindings.key_to_bindings and key != "escape":
+                self._bindings.key_to_bindings[key] = [Binding(key, f"app.{name}", show=False)]
 
     async def _on_key(self, event: events.Key) -> None:
         key = event.key
@@ -196,8 +195,6 @@ class ComposerInput(OrderedTextArea):
             pass
         elif key == "up" and not self.text and self.composer.has_queue:
             self.post_message(QueueRecallRequested())
-        elif key == "ctrl+f":  # otherwise TextArea deletes a word
-            self.post_message(ActionRequested("find"))
         elif key == "ctrl+s":
             self.post_message(SteerRequested())
         elif key == "up" and self.cursor_location[0] == 0 and self.is_on_first_row:

@@ -9,6 +9,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested, ServerSelected
 from mcphost.tui.screen_text import clean_line, render_with_blank_rows
 
@@ -79,7 +80,7 @@ class ServerList(Widget):
         width = max(8, self.size.width)
         lines = [Content.styled("Servers", "bold $muted"), Content("")]
         if not self.rows:
-            lines.append(Content.styled("None yet. F3 says how to add one.", "$faint"))
+            lines.append(Content.styled(keys_in_use(self).fill("None yet. {servers} says how to add one."), "$faint"))
         room = max(1, self.size.height - 9)
         lines.extend(self._render_row(row, width) for row in self.rows[:room])
         if len(self.rows) > room:

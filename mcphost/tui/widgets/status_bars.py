@@ -11,7 +11,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.pluralize import pluralize
-from mcphost.tui.keymap import ACTIONS
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested
 from mcphost.tui.screen_text import clean_line
 
@@ -109,7 +109,12 @@ class TopBar(Widget):
                 )
             )
         if status.pending_questions:
-            parts.append(Content.styled(f"◆ {status.pending_questions} waiting for you: F8", "bold $warning"))
+            parts.append(
+                Content.styled(
+                    f"◆ {status.pending_questions} waiting for you: {keys_in_use(self).long('answer')}",
+                    "bold $warning",
+                )
+            )
         return parts
 
 
@@ -123,8 +128,6 @@ def _format_count(number: int) -> str:
     return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
-# Keys shown below the chat: (key, label, action).
-FOOTER_KEYS = tuple((action.key_display, action.label, action.name) for action in ACTIONS if action.is_in_footer)
 # Keys shown below the chat while the transcript has the focus.
 TRANSCRIPT_KEYS = (
     ("[ ]", "step", ""),
@@ -166,10 +169,10 @@ class KeyBar(Widget):
     def __init__(self, keys: tuple[tuple[str, str, str], ...] = (), rows: int = 1) -> None:
         super().__init__()
         self.rows = rows
-        self.keys = keys or FOOTER_KEYS
+        self.keys = keys
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
-        """Show these (key, label, action) tuples; do nothing if they are unchanged."""
+        """Show these (key, label, action) tuples, () for the keys of the chat; do nothing if they are unchanged."""
         if keys != self.keys:
             self.keys = keys
             self.refresh(layout=True)
@@ -180,7 +183,7 @@ class KeyBar(Widget):
         return len(self._fit_rows(width))
 
     def _fit_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
-        keys = list(self.keys)
+        keys = list(self.keys or keys_in_use(self).footer())
         while len(rows := _split_into_rows(keys, width)) > self.rows and len(keys) > 1:
             spare = [key for key in keys if key[2] not in _ESSENTIAL_ACTIONS]
             keys.remove(spare[-1] if spare else keys[-1])
@@ -231,7 +234,7 @@ class AutoApprovalBar(Widget):
             minutes,
             f"{left.tokens // 1000:,}k tokens",
         ]
-        kill = "F9 to stop"
+        kill = f"{keys_in_use(self).long('auto_approval')} to stop"
         while len(parts) > 1 and sum(len(part) + 3 for part in parts) + len(kill) + 2 > self.size.width:
             parts.pop()
         line = " · ".join(clean_line(part, 60) for part in parts)

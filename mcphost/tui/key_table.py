@@ -1,0 +1,261 @@
+"""The keys in use: those of the keymap, with the changes of [keys] in config.toml."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+from mcphost.tui.keymap import ACTIONS, Action
+from mcphost.tui.screen_text import clean_line
+
+KEPT_KEYS = frozenset({"answer", "auto_approval"})
+"""Actions that always have a key: they lead to what waits, and stop what runs unasked."""
+
+FIXED_KEYS: Mapping[str, str] = {
+    "ctrl+c": "copies and quits",
+    "ctrl+s": "confirms forms and questions",
+    "ctrl+v": "pastes",
+    "ctrl+z": "undoes",
+    "ctrl+j": "starts a new line",
+    "ctrl+m": "stands for Enter in terminals",
+    "ctrl+i": "stands for Tab in terminals",
+    "ctrl+h": "stands for Backspace in terminals",
+    "escape": "stops and leaves",
+}
+"""Keys that no setting changes, and what each does."""
+
+QUESTION_KEYS = frozenset({
+    "ctrl+a", "ctrl+b", "ctrl+d", "ctrl+e", "ctrl+f", "ctrl+g", "ctrl+n", "ctrl+o", "ctrl+r", "ctrl+t",
+})  # fmt: skip
+"""Keys of questions and forms. An action that works over them must not take one away."""
+
+_MODIFIERS = ("alt", "ctrl", "hyper", "meta", "shift", "super")
+_FUNCTION_KEY = re.compile(r"f([1-9]|1\d|2[0-4])")
+_MOVING_KEYS = {"up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete"}
+_OTHER_KEYS = {*_MOVING_KEYS, "enter", "tab", "space", "backspace", "escape"}
+_NAMED_LONG = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_KITTY_ONLY = "arrives only from terminals with the Kitty keyboard protocol"
+_KITTY_TERMS = {"xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty"}
+_KITTY_PROGRAMS = {"ghostty", "iTerm.app"}
+_MAX_SHOWN = 60
+_MAX_ACTIONS, _MAX_KEYS_OF_ACTION, _MAX_LENGTH = 200, 5, 40
+"""The limits of `mcphost.config`."""
+
+
+class KeyTable:
+    """The keys of every action, as Textual names them, and how they are shown. Immutable."""
+
+    def __init__(self, keys: Mapping[str, tuple[str, ...]]) -> None:
+        self._keys = dict(keys)
+        self._actions = {key: name for name, keys in self._keys.items() for key in keys}
+
+    def keys_of(self, name: str) -> tuple[str, ...]:
+        """Return the keys of an action; () if it has none."""
+        return self._keys.get(name, ())
+
+    def action_of(self, key: str) -> str:
+        """Return the action of a key, or "" if it has none."""
+        return self._actions.get(key, "")
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        """Return pairs of a key and its action."""
+        return self._actions.items()
+
+    def short(self, name: str) -> str:
+        """Return the first key of an action for a narrow place ("^P", "F1", "esc"), or its slash command."""
+        keys = self.keys_of(name)
+        return shorten_key(keys[0]) if keys else _slash(name)
+
+    def long(self, name: str) -> str:
+        """Return the first key of an action for a sentence ("Ctrl+P", "F1", "Esc"), or its slash command."""
+        keys = self.keys_of(name)
+        if not keys:
+            return _slash(name)
+        return "+".join(_NAMED_LONG.get(part, part.capitalize()) for part in keys[0].split("+"))
+
+    def fill(self, text: str) -> str:
+        """Return a text of ours with the key of each action in braces: "{help} shows all keys"."""
+        return _PLACEHOLDER.sub(lambda match: self.long(match[1]) or match[0], text)
+
+    def footer(self) -> tuple[tuple[str, str, str], ...]:
+        """Return (key, label, action) of the actions in the key bar below the chat."""
+        return tuple((self.short(one.name), one.label, one.name) for one in ACTIONS if one.is_in_footer)
+
+
+def shorten_key(key: str) -> str:
+    """Return a key for a narrow place: "ctrl+p" as "^P", "escape" as "esc"."""
+    *modifiers, name = key.split("+")
+    if modifiers == ["ctrl"] and len(name) == 1:
+        return f"^{name.upper()}"
+    name = "esc" if name == "escape" else name.upper() if _FUNCTION_KEY.fullmatch(name) else name
+    return "+".join([*modifiers, name])
+
+
+def _slash(name: str) -> str:
+    action = next((one for one in ACTIONS if one.name == name), None)
+    return f"/{action.slash}" if action is not None and action.slash else ""
+
+
+DEFAULT_KEYS = KeyTable({one.name: (one.keys,) for one in ACTIONS if one.keys})
+
+
+def keys_in_use(node: Any) -> KeyTable:
+    """Return the key table of a widget's or screen's app; the default one if the app has none."""
+    try:
+        return getattr(node.app, "key_table", DEFAULT_KEYS)
+    except RuntimeError:  # there is no app
+        return DEFAULT_KEYS
+
+
+class _Key(NamedTuple):
+    """A key of the settings; `fault` is why it cannot be used, `warning` where it cannot be typed."""
+
+    key: str
+    fault: str = ""
+    warning: str = ""
+
+
+def _read_key(text: str) -> _Key:
+    """Return a key such as "Ctrl+K" in Textual's spelling, with what is wrong with it."""
+    *given, name = text.strip().lower().split("+")
+    modifiers = sorted(set(given))
+    if not name or not set(modifiers) <= set(_MODIFIERS):
+        return _Key("", 'is not a key; write "ctrl+k", "f6" or "alt+x"')
+    key = "+".join([*modifiers, name])
+    function = _FUNCTION_KEY.fullmatch(name)
+    if not function and len(name) != 1 and name not in _OTHER_KEYS:
+        return _Key("", 'is not a key; write "ctrl+k", "f6" or "alt+x"')
+    if key in FIXED_KEYS:
+        return _Key(key, f"always {FIXED_KEYS[key]}; write another key")
+    if not function and not set(modifiers) - {"shift"}:
+        return _Key(key, "types text or moves the cursor; add ctrl or alt, or use a function key")
+    return _Key(key, warning=_describe_terminals(modifiers, name, is_function=bool(function)))
+
+
+def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: bool) -> str:
+    """Return where a key cannot be typed; "" if common terminals send it."""
+    if is_function and (int(name[1:]) > 12 or modifiers):
+        return "is missing on many keyboards and terminals"
+    if is_function:
+        return "switches many terminals to full screen, and does not arrive then" if name == "f11" else ""
+    plain_letter = len(name) == 1 and "a" <= name <= "z"
+    is_known = (
+        (modifiers == ["ctrl"] and (plain_letter or name in _MOVING_KEYS))
+        or (modifiers == ["alt"] and (len(name) == 1 or name in _MOVING_KEYS))
+        or (modifiers == ["alt", "ctrl"] and plain_letter)
+    )
+    return "" if is_known else _KITTY_ONLY
+
+
+def read_wanted(table: object) -> dict[str, tuple[str, ...]]:
+    """Return the entries of a [keys] table that are keys or lists of keys. `mcphost.config` reports the others."""
+    wanted: dict[str, tuple[str, ...]] = {}
+    for action, value in islice(cast("dict[str, Any]", table).items() if isinstance(table, dict) else (), _MAX_ACTIONS):
+        keys = cast("list[Any]", value if isinstance(value, list) else [value])
+        if len(keys) <= _MAX_KEYS_OF_ACTION and all(isinstance(key, str) and len(key) <= _MAX_LENGTH for key in keys):
+            wanted[action] = tuple(keys)
+    return wanted
+
+
+class KeyProblem(NamedTuple):
+    """What is wrong with an entry of the table, and how to correct it; `entry` is the action as the user wrote it."""
+
+    entry: str
+    text: str
+
+
+def has_kitty_keys(environ: Mapping[str, str]) -> bool:
+    """Return whether the terminal is one that speaks the Kitty keyboard protocol by default, inside of nothing else."""
+    if environ.get("TMUX") or environ.get("STY"):
+        return False
+    return environ.get("TERM", "") in _KITTY_TERMS or environ.get("TERM_PROGRAM", "") in _KITTY_PROGRAMS
+
+
+def build_key_table(
+    wanted: Mapping[str, Sequence[str]], *, kitty: bool = False
+) -> tuple[KeyTable, tuple[KeyProblem, ...]]:
+    """Return the default keys with the user's changes, and what is wrong with these, one problem for an entry.
+
+    *wanted* has the new keys of actions, each by its name or slash command; an empty list takes the keys away. A key
+    that is wrong is left out; a key that another action has by default moves to the user's. *kitty* tells that the
+    terminal speaks the Kitty keyboard protocol.
+    """
+    table: dict[str, tuple[str, ...]] = {one.name: (one.keys,) if one.keys else () for one in ACTIONS}
+    problems: list[KeyProblem] = []
+    chosen: dict[str, str] = {}
+    entries: dict[str, str] = {}
+    for word, texts in wanted.items():
+        action = _find_action(word)
+        if action is None:
+            problems.append(KeyProblem(word, f'"{clean_line(word, _MAX_SHOWN)}" is no action; {_suggest(word)}'))
+            continue
+        if action.name in entries:
+            first = entries[action.name]
+            problems.append(KeyProblem(word, f'"{word}" is the action of "{first}"; write all its keys there.'))
+            continue
+        entries[action.name] = word
+        keys, notes = _accept_all(action, texts, chosen, kitty=kitty)
+        if (texts and not keys) or (not keys and action.name in KEPT_KEYS):
+            notes.append(f"it keeps {DEFAULT_KEYS.long(action.name) or 'no key'}")
+        else:
+            chosen.update(dict.fromkeys(keys, action.name))
+            table[action.name] = (*keys, *(("escape",) if action.name == "stop" else ()))
+        if notes:
+            problems.append(KeyProblem(word, f'"{word}": {"; ".join(notes)}.'))
+    problems += _move_taken_keys(table, chosen, entries)
+    return KeyTable({name: keys for name, keys in table.items() if keys}), tuple(problems)
+
+
+def _find_action(word: str) -> Action | None:
+    return next((one for one in ACTIONS if word in (one.name, *filter(None, (one.slash,)))), None)
+
+
+def _suggest(word: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(word[:_MAX_SHOWN], [one.slash or one.name for one in ACTIONS], 1)
+    return f'did you mean "{near[0]}"?' if near else "/help lists them."
+
+
+def _accept_all(
+    action: Action, texts: Sequence[str], chosen: Mapping[str, str], *, kitty: bool
+) -> tuple[list[str], list[str]]:
+    """Return the keys that the action may have, and what the user should know about all that were written."""
+    keys: list[str] = []
+    notes: list[str] = [] if texts or action.name not in KEPT_KEYS else ["it must have a key"]
+    for text in texts:
+        key, fault, warning = _read_key(text)
+        if not fault and action.priority and key in QUESTION_KEYS:
+            fault = "belongs to questions, over which this action works as well; write another key"
+        if not fault and chosen.get(key, action.name) != action.name:
+            fault = f'is already the key of "{chosen[key]}" in this table; write another key'
+        if fault or (warning and not (kitty and warning is _KITTY_ONLY)):
+            notes.append(f"{clean_line(text, _MAX_SHOWN)} {fault or warning}")
+        if not fault:
+            keys.append(key)
+    return keys, notes
+
+
+def _move_taken_keys(
+    table: dict[str, tuple[str, ...]], chosen: Mapping[str, str], entries: Mapping[str, str]
+) -> Iterator[KeyProblem]:
+    """Take from actions the default keys that the user gave to others, and yield what to know about each."""
+    for name, keys in list(table.items()):
+        lost = [key for key in keys if chosen.get(key, name) != name]
+        left = tuple(key for key in keys if key not in lost)
+        if not lost:
+            continue
+        taker = chosen[lost[0]]
+        word = _slash(name).removeprefix("/") or name
+        if not left and name in KEPT_KEYS:
+            table[taker] = tuple(key for key in table[taker] if key not in lost)
+            text = f'"{word}" must have a key, so {lost[0]} stays its own; give "{word}" another key first.'
+        else:
+            table[name] = left
+            way = left[0] if left else _slash(name) or "the command palette"
+            text = (
+                f'{", ".join(lost)} is now the key of "{entries[taker]}", and "{word}" is reached with {way}; '
+                f"give it another key, or none with {word} = []."
+            )
+        yield KeyProblem(entries[taker], text)

@@ -1,0 +1,138 @@
+"""Changed keys in the running app: they work, the old ones do not, and everything shown names them."""
+
+from typing import Any
+
+import pytest
+from textual.events import Key
+
+from mcphost.tui.key_table import QUESTION_KEYS, build_key_table
+from mcphost.tui.keymap import ACTIONS
+from mcphost.tui.screens.help import HelpScreen
+from mcphost.tui.screens.history import HistoryScreen
+from mcphost.tui.screens.theme_picker import ThemePicker
+from mcphost.tui.widgets.composer import Composer
+from tests.fakes.clock import ManualClock
+from tests.screens.ask_question import (
+    PendingQuestion,
+    each_example_question,
+    open_guarded_dialog,
+    tool_question,
+)
+from tests.screens.conftest import Run
+
+pytestmark = pytest.mark.anyio
+
+KEYS, PROBLEMS = build_key_table({
+    "help": ("ctrl+k",),
+    "theme": ("alt+t",),
+    "history": ("ctrl+e",),
+    "answer": ("f6",),
+    "quit": ("ctrl+x",),
+    "auto_approval": ("ctrl+pageup",),
+    "palette": ("alt+p",),
+})  # fmt: skip
+
+
+async def test_a_changed_key_works_while_typing_and_the_old_one_does_nothing(run: Run) -> None:
+    assert PROBLEMS == ()
+    async with run(keys=KEYS) as driver:
+        await driver.type("text")
+        await driver.pilot.press("f1", "ctrl+p")
+        assert driver.app.screen is driver.app.chat
+        await driver.pilot.press("ctrl+k")
+        await driver.until(lambda: isinstance(driver.app.screen, HelpScreen), "help")
+        await driver.pilot.press("ctrl+k")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        await driver.pilot.press("ctrl+e")
+        await driver.until(lambda: isinstance(driver.app.screen, HistoryScreen), "the history")
+        await driver.pilot.press("escape")
+        # As a terminal sends it: Textual takes the letter of alt for text.
+        driver.app.post_message(Key("alt+t", "t"))
+        await driver.until(lambda: isinstance(driver.app.screen, ThemePicker), "the themes")
+        await driver.pilot.press("escape")
+        assert driver.app.query_one(Composer).composer_input.text == "text"
+
+
+async def test_footer_help_and_palette_show_the_changed_keys(run: Run) -> None:
+    async with run(keys=KEYS, size=(120, 60)) as driver:
+        assert "^K help" in driver.text()
+        assert "^X quit" in driver.text()
+        assert "Ctrl+K shows all keys, Ctrl+X quits" in driver.transcript()
+        await driver.pilot.press("ctrl+k")
+        await driver.until(lambda: "alt+t /theme" in " ".join(driver.text().split()), "help")
+        await driver.pilot.press("escape")
+        driver.app.post_message(Key("alt+p", "p"))
+        await driver.until(lambda: "Help  (^K)" in driver.text(), "the palette")
+        await driver.pilot.press("escape")
+
+
+async def test_a_question_is_entered_with_the_changed_key_and_answered_by_no_other_before(
+    run: Run, clock: ManualClock
+) -> None:
+    async with run(keys=KEYS) as driver:
+        await driver.type("thank")
+        clock.now += 60
+        pending = PendingQuestion(driver, tool_question())
+        for text in ("Press F6 or click to open", "1 waiting for you: F6"):
+            await driver.until(lambda text=text: text in driver.text(), text)
+        await driver.pilot.press("f8", "f9", "ctrl+pagedown", "a")
+        assert driver.app.screen is driver.app.chat
+        await driver.pilot.press("f6")
+        await driver.until(lambda: driver.app.screen.query("#keys"), "the dialog")
+        clock.now += 60
+        await driver.until(lambda: driver.dialog is not None, "the dialog")
+        clock.now += 60
+        await driver.pilot.press("a")
+        await driver.until(lambda: pending.answer is not None, "the answer")
+        assert driver.app.query_one(Composer).composer_input.text == "thanka"
+
+
+async def test_letters_do_not_answer_a_question_that_was_not_entered(run: Run, clock: ManualClock) -> None:
+    async with run(keys=KEYS) as driver:
+        pending, _ = await open_guarded_dialog(driver, tool_question())
+        clock.now += 60
+        await driver.until(lambda: "press F6 or tab to answer" in driver.text(), "how to enter it")
+        for key in ("a", "s", "A", "f8", "ctrl+e"):
+            await driver.pilot.press(key)
+            clock.now += 60
+        await driver.pilot.pause()
+        assert pending.answer is None
+
+
+OTHER_KEYS = [f"{modifier}+{letter}" for modifier in ("alt", "ctrl") for letter in "abdefgknoprtuwx0123456"]
+MANY_KEYS, MANY_PROBLEMS = build_key_table(
+    {
+        one.name: (key,)
+        for one, key in zip(
+            [one for one in ACTIONS if one.name not in {"quit", "stop", "answer"}],
+            [key for key in OTHER_KEYS if key not in QUESTION_KEYS],
+            strict=False,
+        )
+    },
+    kitty=True,
+)
+
+
+@each_example_question
+@pytest.mark.parametrize("entered", [False, True])
+async def test_no_changed_key_answers_or_covers_a_question(
+    run: Run, clock: ManualClock, question: Any, *, entered: bool
+) -> None:
+    """Keys with alt have priority over the screen, and letters with alt look like text to Textual."""
+    assert MANY_PROBLEMS == ()
+    assert all(MANY_KEYS.keys_of(one.name) for one in ACTIONS)
+    async with run(keys=MANY_KEYS) as driver:
+        pending, dialog = await open_guarded_dialog(driver, question)
+        clock.now += 60
+        if entered:
+            await driver.pilot.press("f8")
+            clock.now += 60
+        for key in dict(MANY_KEYS.items()):
+            if key not in {"escape", "ctrl+q"}:
+                driver.app.post_message(Key(key, key[-1] if key.startswith("alt+") else None))
+                await driver.pilot.pause()
+                clock.now += 60
+        assert pending.answer is None
+        assert driver.app.screen is dialog
+        assert driver.app.query_one(Composer).composer_input.text == ""
+        pending.worker.cancel()

@@ -1,0 +1,184 @@
+"""Keys changed in config.toml: what is accepted, what is refused, and what is told about it."""
+
+import importlib
+import pkgutil
+
+import pytest
+from textual.binding import Binding
+from textual.screen import Screen
+
+import mcphost.tui.dialogs
+import mcphost.tui.screens
+from mcphost.tui.key_table import DEFAULT_KEYS, FIXED_KEYS, QUESTION_KEYS, build_key_table, has_kitty_keys, read_wanted
+from mcphost.tui.keymap import ACTIONS
+
+
+def change(**wanted: str | tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Return the keys of each action and the problems."""
+    table, problems = build_key_table({
+        name: (keys,) if isinstance(keys, str) else keys for name, keys in wanted.items()
+    })  # fmt: skip
+    assert {one.entry for one in problems} <= set(wanted)
+    return {action.name: table.keys_of(action.name) for action in ACTIONS}, tuple(one.text for one in problems)
+
+
+def test_without_changes_each_key_is_that_of_the_keymap_and_is_shown_alike() -> None:
+    keys, problems = change()
+    assert problems == ()
+    assert keys == {action.name: (action.keys,) if action.keys else () for action in ACTIONS}
+    assert {one.name: one.key_display for one in ACTIONS if one.keys} == {
+        one.name: DEFAULT_KEYS.short(one.name) for one in ACTIONS if one.keys
+    }
+
+
+def test_no_two_actions_have_the_same_key() -> None:
+    keys = [action.keys for action in ACTIONS if action.keys]
+    assert len(keys) == len(set(keys))
+
+
+def test_an_action_gets_other_keys_by_its_name_or_its_slash_command() -> None:
+    keys, problems = change(theme="Ctrl+K", sidebar=("f2", "alt+s"), costs="alt+c")
+    assert problems == ()
+    assert (keys["theme"], keys["toggle_servers"], keys["costs"]) == (("ctrl+k",), ("f2", "alt+s"), ("alt+c",))
+
+
+def test_an_empty_list_takes_the_keys_away() -> None:
+    keys, problems = change(theme=())
+    assert (keys["theme"], problems) == ((), ())
+
+
+@pytest.mark.parametrize("name", ["answer", "auto_approval", "auto-approve"])
+def test_the_way_to_questions_and_the_end_of_auto_approve_always_have_a_key(name: str) -> None:
+    keys, (problem,) = change(**{name: ()})
+    assert (keys["answer"], keys["auto_approval"]) == (("f8",), ("f9",))
+    assert name in problem
+    keys, problems = change(help="f8", history="f9")
+    assert (keys["answer"], keys["auto_approval"], keys["help"], keys["history"]) == (("f8",), ("f9",), (), ())
+    assert len(problems) == 2
+
+
+def test_escape_always_stops() -> None:
+    assert change(stop="ctrl+x")[0]["stop"] == ("ctrl+x", "escape")
+    assert change(stop=())[0]["stop"] == ("escape",)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["a", "A", "1", "!", "é", "中", "space", "enter", "tab", "shift+a", "shift+tab", "up", "backspace", "delete",
+     "ctrl+c", "ctrl+s", "ctrl+j", "ctrl+m", "ctrl+i", "ctrl+h", "escape", "ctrl+v"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", [action.name for action in ACTIONS])
+def test_no_action_gets_a_key_that_types_confirms_or_leaves(name: str, key: str) -> None:
+    keys, problems = change(**{name: key})
+    assert key.lower() not in {
+        one for name, all_of in keys.items() for one in all_of if (name, one) != ("stop", "escape")
+    }
+    assert key in problems[0]
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize("key", ["", "ctrl+", "+", "hello", "ctrl+hello", "strg+k", "f0", "f25", "ctrl+f99", "^K"])
+def test_what_is_no_key_is_told_with_an_example(key: str) -> None:
+    keys, problems = change(theme=key)
+    assert keys["theme"] == ("ctrl+l",)
+    assert "ctrl+k" in problems[0]
+
+
+def test_an_unknown_action_is_told_with_the_closest_one() -> None:
+    assert change(themes_="ctrl+k")[1] == ('"themes_" is no action; did you mean "theme"?',)
+    assert change(xyzzy="ctrl+k")[1] == ('"xyzzy" is no action; /help lists them.',)
+
+
+def test_a_key_that_another_action_had_moves_to_the_users() -> None:
+    keys, (problem,) = change(theme="f6")
+    assert (keys["theme"], keys["history"]) == (("f6",), ())
+    assert problem == (
+        'f6 is now the key of "theme", and "history" is reached with /history; '
+        "give it another key, or none with history = []."
+    )
+    assert change(theme="f6", history=())[1] == ()
+
+
+def test_an_action_that_is_written_twice_is_told() -> None:
+    keys, (problem,) = change(sidebar="f2", toggle_servers="ctrl+k")
+    assert keys["toggle_servers"] == ("f2",)
+    assert problem == '"toggle_servers" is the action of "sidebar"; write all its keys there.'
+
+
+def test_two_actions_can_swap_their_keys_without_a_word() -> None:
+    keys, problems = change(theme="f6", history="ctrl+l")
+    assert (keys["theme"], keys["history"], problems) == (("f6",), ("ctrl+l",), ())
+
+
+def test_one_key_for_two_actions_goes_to_the_first() -> None:
+    keys, problems = change(theme="ctrl+k", history="ctrl+k")
+    assert (keys["theme"], keys["history"]) == (("ctrl+k",), ("f6",))
+    assert problems == (
+        '"history": ctrl+k is already the key of "theme" in this table; write another key; it keeps F6.',
+    )
+
+
+@pytest.mark.parametrize("key", sorted(QUESTION_KEYS))
+@pytest.mark.parametrize("name", ["answer", "auto_approval", "quit"])
+def test_what_works_over_questions_takes_no_key_of_them(name: str, key: str) -> None:
+    keys, problems = change(**{name: key})
+    assert key not in keys[name]
+    assert "belongs to questions" in problems[0]
+
+
+def test_every_key_of_a_question_or_form_is_known() -> None:
+    """A new key of a dialog must not be taken away by an action that works over it."""
+    found: set[str] = set()
+    for package in (mcphost.tui.dialogs, mcphost.tui.screens):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for one in vars(importlib.import_module(module.name)).values():
+                if isinstance(one, type) and issubclass(one, Screen):
+                    for entry in one.__dict__.get("BINDINGS", ()):
+                        keys = entry.key if isinstance(entry, Binding) else entry[0]
+                        found.update(keys.split(","))
+    assert {"ctrl+s", "ctrl+e"} <= found
+    assert {key for key in found if key.startswith(("ctrl+", "alt+"))} <= QUESTION_KEYS | set(FIXED_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("ctrl+1", "Kitty"), ("ctrl+shift+k", "Kitty"), ("super+k", "Kitty"), ("f13", "missing"), ("shift+f3", "missing"),
+     ("f11", "full screen")],
+)  # fmt: skip
+def test_a_key_that_common_terminals_do_not_send_is_told_and_used(key: str, said: str) -> None:
+    keys, (problem,) = change(theme=key)
+    assert keys["theme"] == (key,)
+    assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_told"),
+    [({"TERM": "xterm-256color"}, True), ({"TERM": "xterm-kitty"}, False), ({"TERM_PROGRAM": "ghostty"}, False),
+     ({"TERM": "xterm-kitty", "TMUX": "/tmp/tmux"}, True)],
+)  # fmt: skip
+def test_a_terminal_that_sends_the_key_needs_no_warning(environ: dict[str, str], is_told: bool) -> None:
+    assert bool(build_key_table({"theme": ["ctrl+1"]}, kitty=has_kitty_keys(environ))[1]) is is_told
+    assert build_key_table({"theme": ["f13"]}, kitty=has_kitty_keys(environ))[1]
+
+
+@pytest.mark.parametrize("key", ["ctrl+k", "f11", "alt+k", "ctrl+pageup", "alt+1", "alt+ctrl+k"])
+def test_a_key_has_one_spelling(key: str) -> None:
+    modifiers, name = key.split("+")[:-1], key.rsplit("+", maxsplit=1)[-1]
+    assert change(theme="+".join([*reversed(modifiers), name]).upper())[0]["theme"] == (key,)
+
+
+def test_texts_name_the_key_in_use_or_the_command() -> None:
+    table, _ = build_key_table({"help": ("ctrl+k",), "theme": ()})
+    assert table.fill("{help}, {theme}, {answer}, {other}") == "Ctrl+K, /theme, F8, {other}"
+    assert ("^K", "help", "help") in table.footer()
+
+
+@pytest.mark.parametrize(
+    "table", [None, 3, [], {"theme": 3}, {"theme": ["x"] * 9}, {"theme": "x" * 999}, {"theme": {}}]
+)
+def test_a_table_of_the_wrong_form_changes_nothing(table: object) -> None:
+    assert read_wanted(table) == {}
+
+
+def test_a_table_of_many_entries_is_cut() -> None:
+    assert len(read_wanted({f"a{n}": "ctrl+k" for n in range(100_000)})) == 200
