@@ -39,14 +39,14 @@ _LABELS = {
 
 
 class _Choice(NamedTuple):
-    """A way to make the request cheaper, and the answer that stands for it."""
+    """A way to make the request cheaper, with the answer that chooses it."""
 
     label: str
     answer: CostVerdict
 
 
 class ApproveCostDialog(Dialog[CostVerdict]):
-    """Dialog with the estimated cost of a request, what makes it big, and the ways to go on."""
+    """Dialog with the estimated cost of a request, a breakdown of its input, and the possible answers."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Stop"),
@@ -75,7 +75,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         self.key_line = self.key_hints()
 
     def headline(self) -> str:
-        """Return the title with the highest cost."""
+        """Return the title, which states the highest possible cost."""
         cost = self.details.cost
         return f"Send a request for up to {format_dollars(cost)}?" if cost is not None else "Send another request?"
 
@@ -84,7 +84,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return "; ".join(_describe_use(use).plain for use in self.details.budgets if use.raised)
 
     def on_mount(self) -> None:
-        """Show on the button to what the budget would be raised."""
+        """Show the raised limit in the label of the button."""
         raised = [use for use in self.details.budgets if use.raised]
         if len(raised) == 1:
             label = f"Raise to {format_dollars(raised[0].raised)} in this conversation"
@@ -92,12 +92,12 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         super().on_mount()
 
     def key_hints(self) -> str:
-        """Return the key hints, with those of the numbered choices."""
+        """Return the key hints, including those for the numbered choices."""
         last = len(self.choices)
         return f"{self.KEYS} · {'1' if last == 1 else f'1 to {last}'} cheaper" if last else self.KEYS
 
     def body(self) -> list[Content | Widget]:
-        """Return the cost, the limits, the parts of the request and the ways to make it cheaper."""
+        """Return the cost, the limits, the breakdown of the input, and the ways to make the request cheaper."""
         asked = self.details
         limits = [(_LABELS[use.name], _describe_use(use)) for use in asked.budgets]
         out: list[Content | Widget] = [
@@ -113,7 +113,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         return out
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Choose a way to make the request cheaper, or run the action of a button."""
+        """Choose a way to make the request cheaper; other buttons run their action."""
         name = event.button.id or ""
         if name.startswith("choice-"):
             event.stop()
@@ -121,7 +121,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
             self.call_later(self.action_choose, int(name.removeprefix("choice-")))
 
     def action_refuse(self) -> None:
-        """End the turn; what was received before is kept."""
+        """End the turn; what was received so far is kept."""
         self.dismiss(StopTurn())
 
     def action_once(self) -> None:
@@ -133,7 +133,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         self.approve("raise", RaiseBudget())
 
     def action_choose(self, number: int) -> None:
-        """Answer with the way to make the request cheaper that has this number, from 1."""
+        """Choose the way with this number, from 1, to make the request cheaper."""
         if number > len(self.choices):
             return
         if self.is_read:
@@ -180,7 +180,7 @@ def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:
 
 
 def _render_shares(asked: ApproveCost) -> Content:
-    """Return one row for each of the biggest parts, with a bar, its part of the input and its cost."""
+    """Return a row for each of the largest parts, with a bar, its share of the input and its cost."""
     shown = asked.shares[:_MAX_SHARES_SHOWN]
     rest = sum(share.tokens for share in asked.shares[_MAX_SHARES_SHOWN:])
     total = max(1, asked.input_tokens)

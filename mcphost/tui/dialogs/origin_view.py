@@ -1,4 +1,4 @@
-"""Lines and marks that show which parts of a call's arguments came from other servers or from files."""
+"""Display of the parts of a call's arguments that were copied from other servers or from files."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _INCOMPLETE = "▲ Not all texts of other servers could be compared with this ca
 
 
 def origin_lines(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
-    """Return a line for each argument with its source and the number of characters, the largest first."""
+    """Return a line for each copied argument with its source and number of characters, largest first."""
     shown = sorted(origins, key=lambda origin: -origin.characters)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_LINES]]
     if len(shown) > _MAX_LINES:
@@ -47,9 +47,9 @@ def _describe_encoding(encoding: str) -> str:
 
 
 def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> Content:
-    """Return a shown value with the copied parts of the argument *name*, or of what is in it, highlighted.
+    """Return the displayed value of argument *name* with its copied parts highlighted.
 
-    The parts are found line by line, because the value may show marks and white space in another way.
+    *value* is highlighted line by line, because it may display hidden characters and white space differently.
     """
     marks = 0
     for origin in origins:
@@ -68,5 +68,5 @@ def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: I
 
 
 def _is_within(argument: str, name: str) -> bool:
-    """Return whether the path of an argument is *name* or leads into it."""
+    """Return whether the argument path *argument* is *name* or lies inside it."""
     return argument == name or argument.startswith((f"{name}.", f"{name}["))

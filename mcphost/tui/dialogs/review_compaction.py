@@ -1,4 +1,4 @@
-"""Dialogs about summaries of a conversation: whether to make one, and a review of its sentences with their sources."""
+"""Dialogs about summaries of a conversation: whether to make one, and the review of its sentences."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -32,7 +32,7 @@ UNKNOWN_SOURCE = "source unknown"
 
 
 def describe_sources(sentence: SummarySentence) -> str:
-    """Return which messages a sentence stands for, and whether the user wrote it."""
+    """Return which messages a sentence summarizes, and whether the user wrote it."""
     numbers = format_numbers(sentence.sources)
     count = "message" if len(sentence.sources) == 1 else "messages"
     parts = [f"{count} {numbers}" if numbers else "", "by you" if sentence.by_user else ""]
@@ -40,7 +40,7 @@ def describe_sources(sentence: SummarySentence) -> str:
 
 
 def render_sentence(sentence: SummarySentence, *, dropped: bool = False) -> Content:
-    """Return a sentence and, below it, its sources."""
+    """Return a sentence followed by a line with its sources; *dropped* strikes it through."""
     style = "$faint strike" if dropped else "$text"
     sources = clean_line(describe_sources(sentence), 200)
     known = "$warning" if sources == UNKNOWN_SOURCE else "$muted"
@@ -49,12 +49,12 @@ def render_sentence(sentence: SummarySentence, *, dropped: bool = False) -> Cont
 
 
 def make_source_sections(sources: Sequence[SummarySource]) -> tuple[Section, ...]:
-    """Return the messages that a sentence stands for, as sections of the viewer."""
+    """Return the messages that a sentence summarizes, as sections for the viewer."""
     return tuple(Section(f"── message {one.number}, {one.role}", one.text) for one in sources)
 
 
 class OfferCompactionDialog(Dialog[bool]):
-    """Dialog that asks whether to summarize messages before a request that would hardly fit the model's window."""
+    """Dialog that asks whether to summarize messages, because the next request nearly fills the window."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Not now"), ("make", "Make a summary"))
     KEYS: ClassVar[str] = "esc/d not now · m make a summary"
@@ -72,14 +72,14 @@ class OfferCompactionDialog(Dialog[bool]):
         return "Summarize earlier messages?"
 
     def preview(self) -> str:
-        """Return how full the window is, for the card shown while the dialog is minimized."""
+        """Return how full the context window is, for the card shown while the dialog is minimized."""
         asked = self.details
         if not asked.window:
             return f"The next request has about {asked.tokens:,} tokens."
         return f"The next request takes about {asked.tokens * 100 // asked.window} % of the model's window."
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the size of the request, what would be summarized, and what it costs."""
+        """Return the size of the request, what would be summarized, and what the summary costs."""
         asked = self.details
         window = f" of {asked.window:,}" if asked.window else ""
         facts = [
@@ -98,7 +98,7 @@ class OfferCompactionDialog(Dialog[bool]):
 
 
 class ReviewCompactionDialog(Dialog[CompactionVerdict]):
-    """Dialog that shows the sentences of a summary, which can be read beside their messages, edited and dropped."""
+    """Dialog to review a summary: compare its sentences with the messages, edit, drop or add sentences."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Keep all messages"),
@@ -175,7 +175,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         return super().disabled_reason(button_id)
 
     def action_line(self, by: int) -> None:
-        """Move to the next sentence (1) or the previous one (-1); at first, only enter the list."""
+        """Select the next sentence (1) or the previous one (-1); the first press only focuses the list."""
         listed = self.query_one("#sentences", OptionList)
         if not listed.has_focus:
             listed.focus()
@@ -190,7 +190,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         return selected
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Open the messages that the sentence stands for, in the full-screen viewer."""
+        """Open the messages that the sentence summarizes in the full-screen viewer."""
         event.stop()
         sentence = self.sentences[event.option_index]
         sources = [one for one in self.details.sources if one.number in sentence.sources]
@@ -211,7 +211,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         self.dismiss(self.question.refusal())
 
     def action_refuse(self) -> None:
-        """Close the open input, or keep all messages."""
+        """Keep all messages; if the input is open, only close it."""
         if not self.close_extra():
             self.action_decline()
 
@@ -225,13 +225,13 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         )  # fmt: skip
 
     def action_drop(self) -> None:
-        """Leave the selected sentence out, or take it back."""
+        """Drop the selected sentence, or restore it if it was dropped."""
         if (selected := self._selected()) is not None:
             self.dropped ^= {selected}
             self._refresh(selected)
 
     def action_edit(self) -> None:
-        """Open the input with the selected sentence."""
+        """Open the input to edit the selected sentence."""
         if (selected := self._selected()) is not None:
             self._open_input(selected, self.sentences[selected].text)
 
@@ -248,7 +248,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         self.open_extra("sentence", "enter applies · esc goes back")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Replace the edited sentence, or add the new one; either is marked as the user's."""
+        """Apply the edited or new sentence, which is marked as the user's."""
         event.stop()
         text = " ".join(event.value.split())
         if not text:

@@ -1,4 +1,4 @@
-"""Dialog that shows the whole text of a project's files, and asks whether to use them."""
+"""Dialog that shows the full text of a project's files and asks whether to use them."""
 
 from typing import ClassVar
 
@@ -24,7 +24,7 @@ _HIDDEN = "▲ It has hidden or deceptive characters, marked like ‹U+200B›; 
 
 
 class TrustProjectDialog(Dialog[TrustVerdict]):
-    """Dialog that asks whether mcphost may use files of a project; v opens them in the viewer."""
+    """Dialog that asks whether mcphost may use a project's files; V opens them in the viewer."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not use"),
@@ -54,7 +54,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         return ", ".join(one.path for one in self.details.texts)
 
     def body(self) -> list[Content | Widget]:
-        """Return each file's name and text, or what changed in it since it was approved."""
+        """Return each file's name with its text, or with the changes since it was last approved."""
         out: list[Content | Widget] = []
         for one in self.details.texts:
             out += [Content("")] if out else []
@@ -74,7 +74,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
 
     def action_view(self) -> None:
-        """Open the whole texts in the full-screen viewer; the dialog stays open behind it."""
+        """Open the files in the full-screen viewer; the dialog stays open behind it."""
 
         def seen() -> None:
             self._is_viewed = True

@@ -71,11 +71,14 @@ class TranscriptBlock:
         return ""
 
     def search_text(self) -> str:
-        """Return the text in which the user can find something, including what is folded."""
+        """Return the text to search in, including folded text."""
         return self.copy_text()
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
-        """Unfold what is needed to show occurrence number *place*, from 0, of *pattern* in `search_text`."""
+        """Unfold the block as far as needed to show match number *place*, from 0, of *pattern*.
+
+        Matches are counted in `search_text`. Does nothing by default.
+        """
 
 
 def _estimate_rows(text: str, width: int) -> int:
@@ -148,7 +151,7 @@ class UserMessage(TranscriptBlock):
 
 
 class LateResult(TranscriptBlock):
-    """Result of a tool call that went on in the background, where it entered the conversation; Enter opens it."""
+    """Result of a tool call that ended in the background, shown where it was added; Enter opens it."""
 
     gap = 1
     can_step = True
@@ -158,7 +161,7 @@ class LateResult(TranscriptBlock):
         self.server, self.tool, self.text, self.time, self.image_count = server, tool, text, time, image_count
 
     def render(self, width: int) -> list[PrefixedContent]:
-        """Return a heading that says where the text comes from, and a row that opens it."""
+        """Return a heading that names the origin, and a row that opens the result."""
         width = min(width, PROSE_WIDTH)
         heading = Content.styled("Result from the background", "bold $muted")
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
@@ -174,7 +177,7 @@ class LateResult(TranscriptBlock):
         ]
 
     def estimate_height(self, width: int) -> int:
-        """Return the height in rows, without what a long name needs."""
+        """Return the height in rows, assuming that the names fit on one row."""
         del width
         return self.gap + 2
 
@@ -266,7 +269,7 @@ class ThinkingBlock(TranscriptBlock):
         return self.text
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
-        """Unfold the reasoning, unless it is too long."""
+        """Unfold the reasoning, unless it is too long to unfold."""
         if not self.is_expanded and len(self.text) <= _MAX_INLINE_THINKING:
             self.is_expanded = True
             self.invalidate()

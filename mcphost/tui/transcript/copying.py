@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def list_copyable_parts(blocks: Sequence[TranscriptBlock], index: int) -> "list[CopyablePart]":
-    """Return the parts of the block at *index*, in the order in which they are shown.
+    """Return the copyable parts of the block at *index*, in display order.
 
     A code block that continues in the blocks above or below is returned in full.
     """

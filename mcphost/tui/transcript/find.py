@@ -1,4 +1,4 @@
-"""Search in the texts of the transcript's blocks, in slices that leave the event loop free between them."""
+"""Search in the transcript's blocks, in short slices so that the event loop is not blocked."""
 
 import asyncio
 import re
@@ -17,14 +17,14 @@ _BLOCKS_PER_CHECK = 32
 
 
 class FindMatch(NamedTuple):
-    """An occurrence of the text to find: the number `place` of the block's occurrences, from 0."""
+    """A match in a block; `place` is its number among the block's matches, from 0."""
 
     block: TranscriptBlock
     place: int
 
 
 class FindQuery:
-    """Text to find; upper and lower case are the same."""
+    """Text to find, ignoring case."""
 
     def __init__(self, text: str) -> None:
         self.text = text[:MAX_QUERY]
@@ -32,14 +32,14 @@ class FindQuery:
         self._lower = self.text.lower()
 
     def count(self, text: str) -> int:
-        """Return how often the text occurs in *text*."""
+        """Return how often the query occurs in *text*."""
         if self._lower not in text.lower():  # this is much faster than the pattern
             return 0
         return sum(1 for _ in self.pattern.finditer(text))
 
 
 class FindResult:
-    """The matches in a list of blocks, in their order; more are added while the search goes on."""
+    """The matches found so far, in the order of the blocks."""
 
     def __init__(self, query: FindQuery) -> None:
         self.query = query
@@ -48,15 +48,15 @@ class FindResult:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are more matches than are counted."""
+        """Whether the maximum number of matches was reached, so that later ones are not counted."""
         return len(self.matches) >= MAX_MATCHES
 
     def index(self, match: FindMatch | None) -> int:
-        """Return the index of a match, or -1 if it is None or no match."""
+        """Return the index of a match; -1 if it is None or not among the matches."""
         return self.matches.index(match) if match is not None and match in self.matches else -1
 
     async def search(self, blocks: Sequence[TranscriptBlock]) -> None:
-        """Search all blocks, with a pause for other work after every few milliseconds."""
+        """Search all blocks, letting other tasks run every few milliseconds."""
         begun = perf_counter()
         for number, block in enumerate(blocks):
             self._add(block)

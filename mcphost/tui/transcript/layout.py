@@ -185,14 +185,14 @@ def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
 
 
 class FoundText(NamedTuple):
-    """Text to highlight: all matches of a pattern, and in another color the one with the number *place*, from 0."""
+    """Matches of a pattern to highlight; match number *place*, from 0, gets a different color."""
 
     pattern: re.Pattern[str]
     place: int = -1
 
 
 def find_current_row(strips: Sequence[Strip]) -> int:
-    """Return the index of the row in which the highlighted current match begins, or 0 if there is none."""
+    """Return the index of the row in which the current match begins, 0 if there is none."""
     return next(
         (
             number

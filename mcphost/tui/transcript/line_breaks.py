@@ -1,7 +1,7 @@
-"""Breaking of Chinese, Japanese and Korean text into rows, with the rules for punctuation (kinsoku shori).
+"""Line breaking for Chinese, Japanese and Korean text, with its punctuation rules (kinsoku shori).
 
-Textual breaks only at spaces, so that a row may start with "。" and a word between
-ideographs may leave a row half empty.
+Textual breaks only at spaces, so a row could start with "。", and a word between ideographs could leave a row half
+empty.
 """
 
 from textual._cells import cell_len
@@ -21,7 +21,7 @@ _IDEOGRAPH_START = 0x1100
 
 
 def needs_own_breaks(text: str, width: int) -> bool:
-    """Return whether *text* has two-cell characters of a script without spaces, and a line wider than *width* cells."""
+    """Return whether *text* has wide characters of a script without spaces and a line wider than *width*."""
     return any(ord(character) >= _IDEOGRAPH_START and cell_len(character) == 2 for character in set(text)) and any(
         cell_len(line) > width for line in text.split("\n")
     )
@@ -50,12 +50,12 @@ def break_line(line: str, width: int) -> list[int]:
 
 
 def _measure(character: str) -> int:
-    """Return the width of a character in cells, at least that which Textual counts."""
+    """Return the width of a character in cells, never less than Textual's."""
     return max(cell_len(character), measure_character(character)[0]) if character != "\t" else 8
 
 
 def _find_break(line: str, begin: int, at: int, cells: dict[str, int]) -> int:
-    """Return where to break the row that starts at *begin* and is full before index *at*."""
+    """Return where to break the row that starts at *begin* and is full at index *at*."""
     for cut in range(at, max(begin, at - 60), -1):
         if _may_break(line, cut, cells):
             return cut

@@ -131,7 +131,7 @@ class _Builder:
         )  # fmt: skip
 
     def next_part(self) -> int:
-        """Return the number of the next code block or table, by which it can be copied."""
+        """Return the number of the next code block or table, which identifies it for copying."""
         self._part_count += 1
         return self._part_count - 1
 
@@ -213,12 +213,12 @@ def _process_container(build: _Builder, token: "Token") -> None:
 
 
 def _copy_label(part: int) -> Content:
-    """Return the word on which a click copies a code block or a table."""
+    """Return the label on which a click copies this code block or table."""
     return Content.styled("copy", "$muted").stylize(Style.from_meta({"copy": part}))
 
 
 def _render_code(build: _Builder, token: "Token", *, has_heading: bool) -> None:
-    """Add a code block, with its language and a word to copy it above it."""
+    """Add a code block, below a row with its language and a label that copies it."""
     code = clean(token.content.rstrip("\n")).replace("\t", "    ")
     words = token.info.split()
     language = clean_line(words[0], 30) if words else ""
@@ -301,7 +301,7 @@ class CopyablePart(NamedTuple):
 
 
 def list_parts(source: str) -> list[CopyablePart]:
-    """Return the code blocks and tables of a Markdown text, in the order of the numbers by which they are copied."""
+    """Return the code blocks and tables of a Markdown text, in the order of their copy numbers."""
     if is_too_complex(source):
         return []
     tokens = _parser().parse(source)

@@ -1,4 +1,4 @@
-"""Tables of Markdown: reading, layout in columns, and their text as Markdown or tab-separated values."""
+"""Markdown tables: parsing, layout in columns, and conversion to Markdown or tab-separated values."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +17,7 @@ _RULES = {"left": ":---", "center": ":---:", "right": "---:", "": "---"}
 
 
 class Table(NamedTuple):
-    """A table; the first row is its head. `alignments` has "left", "center", "right" or "" for each column."""
+    """A table; the first row is its header. `alignments` has "left", "center", "right" or "" per column."""
 
     rows: list[list[Content]]
     sources: list[list[str]]
@@ -31,12 +31,12 @@ class Table(NamedTuple):
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def to_tsv(self) -> str:
-        """Return the plain text of the cells as tab-separated values, for a spreadsheet."""
+        """Return the cells as tab-separated plain text, for a spreadsheet."""
         return "".join("\t".join(" ".join(cell.plain.split()) for cell in row) + "\n" for row in self.rows)
 
 
 class TableLayout(NamedTuple):
-    """Rows of a table on the screen: those of its head, a rule, and those of its body."""
+    """Rows of a table on the screen: the header, a rule, and the body."""
 
     head: list[Content]
     rule: Content
@@ -44,7 +44,7 @@ class TableLayout(NamedTuple):
 
 
 def read_table(tokens: "Sequence[Token]", index: int) -> tuple[Table, int]:
-    """Return the table whose "table_open" token is at *index*, and the index of its "table_close" token."""
+    """Return the table that begins with token *index*, and the index of its "table_close" token."""
     rows: list[list[Content]] = []
     sources: list[list[str]] = []
     alignments: list[str] = []
@@ -63,7 +63,7 @@ def read_table(tokens: "Sequence[Token]", index: int) -> tuple[Table, int]:
 
 
 def layout_table(table: Table, room: int) -> TableLayout | None:
-    """Lay the table out in at most *room* cells; return None if the columns would be too narrow."""
+    """Lay out a table in at most *room* cells; return None if its columns would be too narrow."""
     count = max(len(row) for row in table.rows)
     widths = [max((_measure(row[k]) for row in table.rows if k < len(row)), default=1) or 1 for k in range(count)]
     room -= len(_GAP) * (count - 1)

@@ -45,7 +45,7 @@ def format_time(seconds: float) -> str:
 
 
 def build_user_message(message: Message) -> UserMessage | LateResult:
-    """Return the block for a message from the user, with a line for each attachment, or for a late result."""
+    """Return the block for a user message, with a row for each attachment, or for a background result."""
     if (late := message.late_result) is not None:
         images = len(message.parts) - 1
         return LateResult(late.server, late.source, late.text, format_time(message.at), images)
@@ -54,7 +54,7 @@ def build_user_message(message: Message) -> UserMessage | LateResult:
 
 
 def describe_attachment(part: Part) -> str:
-    """Return the server, name and size of an attachment; "" for a part that is none."""
+    """Return the server, name and size of an attachment; "" if the part is not an attachment."""
     match part:
         case ResourcePart():
             name, size = part.uri, f"{len(part.text):,} characters"
@@ -370,7 +370,7 @@ class TranscriptPresenter:
         self._show_images(card, event.images)
 
     def _handle_backgrounded(self, event: events.ToolBackgrounded) -> None:
-        """Keep the card of a call that outlives its turn, like that of a manual call."""
+        """Keep updating the card of a call that continues after its turn, like that of a manual call."""
         card = self.cards.pop(event.call, None)
         if card is not None:
             self.running_count -= card.state == "running"

@@ -96,7 +96,7 @@ class ToolCard(TranscriptBlock):
 
     @property
     def can_go_to_background(self) -> bool:
-        """Whether the model's turn waits for the call, and could go on without it."""
+        """Whether the model's turn is waiting for the call and could continue without it."""
         return self.state == "running" and self.started_by not in ("", "user", "earlier")
 
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
@@ -247,7 +247,7 @@ class ToolCard(TranscriptBlock):
         return Section("result", self.result), *starmap(Section, texts)
 
     def search_text(self) -> str:
-        """Return the names of the server and the tool, the arguments and the result, in the order of the screen."""
+        """Return the names of the server and the tool, the arguments and the result, in display order."""
         given = [self.raw] if self.arguments is None else starmap("{} {}".format, self._arguments_as_text())
         return "\n".join((f"{self.server} · {self.tool}", *given, self.result))
 
@@ -255,7 +255,7 @@ class ToolCard(TranscriptBlock):
         return ((name, format_value(value)) for name, value in (self.arguments or {}).items())
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
-        """Show the line of the result with occurrence number *place*, if it is folded away; unfold long arguments."""
+        """Show the result line that contains match number *place* of *pattern*, or unfold the arguments."""
         text = self.search_text()
         match = next(islice(pattern.finditer(text), place, None), None)
         in_result = match.start() - (len(text) - len(self.result)) if match else -1
@@ -283,7 +283,10 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card at *index* if its turn can go on without it, or else the only such card near the end."""
+    """Return the card at *index* if its turn can continue without it, else the only such card near the end.
+
+    Returns None if there is none, or more than one.
+    """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:
         return selected

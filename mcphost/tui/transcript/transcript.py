@@ -335,7 +335,7 @@ class Transcript(ScrollView, can_focus=True):
         return render_with_blank_rows(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
-        """Return one row of the visible region, the lowest with the mark of new content, if there is any below."""
+        """Return one row of the visible region; the lowest row shows the count of new blocks, if any."""
         strip = self._render_row(y + self.scroll_offset.y)
         if y != self.size.height - 1 or not self._unseen.count:
             return strip
@@ -368,7 +368,7 @@ class Transcript(ScrollView, can_focus=True):
         return self._block_layout.find_index(self.scroll_offset.y) if self.blocks else 0
 
     def show_find(self, query: "FindQuery | None", match: "FindMatch | None" = None) -> None:
-        """Highlight the text of *query*, or nothing if it is None, and scroll to *match*, unfolding it."""
+        """Highlight the matches of *query* (None for none), and unfold and scroll to *match*."""
         self._found = FoundText(query.pattern, match.place if match else -1) if query else None
         self._found_block = match.block if match else None
         self._block_layout.clear_strips()
@@ -441,14 +441,14 @@ class Transcript(ScrollView, can_focus=True):
             (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
 
     def _send_to_background(self, index: int) -> None:
-        """Request that the turn goes on without the call at *index*, or else the only one that it waits for."""
+        """Request that the turn continues without the call at *index*, or without the only running one."""
         if (card := find_background_candidate(self.blocks, index)) is not None:
             self.post_message(BackgroundRequested(card.call))
         else:
             self.notify("Select a running call of the model first, with [ and ].", markup=False, timeout=3)
 
     def action_background(self) -> None:
-        """Request that the turn goes on without the current block's call."""
+        """Request that the turn continues without the current block's tool call."""
         self._send_to_background(self.current_index)
 
     def _activate(self, index: int) -> None:
@@ -500,7 +500,7 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(CopyRequested(text))
 
     def action_copy_part(self, as_tsv: bool) -> None:
-        """Copy a code block, a table or the result of the current block; pressed again, the next one of the block.
+        """Copy the current block's first code block, table or result; when pressed again, the next one.
 
         A table is copied as Markdown or, if *as_tsv* is true, as tab-separated values.
         """
@@ -523,7 +523,7 @@ class Transcript(ScrollView, can_focus=True):
         self.post_message(CopyRequested(part.tsv if as_tsv and part.tsv else part.text, f"Copied {part.name}{place}."))
 
     def action_step_message(self, by: int) -> None:
-        """Make the next message of the user (1) or the previous one (-1) the current block, and scroll it into view."""
+        """Make the next user message (1) or the previous one (-1) the current block, and scroll to it."""
         index = self.current_index if self.current_index >= 0 else len(self.blocks)
         index += by
         while 0 <= index < len(self.blocks) and not isinstance(self.blocks[index], UserMessage):
@@ -532,7 +532,7 @@ class Transcript(ScrollView, can_focus=True):
             self.show_block(index)
 
     def action_edit(self) -> None:
-        """Request to edit the user's message at or above the current block, or the first if there is none above."""
+        """Request to edit the nearest user message at or above the current block, or else the first one."""
         places = [at for at, block in enumerate(self.blocks) if isinstance(block, UserMessage)]
         current = self.current_index if self.current_index >= 0 else len(self.blocks)
         if places:

@@ -1,4 +1,4 @@
-"""Count of the blocks that were added below the view while the user reads further up."""
+"""Counter of blocks that were added below the view while the user reads further up."""
 
 from rich.segment import Segment
 from rich.style import Style as RichStyle
@@ -7,16 +7,16 @@ from textual.style import Style
 
 
 class UnseenBlocks:
-    """The blocks that the user has not seen yet; `count` is their number, for the mark at the lower edge."""
+    """The blocks that the user has not seen yet; `count` is shown at the lower edge of the transcript."""
 
     def __init__(self) -> None:
         self.count = 0
         self._first_unseen = 0
 
     def update(self, total: int, bottom: int, *, is_at_end: bool) -> None:
-        """Count again after a change: *total* blocks exist and *bottom* is the index of the lowest visible one.
+        """Update the count: there are *total* blocks, and *bottom* is the index of the lowest visible one.
 
-        Blocks that existed when the user left the end do not count, even if they are below the view.
+        Blocks that existed when the user scrolled up are not counted, even if they are below the view.
         """
         if is_at_end:
             self._first_unseen = total
@@ -25,6 +25,6 @@ class UnseenBlocks:
         self.count = total - self._first_unseen
 
     def render(self, style: Style) -> Strip:
-        """Return the mark, on which a click goes to the newest line."""
+        """Return the label with the count; a click on it scrolls to the end."""
         rich_style = style.rich_style + RichStyle.from_meta({"act": "newest"})
         return Strip([Segment(f" ↓ {self.count:,} new · end ", rich_style)])
