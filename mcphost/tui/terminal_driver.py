@@ -54,14 +54,14 @@ class ResilientStream:
 
 @runtime_checkable
 class TitledTerminal(Protocol):
-    """Driver of a terminal whose title can be set."""
+    """Interface of a terminal driver that can set the window title."""
 
     def set_title(self, title: str) -> None:
-        """Show *title*, which must have no control characters, until the app releases the terminal."""
+        """Show *title*, which must not contain control characters, until the app releases the terminal."""
         ...
 
     def write(self, data: str) -> None:
-        """Write the data as it is."""
+        """Write the data unchanged."""
         ...
 
 
@@ -95,7 +95,7 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def run_input_thread(self) -> None:
-        """Read keys, and answers of the terminal, which are no keys. Textual offers no place for another parser."""
+        """Read input with a parser that also handles the terminal's replies; Textual has no option for this."""
         linux_driver.XTermParser = self._make_parser  # pyright: ignore[reportPrivateImportUsage, reportAttributeAccessIssue]
         super().run_input_thread()
 
@@ -104,7 +104,10 @@ class ResilientDriver(LinuxDriver):
         return self._parser
 
     def ask_for_background(self, on_answer: Callable[[bool], None]) -> None:
-        """Ask whether the terminal's background is dark; *on_answer* is called if it answers within two seconds."""
+        """Ask the terminal for its background color; *on_answer* receives whether it is dark.
+
+        *on_answer* is not called if the terminal does not answer within two seconds.
+        """
         if can_ask_terminal(os.environ):
             self._on_background, self._asked_at = on_answer, monotonic()
             if self._parser is not None:
@@ -118,7 +121,7 @@ class ResilientDriver(LinuxDriver):
             self._parser.is_answer_expected = False
 
     def _handle_color(self, is_dark: bool) -> None:
-        """Handle an answer, in the thread that reads."""
+        """Handle the terminal's reply; called on the input thread."""
         answer, self._on_background = self._on_background, None
         if answer is not None and monotonic() - self._asked_at <= ANSWER_SECONDS:
             self._loop.call_soon_threadsafe(answer, is_dark)
@@ -134,12 +137,12 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def write(self, data: str) -> None:
-        """Write the data, or discard it while the app is suspended: the screen is redrawn in full afterwards."""
+        """Write the data; discard it while the app is suspended, because the screen is redrawn afterwards."""
         if self._writer_thread is not None:
             super().write(data)
 
     def set_title(self, title: str) -> None:
-        """Show *title* in the terminal's title until the terminal is released; the first one saves the old title."""
+        """Show *title* as the window title until the terminal is released; the first call saves the old title."""
         if title == self._title or os.environ.get("TERM", "") in ("", "dumb", "linux"):
             return
         self._title = title
@@ -153,7 +156,7 @@ class ResilientDriver(LinuxDriver):
         self.write(_PUSH_TITLE + _title_sequence(self._title))
 
     def stop_application_mode(self) -> None:
-        """Release the terminal with its old title, or without one if the terminal cannot save titles."""
+        """Release the terminal and restore its old title, or clear the title if it could not be saved."""
         if self._is_title_saved:
             self._is_title_saved = False
             self.write(_title_sequence("") + _POP_TITLE)

@@ -1,4 +1,4 @@
-"""Notifications for a user who looks elsewhere, and the state of the conversation in the terminal's title."""
+"""Desktop and terminal notifications for a user who is elsewhere, and the state in the window title."""
 
 import os
 import shutil
@@ -30,31 +30,32 @@ _MACOS_SCRIPT = ("on run argv", 'display notification (item 1 of argv) with titl
 
 
 class NotifyingApp(Protocol):
-    """The part of the app that notifications use."""
+    """Interface of the app that the notifier uses."""
 
     @property
     def has_terminal_focus(self) -> bool:
-        """Whether the terminal has the focus, as far as it reports that."""
+        """Whether the terminal has the focus; True if it does not report its focus."""
         ...
 
     @property
     def terminal(self) -> Any:
-        """The driver of the app, None while there is none."""
+        """The app's terminal driver; None while there is none."""
         ...
 
     def set_timer(self, delay: float, callback: Callable[[], None]) -> Any:
-        """Invoke *callback* after *delay* seconds."""
+        """Call *callback* after *delay* seconds."""
         ...
 
     def run_worker(self, work: Any, /, *, group: str) -> Any:
-        """Run *work* as a task of the app."""
+        """Run *work* as a worker of the app."""
         ...
 
 
 def choose_channel(mode: "NotificationMode", environ: Mapping[str, str]) -> Channel:
-    """Return how the terminal is told; with "auto", a bell unless the terminal is known to show notifications.
+    """Return how to notify through the terminal: a bell, or an escape sequence that it understands.
 
-    OSC 9 is understood by iTerm2, Ghostty, WezTerm and kitty, OSC 777 by foot, urxvt and terminals based on VTE.
+    With "auto", the result is a bell unless the terminal is known to show notifications. iTerm2, Ghostty, WezTerm and
+    kitty understand OSC 9; foot, urxvt and terminals based on VTE understand OSC 777.
     """
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if mode == "bell" or environ.get("STY") or term in ("", "dumb", "linux"):
@@ -70,15 +71,15 @@ def choose_channel(mode: "NotificationMode", environ: Mapping[str, str]) -> Chan
 
 
 def is_tmux(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal is tmux, also at the other end of ssh."""
+    """Return whether the terminal is tmux, including tmux at the other end of an SSH connection."""
     return bool(environ.get("TMUX")) or environ.get("TERM", "").startswith("tmux")
 
 
 def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) -> str:
-    """Return what is written to the terminal; *text* must have no control characters.
+    """Return the text to write to the terminal; *text* must not contain control characters.
 
-    tmux hands a sequence on only if it is wrapped and `allow-passthrough` is on. Otherwise it drops it, so that a bell,
-    which it handles itself, goes along.
+    tmux passes a sequence on only if it is wrapped and `allow-passthrough` is on. Because tmux otherwise drops it, a
+    bell is added, which tmux handles itself.
     """
     if channel == "bell":
         return _BELL
@@ -91,7 +92,7 @@ def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) 
 
 
 def desktop_command(text: str) -> tuple[str, ...] | None:
-    """Return the command that shows a desktop notification, or None if this machine has none."""
+    """Return the command that shows a desktop notification; None if no such program is installed."""
     if sys.platform == "darwin":
         program, options = "osascript", tuple(word for line in _MACOS_SCRIPT for word in ("-e", line))
     else:
@@ -101,14 +102,14 @@ def desktop_command(text: str) -> tuple[str, ...] | None:
 
 
 def describe_question(question: "Question[Any]") -> str:
-    """Return one sentence about a question, which names the server and the tool at most."""
+    """Return a sentence about a question; it names at most the server and the tool."""
     tool: object = getattr(question, "tool", "")
     name = describe_call(question.server, tool if isinstance(tool, str) else "")
     return f"mcphost asks: {name}" if name else "mcphost asks you something"
 
 
 def describe_call(server: str, tool: str) -> str:
-    """Return the short names of a server and a tool, as far as there are any."""
+    """Return the shortened names of a server and a tool, without those that are empty."""
     return " / ".join(clean_line(name, _NAME_LENGTH) for name in (server, tool) if name)
 
 
@@ -121,10 +122,10 @@ _TURN_ENDS = {
 
 
 class TerminalNotifier:
-    """Shows the state in the terminal's title, and notifies the user while the terminal has no focus.
+    """Notifier for a terminal without focus, which also shows mcphost's state in the window title.
 
     The title is "mcphost - asks", "mcphost - answering" or "mcphost - ready". A terminal that does not report its focus
-    counts as focused, so that it gets no notification.
+    gets no notifications.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class TerminalNotifier:
 
     @property
     def event_handlers(self) -> "Mapping[type[AnyEvent], Callable[[Any], None]]":
-        """The handlers of turns and of calls in the background."""
+        """The handlers of host events, keyed by event type."""
         from mcphost.host import events
 
         return {
@@ -162,7 +163,7 @@ class TerminalNotifier:
         self.notify(f"mcphost: {describe_call(event.server, event.tool)} has ended")
 
     def show_questions(self, pending: "Sequence[Question[Any]]") -> None:
-        """Show whether questions are waiting; the first one notifies the user."""
+        """Show in the title whether questions are waiting; notify the user of the first one."""
         is_first = bool(pending) and not self._question_count
         self._question_count = len(pending)
         self._show_title()
@@ -177,10 +178,10 @@ class TerminalNotifier:
             terminal.set_title(f"mcphost - {state}")
 
     def notify(self, text: str) -> None:
-        """Notify the user, unless the terminal has the focus or the settings turn it off.
+        """Notify the user, unless the terminal has the focus or notifications are turned off.
 
-        *text* names servers and tools at most, and has no control characters. Within MIN_GAP_SECONDS of the last
-        notification, only the latest one is shown, at their end.
+        *text* may name at most servers and tools, and must not contain control characters. After a notification, others
+        are held back for MIN_GAP_SECONDS; then only the latest is shown.
         """
         mode = self._settings().mode
         if mode == "off" or self._app.has_terminal_focus:
@@ -209,7 +210,7 @@ class TerminalNotifier:
             terminal.write(notification_bytes(channel, text, self._environ))
 
     async def _run(self, command: tuple[str, ...], text: str) -> None:
-        """Run a program that shows the notification; if it fails, tell the terminal."""
+        """Run a program that shows the notification; if it fails, notify through the terminal."""
         import anyio
 
         is_shown = False

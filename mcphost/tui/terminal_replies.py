@@ -1,4 +1,4 @@
-"""Recognition of the terminal's answers about its colors among the keys, so that no part of them counts as typed."""
+"""Recognition of the terminal's replies about its colors in the input, so that they do not become keys."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -21,12 +21,12 @@ _ESCAPE_SECONDS = 0.05
 
 
 def can_ask_terminal(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal may be asked for its background color: not one that would print the request."""
+    """Return whether it is safe to ask the terminal for its colors; some would print the request."""
     return environ.get("TERM", "") not in {"", *_TERMINALS_WITHOUT_OSC}
 
 
 def is_dark_color(text: str) -> bool | None:
-    """Return whether a color of an answer, such as "1c1c/1f1f/2626", is dark, or None if it is no color."""
+    """Return whether a color in a reply, such as "1c1c/1f1f/2626", is dark; None if it is not a color."""
     parts = [part for part in text.strip("#").split("/") if part]
     if len(parts) == 1 and len(parts[0]) in {6, 12}:
         size = len(parts[0]) // 3
@@ -41,7 +41,7 @@ def is_dark_color(text: str) -> bool | None:
 
 
 class ReplyParser(XTermParser):
-    """Textual's parser of keys, without the terminal's answers about its colors, which go to *on_color*."""
+    """Textual's key parser, extended to pass the terminal's replies about its colors to *on_color*."""
 
     def __init__(self, on_color: Callable[[bool], None], debug: bool = False) -> None:
         super().__init__(debug)
@@ -51,7 +51,7 @@ class ReplyParser(XTermParser):
         """Whether a single escape at the end of the data may begin an answer. It delays the key by a tick."""
 
     def feed(self, data: str) -> Iterable[Message]:
-        """Parse the data; the beginning of an answer is held back until the rest of it arrives."""
+        """Parse input; an incomplete reply is held back until the rest of it arrives."""
         if not data:
             yield from super().feed(data)
             return
@@ -65,7 +65,7 @@ class ReplyParser(XTermParser):
             yield from super().feed(data)
 
     def tick(self) -> Iterable[Message]:
-        """Handle time limits, also that of an answer which has only begun."""
+        """Handle timeouts, including that of an incomplete reply, which then counts as typed."""
         limit = _ESCAPE_SECONDS if self._held == "\x1b" else _PARTIAL_SECONDS
         if self._held and monotonic() - self._held_since > limit:
             held, self._held = self._held, ""

@@ -1,4 +1,4 @@
-"""Choice of the theme: the one that the user chose last, the configured one, or dark or light as the terminal is."""
+"""Choice of the theme: the user's last choice, else the configured one, else dark or light."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -17,16 +17,16 @@ _LIGHT_COLORS = {"7", "15"}
 
 
 class RememberedTheme:
-    """The theme that the user chose last, in a file of the state folder beside the configured one at that time.
+    """The user's last choice of a theme, stored in the state folder with the theme configured at that time.
 
-    When the configuration is changed afterwards, the configured theme counts again. The methods block.
+    If the configuration is changed later, the configured theme takes precedence again. The methods block.
     """
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / THEME_FILE
 
     def load(self, configured: str) -> str:
-        """Return the theme that the user chose instead of *configured*, or "" if there is none."""
+        """Return the theme that the user chose while *configured* was set; "" if there is none."""
         try:
             with self._path.open(encoding="utf-8") as file:
                 chosen, _, instead_of = file.read(200).partition("\n")
@@ -35,7 +35,7 @@ class RememberedTheme:
         return chosen if instead_of.strip() == configured else ""
 
     def save(self, chosen: str, configured: str) -> None:
-        """Remember the choice. Raises OSError or ConfigError."""
+        """Store the choice. Raises OSError or ConfigError."""
         from mcphost.config.file_edits import replace_file
         from mcphost.paths import make_private_directory
 
@@ -44,13 +44,13 @@ class RememberedTheme:
 
 
 def guess_theme(environ: Mapping[str, str]) -> str:
-    """Return the dark or the light theme by the variable COLORFGBG, which some terminals set ("15;0")."""
+    """Guess the dark or light theme from COLORFGBG, a variable that some terminals set, as in "15;0"."""
     background = environ.get("COLORFGBG", "").rpartition(";")[2]
     return themes.DEFAULT_LIGHT if background in _LIGHT_COLORS else themes.DEFAULT
 
 
 class ThemeOptions(NamedTuple):
-    """What decides about the theme at the start: the last choice, the setting, and where themes and choices are."""
+    """Settings that determine the theme at startup: the last choice, the configuration, and the folders."""
 
     chosen: str = ""
     configured: str = ""
@@ -59,9 +59,9 @@ class ThemeOptions(NamedTuple):
 
 
 class ThemeChoice:
-    """The theme of an app, which can be chosen, previewed, and read again when its file changes.
+    """The app's theme, which can be chosen and previewed, and is reloaded when its file changes.
 
-    "" or "auto" as the last choice and the setting means dark or light.
+    If neither a choice nor a configured theme is set, or it is "auto", the default dark or light theme is used.
     """
 
     def __init__(self, app: "App[Any]", options: ThemeOptions) -> None:
@@ -76,7 +76,7 @@ class ThemeChoice:
 
     @property
     def is_automatic(self) -> bool:
-        """Whether the terminal decides between dark and light."""
+        """Whether the theme is dark or light depending on the terminal."""
         return self.wanted == themes.AUTO
 
     def names(self) -> tuple[str, ...]:
@@ -84,7 +84,7 @@ class ThemeChoice:
         return themes.names(self._user_folder)
 
     def show(self, name: str) -> None:
-        """Show a theme, or the default one if there is none with that name, without changing the choice."""
+        """Show a theme without choosing it; if there is none with this name, show the default theme."""
         wanted = self._detected if name in {"", themes.AUTO} else name
         if themes.find_file(wanted, self._user_folder) is None:
             wanted = themes.DEFAULT
@@ -95,36 +95,39 @@ class ThemeChoice:
         self._app.theme = wanted
 
     def _is_replaced(self, name: str) -> bool:
-        """Return whether the user has a theme of this name, which must replace one of Textual's or of ours."""
+        """Return whether the user's themes folder has a theme of this name, which overrides a built-in one."""
         return self._user_folder is not None and (self._user_folder / f"{name}.toml").is_file()
 
     def show_wanted(self) -> None:
-        """Show the theme that is wanted, for example after a preview."""
+        """Show the chosen theme again, for example after a preview."""
         self.show(self.wanted)
 
     def configure(self, name: str) -> None:
-        """Use a changed setting, which counts more than an earlier choice."""
+        """Use a theme from a changed configuration, which takes precedence over an earlier choice."""
         self.configured, self.wanted = name, name or themes.AUTO
         self.show_wanted()
 
     def choose(self, name: str) -> None:
-        """Use a theme from now on. Call `remember` in a thread to use it in later runs as well."""
+        """Use this theme from now on; call `remember` on a thread to keep the choice for later runs."""
         self.wanted = name
         self.show_wanted()
 
     def remember(self) -> None:
-        """Store the choice; this blocks. Raises OSError or ConfigError."""
+        """Store the choice for later runs; blocks. Raises OSError or ConfigError."""
         if self._remembered is not None:
             self._remembered.save(self.wanted, self.configured)
 
     def use_background(self, is_dark: bool) -> None:
-        """Take the terminal's answer about its background."""
+        """Switch between the default dark and light theme after the terminal reported its background."""
         self._detected = themes.DEFAULT if is_dark else themes.DEFAULT_LIGHT
         if self.is_automatic and self._app.theme in {themes.DEFAULT, themes.DEFAULT_LIGHT}:
             self.show_wanted()
 
     async def watch(self, on_problem: Callable[[str], None]) -> None:
-        """Read the theme again whenever its file changes, until cancelled; *on_problem* gets a message otherwise."""
+        """Reload the theme whenever its file changes, until cancelled.
+
+        *on_problem* receives a message if the changed file is invalid.
+        """
         import anyio
 
         name, stamp = "", (0, 0)
@@ -141,7 +144,7 @@ class ThemeChoice:
             await anyio.sleep(WATCH_SECONDS)
 
     def _read_stamp(self, name: str) -> tuple[int, int]:
-        """Return the modification time and the size of a theme's file; zeros if it is missing. This blocks."""
+        """Return the modification time and size of a theme's file, zeros if it is missing. Blocks."""
         path = themes.find_file(name, self._user_folder)
         try:
             facts = path.stat() if path is not None else None

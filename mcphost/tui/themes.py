@@ -34,11 +34,11 @@ _MAX_THEMES = 100
 
 
 class ThemeError(Exception):
-    """A theme file that cannot be used; the message names the file and says what to correct."""
+    """Raised for an invalid theme file; the message names the file and what to correct."""
 
 
 def folders(user_folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the directories that may contain theme files: the user's, the package's, and the source tree's."""
+    """Return the folders that may contain theme files: the user's, the package's, and the source tree's."""
     here = Path(__file__).resolve()
     shipped = (here.parents[1] / "themes", here.parents[2] / "themes")
     return shipped if user_folder is None else (user_folder, *shipped)
@@ -54,7 +54,7 @@ def names(user_folder: Path | None = None) -> tuple[str, ...]:
 
 
 def find_file(name: str, user_folder: Path | None = None) -> Path | None:
-    """Return the file of a theme, or None if there is none. A theme of the user replaces one with the same name."""
+    """Return the path of a theme's file, or None; the user's theme overrides a built-in one of that name."""
     if not _FILE_NAME.fullmatch(name):
         return None
     files = (folder / f"{name}.toml" for folder in folders(user_folder))
@@ -62,7 +62,7 @@ def find_file(name: str, user_folder: Path | None = None) -> Path | None:
 
 
 def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
-    """Load the theme with this name. If its file cannot be used, the colors are the default ones; then also say why."""
+    """Load a theme; return it with "", or a theme with default colors and a message if its file is invalid."""
     path = find_file(name, user_folder)
     if path is None:
         return _build_theme({}, name), ""

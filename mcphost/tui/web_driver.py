@@ -1,4 +1,4 @@
-"""Driver of a chat that a browser shows (`mcphost serve`): frames go to a pipe instead of a terminal."""
+"""Textual driver for chats shown in a browser (`mcphost serve`); frames are written to a pipe."""
 
 import os
 from typing import Any, cast
@@ -8,9 +8,9 @@ from textual.drivers.web_driver import WebDriver
 
 
 class ServedDriver(WebDriver):
-    """Textual's driver for browsers that also quits the app when the serving process is gone.
+    """Textual's web driver, changed to quit the app when the serving process has ended.
 
-    Textual's own driver goes on without input then, as a process that nobody can reach.
+    Textual's own driver would keep running without input, as a process that nobody can reach.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:

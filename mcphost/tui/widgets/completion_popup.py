@@ -48,16 +48,19 @@ def no_completions(kind: str) -> list[CompletionItem]:
 
 
 class CompletionPopup:
-    """The completion popup of a composer: a list above its text area, which exists only while it is open.
+    """Completion popup of a composer: a list above its text area, which exists only while it is open.
 
-    Resources are listed at once; files follow when a search on a thread has found them, below, so that what the user is
-    about to choose stays in its place.
+    Resources are listed at once. Files are added below them when a search on a thread has found them, so that the entry
+    that the user is about to choose does not move.
     """
 
     def __init__(
         self, composer: "Widget", text_area: "Callable[[], OrderedTextArea]", is_typed: Callable[[], bool]
     ) -> None:
-        """*is_typed* returns whether all of the text was typed, without which it cannot be a command or a call."""
+        """Create a popup; *is_typed* returns whether the user typed all of the text.
+
+        Commands and tools are completed only in text that was typed.
+        """
         self._composer, self._text_area, self._is_typed = composer, text_area, is_typed
         self.source: CompletionSource = no_completions
         self.file_search: FileSearch | None = None
@@ -92,7 +95,7 @@ class CompletionPopup:
         self._show()
 
     def show_files(self, query: str, files: list[CompletionItem], note: str = "") -> None:
-        """Add the files found for *query*, unless the user has typed on; *note* says what limited the search."""
+        """Add the files found for *query*, unless the word has changed; *note* names a limit that was reached."""
         word = f"@{query}"
         if word != self._word or self._completion_word() != word:
             return
@@ -164,7 +167,7 @@ class CompletionPopup:
         return next((at for at, item in enumerate(self._items) if item.kind == "file"), None)
 
     def _index_of(self, item: int) -> int:
-        """Return the row of an item, counting the headings above it."""
+        """Return the row of an item, taking the headings above it into account."""
         first = self._first_file
         if first is None:
             return item
@@ -227,7 +230,10 @@ class CompletionPopup:
             self._apply(self._item_at(row))
 
     def _apply(self, index: int, *, descends: bool = False) -> None:
-        """Replace the word with the completion; with *descends*, a folder is only inserted, to complete below it."""
+        """Replace the word with the item at *index* and run its action.
+
+        With *descends*, a folder is only inserted, so that its content can be completed next.
+        """
         offer = self._items[index]
         word = self._completion_word() or ""
         text_area = self._text_area()

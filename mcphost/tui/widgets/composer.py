@@ -142,12 +142,12 @@ class ComposerInput(OrderedTextArea):
             event.prevent_default()
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Insert pasted text, a long one as a placeholder, and record that it was not typed."""
+        """Insert pasted text, folding long text to a placeholder, and record that it was not typed."""
         event.prevent_default()  # TextArea's own handler would insert it once more
         self._insert_paste(event.text)
 
     def action_paste(self) -> None:
-        """Attach the image in the system's clipboard; if there is none, paste the text that was copied here."""
+        """Attach the image in the system clipboard; if there is none, paste the text copied in this app."""
         copied: str = self.app.clipboard  # pyright: ignore[reportUnknownMemberType]
         self.post_message(ClipboardImageRequested(partial(self._insert_paste, copied)))
 
@@ -412,7 +412,7 @@ class Composer(Vertical):
     # -- pasted text and paths
 
     def offer_paths(self, start: tuple[int, int], end: tuple[int, int], paths: tuple[str, ...]) -> None:
-        """Offer to attach the files at *paths*, which were pasted from *start* to *end*, in place of their text."""
+        """Offer to replace the pasted text between *start* and *end* with the files at *paths* as attachments."""
         if self.composer_input.cursor_location == end:
             self._offer = (start, end, paths)
             self._show_origin()
@@ -422,7 +422,7 @@ class Composer(Vertical):
         return self.pastes.find_before(self.composer_input.document.get_line(row), column)
 
     def _describe_paste(self) -> str:
-        """Return what Tab does with the paste before the cursor, or ""."""
+        """Return a hint about what Tab does with the paste before the cursor; "" if there is none."""
         if self._offer is not None and self._offer[1] != self.composer_input.cursor_location:
             self._offer = None
         if self._offer is not None:
@@ -461,7 +461,7 @@ class Composer(Vertical):
         line.update(Content("\n").join(rows))
 
     def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
-        """List the waiting messages above the text area; True marks one that joins the running answer."""
+        """List the queued messages above the text area; True marks one that will join the running answer."""
         self.has_queue = bool(rows)
         line = next(iter(self.query("#queue").results(Static)), None)
         if line is None and rows:

@@ -1,4 +1,4 @@
-"""Bar that finds text in the conversation while the user types it."""
+"""Bar to search the conversation; it searches while the user types."""
 
 from functools import partial
 from typing import ClassVar
@@ -17,7 +17,7 @@ from mcphost.tui.widgets.inputs import OrderedInput
 
 
 class FindBar(Horizontal):
-    """Bar with the text to find and the number of matches; it highlights them in the transcript."""
+    """Bar with a search input and the number of matches, which are highlighted in the transcript."""
 
     DEFAULT_CSS = """
     FindBar { height: 1; background: $surface; padding: 0 1; margin: 0 1; }
@@ -39,7 +39,7 @@ class FindBar(Horizontal):
         self._current: FindMatch | None = None
 
     def compose(self) -> ComposeResult:
-        """Create the input, the count and the clickable keys."""
+        """Create the input, the match count and the clickable keys."""
         yield Static("Find", id="find-label", markup=False)
         yield OrderedInput(placeholder="text in this conversation", max_length=MAX_QUERY, compact=True)
         yield Static("", id="find-count", markup=False)
@@ -107,7 +107,7 @@ class FindBar(Horizontal):
             self.run_worker(partial(self.run_action, str(action)), group="find-click")
 
     async def action_go(self, by: int) -> None:
-        """Show the next match (1) or the previous one (-1); after the last one, the first. New content is found too."""
+        """Search again and show the next match (1) or the previous one (-1); the last is followed by the first."""
         result = self._result
         if result is None:
             return
@@ -125,7 +125,7 @@ class FindBar(Horizontal):
             self._show(None)
 
     def action_close(self) -> None:
-        """Close the bar, leave the found message current, and focus the composer."""
+        """Close the bar and focus the composer; the block with the shown match stays current."""
         self._transcript.show_find(None)
         self.screen.query_one("#prompt").focus()
         self.remove()

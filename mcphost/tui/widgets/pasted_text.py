@@ -1,4 +1,4 @@
-"""Pasted text: long pastes folded to a placeholder in the composer, and pasted or dragged paths of files."""
+"""Pasted text in the composer: folding of long pastes, and recognition of pasted file paths."""
 
 import re
 import shlex
@@ -19,16 +19,16 @@ _PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters)(?: #\d+)?\]")
 
 
 class FoldedPastes:
-    """The long pastes in a text, each by the placeholder that stands for it, such as `[pasted 40 lines]`.
+    """Long pastes, each replaced in the composer by a placeholder such as `[pasted 40 lines]`.
 
-    A placeholder is edited only as a whole, so that no part of a paste is lost by typing into it.
+    A placeholder can only be edited as a whole, so that typing into it cannot lose part of a paste.
     """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
     def fold(self, text: str) -> str | None:
-        """Return a placeholder for a long text, or None if it is too short to be folded."""
+        """Store a long text and return its placeholder; return None if it is too short to be folded."""
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines < FOLDED_LINES and len(text) < FOLDED_LENGTH:
             return None
@@ -41,7 +41,7 @@ class FoldedPastes:
         return placeholder
 
     def expand(self, text: str) -> str:
-        """Return the text with each paste in place of its placeholder."""
+        """Return the text with the placeholders replaced by the pasted texts."""
         if not self._texts:
             return text
         used: set[str] = set()
@@ -59,12 +59,12 @@ class FoldedPastes:
         self._texts.clear()
 
     def find_before(self, line: str, column: int) -> tuple[str, int] | None:
-        """Return the placeholder that ends at *column*, and where it begins; None if there is none."""
+        """Return the placeholder that ends at *column* and the column where it begins; None if there is none."""
         found = next((match for match in self._matches(line) if match.end() == column), None)
         return None if found is None else (found[0], found.start())
 
     def widen(self, edit: "Edit", lines: Sequence[str]) -> None:
-        """Let an edit replace the placeholders that it touches as a whole; *lines* is the text before the edit."""
+        """Extend an edit so that it replaces whole placeholders; *lines* is the text before the edit."""
         if not self._texts:
             return
         start, end = sorted((edit.from_location, edit.to_location))
@@ -86,10 +86,10 @@ class FoldedPastes:
 
 
 def parse_pasted_paths(text: str) -> tuple[str, ...]:
-    """Return the paths that a paste consists of: plain, quoted, escaped or `file://`, one or several; else nothing.
+    """Return the file paths in a paste; () unless the whole paste consists of paths.
 
-    Terminals paste the paths of files that are dragged into them in one of these forms. Only absolute paths and those
-    that begin with `~/` count, at most 20.
+    Paths may be plain, quoted, escaped or `file://` URLs, as terminals paste them when files are dragged into the
+    window. Only absolute paths and those that begin with `~/` are accepted, at most 20.
     """
     text = text.strip()
     if not text or len(text) > MAX_PATH_TEXT or not text.startswith(("/", "~/", "'", '"', "file://")):
@@ -107,7 +107,7 @@ def parse_pasted_paths(text: str) -> tuple[str, ...]:
 
 
 def _parse_path(word: str) -> str:
-    """Return the path that a word is, or ""."""
+    """Return the path in a word; "" if it is not an accepted path."""
     if word.startswith("file://"):
         from mcphost.unicode_forms import split_url
 
