@@ -14,6 +14,7 @@ from mcphost.config.schema import (
     BudgetConfig,
     CompactionConfig,
     ConsentConfig,
+    ContextConfig,
     HookSettings,
     HostConfig,
     Limits,
@@ -99,17 +100,15 @@ def config_toml_schema() -> Schema:
                 _table(CompactionConfig, settable_fields(CompactionConfig)), "Summaries of long conversations."
             ),
             "results": _describe(_table(ResultsConfig, settable_fields(ResultsConfig)), "Stored tool results."),
+            "context": _describe(
+                _table(ContextConfig, settable_fields(ContextConfig)), "What fills the model's context window."
+            ),
             "registry": _describe(_table(RegistryConfig, settable_fields(RegistryConfig)), "Where servers are found."),
             "notifications": _describe(
                 _table(NotificationsConfig, settable_fields(NotificationsConfig)),
                 "Notifications while the terminal has no focus, and the terminal's title.",
             ),
-            "keys": {
-                "type": "object",
-                "description": 'Keys of actions, such as theme = "ctrl+k"; an empty list takes the keys away.',
-                "maxProperties": 200,
-                "additionalProperties": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": 5}]},
-            },
+            "keys": _KEYS,
             "profiles": {
                 "type": "object",
                 "description": "Named sets of settings, selected with --profile or /profile.",
@@ -119,6 +118,12 @@ def config_toml_schema() -> Schema:
     }
 
 
+_KEYS: Schema = {
+    "type": "object",
+    "description": 'Keys of actions, such as theme = "ctrl+k"; an empty list takes the keys away.',
+    "maxProperties": 200,
+    "additionalProperties": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT, "maxItems": 5}]},
+}
 _ROOTS: Schema = {
     "type": "array",
     "maxItems": 100,

@@ -408,6 +408,19 @@ class KeyConfig(Struct, frozen=True):
     keys: tuple[str, ...] = ()
 
 
+class ContextConfig(Struct, frozen=True, kw_only=True):
+    """Which definitions of tools fill the model's context window."""
+
+    max_tools: Annotated[int, Meta(ge=1, le=1_000)] = 40
+    """With more tools than this, the model finds most of them by search instead of being sent their definitions."""
+
+    tool_share: Annotated[float, Meta(ge=0.001, le=1)] = 0.1
+    """The share of the window above which definitions are left to the search, however few they are."""
+
+    pinned_tools: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=200)] = ()
+    """Tools that are always sent, as `server/tool`; `*` stands for any text."""
+
+
 class RegistryConfig(Struct, frozen=True, kw_only=True):
     """The registry in which to search for servers: the base URL of its API, or a JSON file."""
 
@@ -467,6 +480,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     sampling: SamplingConfig = SamplingConfig()
     compaction: CompactionConfig = CompactionConfig()
     results: ResultsConfig = ResultsConfig()
+    context: ContextConfig = ContextConfig()
     registry: RegistryConfig = RegistryConfig()
     notifications: NotificationsConfig = NotificationsConfig()
     keys: tuple[KeyConfig, ...] = ()

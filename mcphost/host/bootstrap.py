@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.compactor import Compactor
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
+    from mcphost.host.conversation.tool_selection import ToolSelection
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
@@ -286,6 +287,7 @@ class _LateParts:
         return LateParts(
             accounts=Lazy(lambda: self.accounts),
             auto_approval=Lazy(lambda: self.auto_approval),
+            context=Lazy(lambda: self.tool_selection),
             features=Lazy(lambda: self.features),
             commands=Lazy(lambda: self.commands),
             instructions=Lazy(lambda: self.instructions),
@@ -516,11 +518,24 @@ class _LateParts:
         )
 
     @cached_property
+    def tool_selection(self) -> "ToolSelection":
+        from mcphost.host.conversation.tool_selection import ToolSelection
+
+        core = self._core
+        return ToolSelection(
+            core.config,
+            tool_registry=self._tool_registry,
+            builtin_tools=self.builtin_tools,
+            conversation=core.conversation,
+            model_selection=core.model_selection,
+            events=core.events,
+        )
+
+    @cached_property
     def turn_parts(self) -> "TurnParts":
         from mcphost.host.conversation.budget import BudgetGuard
         from mcphost.host.conversation.compaction import SummaryStage
         from mcphost.host.conversation.model_request import ModelRequestBuilder
-        from mcphost.host.conversation.tool_selection import ToolSelection
         from mcphost.host.conversation.turn import TurnParts
 
         core, setup = self._core, self.setup
@@ -528,7 +543,7 @@ class _LateParts:
             core.config,
             servers=self._servers,
             startup=self._startup,
-            tools=ToolSelection(core.config.limits, self._tool_registry, self.builtin_tools, core.events),
+            tools=self.tool_selection,
             model_selection=core.model_selection,
             instructions=self.instructions,
             message_stages=(SummaryStage(),),

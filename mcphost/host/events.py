@@ -163,6 +163,13 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
     label: str
 
 
+class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
+    """Change of how many tools the model is sent, and how many it finds only with `search_tools`."""
+
+    sent: int
+    deferred: int
+
+
 class TextDeltaEvent(HostEvent, frozen=True, tag="text_delta"):
     """A chunk of the model's text; chunks are merged while the consumer is slow."""
 
@@ -394,6 +401,7 @@ AnyEvent = (
     | TurnStarted
     | UserMessageAdded
     | RoundStarted
+    | ToolsSelected
     | TextDeltaEvent
     | ThinkingDeltaEvent
     | ServersAwaited

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
+    from mcphost.host.conversation.tool_selection import ToolSelection
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
@@ -43,6 +44,7 @@ class LateParts(NamedTuple):
     accounts: "Lazy[Accounts]"
     auto_approval: "Lazy[AutoApproval]"
     commands: "Lazy[PromptCommands]"
+    context: "Lazy[ToolSelection]"
     features: "Lazy[ServerFeatures]"
     instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
@@ -131,6 +133,11 @@ class Host:
     def commands(self) -> "PromptCommands":
         """The custom slash commands of the user and the project."""
         return self.late_parts.commands.get()
+
+    @property
+    def context(self) -> "ToolSelection":
+        """Which tools' definitions the requests of the open conversation contain."""
+        return self.late_parts.context.get()
 
     @property
     def features(self) -> "ServerFeatures":

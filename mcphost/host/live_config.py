@@ -26,6 +26,7 @@ _SETTINGS_AT_START = (
     "sampling",
     "audit",
     "results",
+    "context",
     "registry",
     "notifications",
     "keys",

@@ -6,11 +6,12 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.config.schema import Limits, ServerConfig
+from mcphost.config.schema import ContextConfig, Limits, ServerConfig
 from mcphost.errors import ConnectionLost
 from mcphost.host.events import ServerLog, ServerState, ToolProgress
 from mcphost.host.host import Host
 from mcphost.host.servers.tool_registry import DESCRIPTION_LIMIT
+from mcphost.llm.model import ModelFacts
 from tests.fakes.model import ScriptedModel, text_round
 from tests.flows.conftest import OpenHost, inline_server, read_events
 
@@ -173,7 +174,9 @@ async def test_the_model_gets_a_bounded_number_of_tools_and_a_bounded_part_of_ea
     open_host: OpenHost,
 ) -> None:
     model = ScriptedModel(text_round("ok"))
-    async with open_host(model, servers=(flood_server("words"),)) as host:
+    everything = ContextConfig(max_tools=1_000, tool_share=1)
+    model.facts = ModelFacts(context_window=10_000_000)
+    async with open_host(model, servers=(flood_server("words"),), context=everything) as host:
         await host.servers.ensure_ready("flood")
         await host.conversation.send("hi")
     tools = model.requests[0].tools

@@ -78,15 +78,19 @@ class ModelRequestBuilder:
         messages = tuple(conversation.messages)
         for stage in self._message_stages:
             messages = stage.apply(conversation, messages)
-        system = system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts)
+        tools = self.tools.select()
+        parts = [
+            system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts),
+            self.tools.describe_deferred(),
+        ]
         schema = self._model_selection.answer_schema
         if bytes(schema):
-            system = f"{system}\n\n{ANSWER_SCHEMA_PROMPT}\n{bytes(schema).decode()}"
+            parts.append(f"{ANSWER_SCHEMA_PROMPT}\n{bytes(schema).decode()}")
         return ModelRequest(
             messages=messages,
-            system=system,
+            system="\n\n".join(filter(None, parts)),
             answer_schema=schema,
-            tools=self.tools.select(conversation.id),
+            tools=tools,
             max_output_tokens=self._model_selection.config.max_output_tokens,
             is_parallel=self._is_parallel,
         )

@@ -1,64 +1,193 @@
-"""Selection of the tools that a request offers to the model, in an order that providers' caches keep."""
+"""Selection of the tools that a request offers to the model, in an order that providers' caches keep.
 
-from mcphost.config.schema import Limits
-from mcphost.host.events import EventBus
-from mcphost.host.servers.tool_registry import ToolRegistry
+When definitions would take much of the context window, only some are sent: tools that the conversation used or found
+by search, pinned ones, and the built-in ones. The model finds the others with `search_tools`, and a call of any of
+them by its name runs through the usual pipeline.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from mcphost.config.schema import HostConfig
+from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.conversation.token_estimate import estimate_tool_tokens
+from mcphost.host.events import EventBus, ToolsSelected
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.reserved_names import SEARCH_TOOLS
+from mcphost.host.servers.tool_registry import ToolOffer, ToolRegistry
 from mcphost.host.tools.builtin_tools import BuiltinTools
+from mcphost.host.tools.tool_search import parse_matches
+from mcphost.llm.messages import ToolReturnPart
 from mcphost.llm.model import ToolSpec
+from mcphost.sanitize import sanitize
+
+ASSUMED_WINDOW = 128_000
+"""The context window that is assumed for a model whose window is unknown, in tokens."""
+MAX_NAMED_SERVERS = 50
+Preference = Literal["auto", "pinned", "deferred"]
 
 
 class ToolSelection:
-    """The tools of ready servers and the built-in ones, without those of servers that a conversation leaves out."""
+    """The tools of ready servers and the built-in ones that the requests of the open conversation offer."""
 
     def __init__(
-        self, limits: Limits, tool_registry: ToolRegistry, builtin_tools: BuiltinTools, events: EventBus
+        self,
+        config: HostConfig,
+        *,
+        tool_registry: ToolRegistry,
+        builtin_tools: BuiltinTools,
+        conversation: ActiveConversation,
+        model_selection: ModelSelection,
+        events: EventBus,
     ) -> None:
-        self._max_tools = limits.tools_to_model
+        self._max_sent = config.limits.tools_to_model
+        self._config = config.context
         self._tool_registry = tool_registry
         self._builtin_tools = builtin_tools
+        self._conversation = conversation
+        self._model_selection = model_selection
         self._events = events
         self._reported_left_out = 0
         self._left_out: set[tuple[str, str]] = set()
-        self._ordered_conversation = ""
+        self.deferred: tuple[ToolOffer, ...] = ()
+        """The tools that the last selection deferred."""
+
+        self._reset()
+        conversation.on_replaced(self._reset)
+        conversation.on_rewound(self._scan_again)
+        builtin_tools.search_tool.on_found = self._add_found
+
+    def _reset(self) -> None:
         self._tool_order: dict[str, int] = {}
+        self._scanned = 0
+        self._wanted: dict[str, None] = {}
+        self._preferences: dict[tuple[str, str], Preference] = {}
+        self._is_deferring = self._is_searchable = False
+        self._reported = ToolsSelected(0, 0)
 
-    def select(self, conversation: str) -> tuple[ToolSpec, ...]:
-        """Return the tools to offer in the next request of a conversation."""
-        return self._keep_order(conversation, self._without_left_out(conversation, self._tool_specs()))
+    def _scan_again(self) -> None:
+        self._scanned = 0
 
+    def _add_found(self, names: Iterable[str]) -> None:
+        self._wanted.update(dict.fromkeys(names))
+
+    @property
+    def window(self) -> int:
+        """The model's context window in tokens; an assumed one if it is unknown."""
+        model = self._model_selection.model
+        return (model.facts.context_window if model is not None else 0) or ASSUMED_WINDOW
+
+    def select(self) -> tuple[ToolSpec, ...]:
+        """Return the tools to offer in the next request of the open conversation."""
+        offers = [offer for offer in self._tool_registry.list_offers() if self._is_included(offer)]
+        sent = self._defer(offers)
+        self._report_omitted(len(sent))
+        builtin_specs = self._builtin_tools.specs()
+        specs = (*(offer.spec for offer in sent[: self._max_sent - len(builtin_specs)]), *builtin_specs)
+        report = ToolsSelected(len(specs), len(self.deferred))
+        if report != self._reported and (report.deferred or self._reported.deferred):
+            self._reported = report
+            self._events.publish(report)
+        return self._keep_order(specs)
+
+    def describe_deferred(self) -> str:
+        """Return the section of the system prompt about deferred tools, "" if there are none.
+
+        It names how many tools each server has, not how many are deferred: a request would not be found in the
+        provider's cache if its beginning changed with each search.
+        """
+        if not self._is_searchable:
+            return ""
+        servers = Counter(offer.server for offer in self._tool_registry.list_offers() if self._is_included(offer))
+        named = [f"{sanitize(name[:100], keep_newlines=False)} ({count})" for name, count in servers.items()]
+        more = f" and {len(named) - MAX_NAMED_SERVERS} more" if len(named) > MAX_NAMED_SERVERS else ""
+        return (
+            f"Servers, with their numbers of tools: {', '.join(named[:MAX_NAMED_SERVERS])}{more}. Most of these tools "
+            f"are not in your list: find them with {SEARCH_TOOLS} before you say that you cannot do something."
+        )
+
+    # -- choices of the user for the open conversation
     def leave_out(self, conversation: str, server: str) -> None:
         """Leave the tools of a server out of the requests of a conversation, until mcphost exits."""
         self._left_out.add((conversation, server))
+
+    def prefer(self, server: str, tool: str, preference: Preference) -> None:
+        """Set what the user chose for a tool, or for all tools of a server (*tool* is ""), in the open conversation."""
+        for key in [key for key in self._preferences if key[0] == server and tool in ("", key[1])]:
+            del self._preferences[key]
+        self._preferences[server, tool] = preference
+        if preference != "pinned":
+            names = {offer.spec.name for offer in self._tool_registry.list_offers() if offer.server == server}
+            forgotten = {self._tool_registry.model_name(server, tool)} if tool else names
+            self._wanted = {name: None for name in self._wanted if name not in forgotten}
+
+    def preference(self, server: str, tool: str) -> Preference:
+        """Return the user's choice about a tool, or about all tools of a server (*tool* is "")."""
+        default: Preference = "pinned" if tool and self._is_pinned_by_setting(server, tool) else "auto"
+        return self._preferences.get((server, tool), self._preferences.get((server, ""), default))
 
     def find_server(self, name: str) -> str:
         """Return the server of a tool by its name for the model, "" for a tool of mcphost."""
         return self._tool_registry.find_server(name)
 
-    def _without_left_out(self, conversation: str, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        if not self._left_out:
-            return specs
-        return tuple(spec for spec in specs if (conversation, self.find_server(spec.name)) not in self._left_out)
+    def _is_pinned_by_setting(self, server: str, tool: str) -> bool:
+        return any(fnmatchcase(f"{server}/{tool}", pattern) for pattern in self._config.pinned_tools)
 
-    def _keep_order(self, conversation: str, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    def _is_included(self, offer: ToolOffer) -> bool:
+        return (self._conversation.id, offer.server) not in self._left_out
+
+    # -- deferral
+    def _defer(self, offers: Sequence[ToolOffer]) -> list[ToolOffer]:
+        """Return the tools whose definitions are sent, and set `deferred` to the others."""
+        self._scan_messages()
+        # A conversation that defers goes on doing so: its earlier requests are in the provider's cache.
+        self._is_deferring = self._is_deferring or self._is_too_much(offers)
+        sent: list[ToolOffer] = []
+        deferred: list[ToolOffer] = []
+        for offer in offers:
+            preference = self.preference(offer.server, offer.tool)
+            is_wanted = offer.spec.name in self._wanted or preference == "pinned"
+            is_sent = is_wanted or (preference == "auto" and not self._is_deferring)
+            (sent if is_sent else deferred).append(offer)
+        if deferred != list(self.deferred):
+            self.deferred = tuple(deferred)
+        self._is_searchable = self._is_deferring or bool(deferred)
+        self._builtin_tools.search_tool.set_deferred(self.deferred, is_searchable=self._is_searchable)
+        return sent
+
+    def _is_too_much(self, offers: Sequence[ToolOffer]) -> bool:
+        if len(offers) > self._config.max_tools:
+            return True
+        tokens = sum(estimate_tool_tokens(offer.spec) for offer in offers)
+        return tokens > self._config.tool_share * self.window
+
+    def _scan_messages(self) -> None:
+        """Add the tools that messages since the last scan called or found by search."""
+        messages = self._conversation.messages
+        for message in messages[self._scanned :]:
+            self._wanted.update(dict.fromkeys(use.name for use in message.tool_uses))
+            for part in message.parts:
+                if isinstance(part, ToolReturnPart) and part.name == SEARCH_TOOLS and not part.server:
+                    self._wanted.update(dict.fromkeys(parse_matches(part.text)))
+        self._scanned = len(messages)
+
+    def _report_omitted(self, count: int) -> None:
+        omitted = count - self._max_sent
+        if omitted > 0 and omitted != self._reported_left_out:
+            self._events.notify(
+                "warning",
+                f"{omitted} tools are not offered to the model: it gets {self._max_sent} at most.",
+                "Disable servers that this conversation does not need.",
+            )
+            self._reported_left_out = omitted
+
+    def _keep_order(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """Return the tools in the same order as in earlier requests of the conversation, followed by new ones.
 
         Providers cache the beginning of a request, which contains the tools.
         """
-        if self._ordered_conversation != conversation:
-            self._ordered_conversation, self._tool_order = conversation, {}
         for spec in specs:
             self._tool_order.setdefault(spec.name, len(self._tool_order))
         return tuple(sorted(specs, key=lambda spec: self._tool_order[spec.name]))
-
-    def _tool_specs(self) -> tuple[ToolSpec, ...]:
-        limit = self._max_tools
-        left_out = len(self._tool_registry.available_tools()) - limit
-        if left_out > 0 and left_out != self._reported_left_out:
-            self._events.notify(
-                "warning",
-                f"{left_out} tools are not offered to the model: it gets {limit} at most.",
-                "Disable servers that this conversation does not need.",
-            )
-            self._reported_left_out = left_out
-        builtin_specs = self._builtin_tools.specs()
-        return (*self._tool_registry.specs(limit - len(builtin_specs)), *builtin_specs)

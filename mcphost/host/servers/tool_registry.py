@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage
@@ -49,6 +48,15 @@ class OfferedTool(Struct, frozen=True):
         return listed is not None and (listed is self.definition or listed.digest == self.definition.digest)
 
 
+class ToolOffer(Struct, frozen=True):
+    """A tool as it may be offered to the model: its server, its own name and title there, and its specification."""
+
+    server: str
+    tool: str
+    title: str
+    spec: ToolSpec
+
+
 class ToolRegistry:
     """The tools that the model may call, under names that stay the same until the host exits."""
 
@@ -61,6 +69,7 @@ class ToolRegistry:
         self._connections = connections
         self._disabled_by = disabled_by
         self._names: dict[tuple[str, str], str] = {}
+        self._offers: dict[str, tuple[ToolDefinition, ToolOffer]] = {}
         self._tools_by_name: dict[str, tuple[str, str]] = dict.fromkeys(RESERVED_TOOL_NAMES, ("", ""))
 
     def model_name(self, server: str, tool: str) -> str:
@@ -119,18 +128,26 @@ class ToolRegistry:
             None,
         )
 
-    def specs(self, limit: int) -> tuple[ToolSpec, ...]:
-        """Return the specifications of at most *limit* available tools, with descriptions truncated to 8 KB."""
-        specs: list[ToolSpec] = []
-        for name, offered in islice(self._iter_available(), limit):
-            tool = offered.definition.tool
-            description = strip_hidden_text((tool.description or tool.display_name)[:DESCRIPTION_LIMIT]).encode(
-                errors="replace"
-            )
-            # The cut may split a character.
-            text = description[:DESCRIPTION_LIMIT].decode(errors="ignore")
-            specs.append(ToolSpec(name, text, _clean_schema(tool.input_schema)))
-        return tuple(specs)
+    def list_offers(self) -> tuple[ToolOffer, ...]:
+        """Return the available tools with their specifications, whose descriptions are truncated to 8 KB."""
+        before, self._offers = self._offers, {}
+        for name, offered in self._iter_available():
+            cached = before.get(name)
+            if cached is None or cached[0] is not offered.definition:
+                cached = (offered.definition, _make_offer(name, offered))
+            self._offers[name] = cached
+        return tuple(offer for _, offer in self._offers.values())
+
+
+def _make_offer(name: str, offered: OfferedTool) -> ToolOffer:
+    tool = offered.definition.tool
+    description = strip_hidden_text((tool.description or tool.display_name)[:DESCRIPTION_LIMIT]).encode(
+        errors="replace"
+    )
+    # The cut may split a character.
+    text = description[:DESCRIPTION_LIMIT].decode(errors="ignore")
+    spec = ToolSpec(name, text, _clean_schema(tool.input_schema))
+    return ToolOffer(offered.connection.config.name, tool.name, strip_hidden_text((tool.title or "")[:200]), spec)
 
 
 def _clean_schema(schema: Raw) -> Raw:

@@ -1,4 +1,4 @@
-"""The tools that mcphost itself offers to the model: `load_skill`, `read_result` and `read_conversation`."""
+"""The tools that mcphost itself offers to the model: `load_skill`, `read_result` and others."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,12 +12,19 @@ from mcphost.host.consent.policy import Approval, ConsentPolicy
 from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.questions import ApproveTool, Deny, ResultPart
-from mcphost.host.reserved_names import LOAD_SKILL, READ_CONVERSATION, READ_RESULT, RESERVED_TOOL_NAMES
+from mcphost.host.reserved_names import (
+    LOAD_SKILL,
+    READ_CONVERSATION,
+    READ_RESULT,
+    RESERVED_TOOL_NAMES,
+    SEARCH_TOOLS,
+)
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.conversation_tool import ConversationTool
 from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
+from mcphost.host.tools.tool_search import ToolSearch
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ToolSpec
 from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
@@ -331,7 +338,7 @@ def _heading(content: SkillContent) -> str:
 
 
 class BuiltinTools:
-    """The tools of mcphost itself, `load_skill`, `read_result` and `read_conversation`."""
+    """The tools of mcphost itself: `load_skill`, `read_result`, `read_conversation` and `search_tools`."""
 
     def __init__(
         self,
@@ -347,10 +354,12 @@ class BuiltinTools:
         self.skill_tool = SkillTool(skills, consent, events, reviewer, audit)
         self.result_tool = ResultTool(result_store, conversation, events, reviewer)
         self._conversation_tool = ConversationTool(conversation, model_selection, events)
+        self.search_tool = ToolSearch(events)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the definitions of the built-in tools that are currently offered to the model."""
-        return (*self.skill_tool.specs(), *self.result_tool.specs(), *self._conversation_tool.specs())
+        tools = (self.search_tool, self.skill_tool, self.result_tool, self._conversation_tool)
+        return tuple(spec for tool in tools for spec in tool.specs())
 
     def has_tool(self, name: str) -> bool:
         """Return whether *name* is a built-in tool that is currently offered to the model."""
@@ -362,4 +371,6 @@ class BuiltinTools:
             return await self.skill_tool.run(use, why)
         if use.name == READ_CONVERSATION:
             return await self._conversation_tool.run(use, why)
+        if use.name == SEARCH_TOOLS:
+            return await self.search_tool.run(use)
         return await self.result_tool.run(use, why)

@@ -5,7 +5,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import McpHostError
-from mcphost.host.events import AnyEvent, MessageFinished, ModelChanged, SpendingChanged, TurnStarted
+from mcphost.host.events import (
+    AnyEvent,
+    MessageFinished,
+    ModelChanged,
+    SpendingChanged,
+    ToolsSelected,
+    TurnStarted,
+)
 from mcphost.host.views import ServerView
 from mcphost.llm.messages import Message, Usage
 from mcphost.tui.widgets.server_list import ServerRow
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StatusModel:
-    """Status values that only events report: token usage, cost, the start of a turn and the model's state."""
+    """Status values that only events report: usage, cost, tools that are sent, a turn's start, the model's state."""
 
     def __init__(self) -> None:
         self.model_state = "none"
@@ -25,10 +32,12 @@ class StatusModel:
         self._context_tokens = 0
         self._turn_started_at = 0.0
         self._spent: dict[str, float] = {}
+        self._tools = ToolsSelected(0, 0)
         self.event_handlers: dict[type[AnyEvent], Callable[[Any], None]] = {
             MessageFinished: self._handle_message_finished,
             ModelChanged: self._handle_model_changed,
             SpendingChanged: self._handle_spending,
+            ToolsSelected: self._handle_tools_selected,
             TurnStarted: self._handle_turn_started,
         }
         """Maps each type of event that changes a status value to its handler."""
@@ -36,6 +45,7 @@ class StatusModel:
     def load_messages(self, messages: Iterable[Message]) -> None:
         """Set the token usage and the cost to the totals for these messages."""
         self._usage, self._context_tokens = Usage(), 0
+        self._tools = ToolsSelected(0, 0)
         for message in messages:
             if message.usage is not None:
                 self._add_usage(message.usage)
@@ -66,6 +76,9 @@ class StatusModel:
     def _handle_model_changed(self, event: ModelChanged) -> None:
         self.model_state = event.state
 
+    def _handle_tools_selected(self, event: ToolsSelected) -> None:
+        self._tools = event
+
     def _handle_turn_started(self, _event: TurnStarted) -> None:
         self._turn_started_at = monotonic()
 
@@ -88,6 +101,7 @@ class StatusModel:
             ready=sum(view.state == "ready" for view in views),
             servers=sum(view.state != "disabled" for view in views),
             tools=sum(len(view.catalog.tools) - len(view.disabled_tools) for view in views if view.state == "ready"),
+            sent_tools=self._tools.sent if self._tools.deferred else -1,
             tokens=self._usage.input_tokens + self._usage.output_tokens,
             cost=self._spent.get(host.conversation.id, self._usage.cost),
             saved=self._usage.saved,

@@ -23,7 +23,8 @@ class TopBarStatus(NamedTuple):
     """The values that the top bar shows.
 
     `cost` is in US dollars, or None if unknown; `saved` is the amount saved by the provider's prompt cache, also in US
-    dollars. `context` is the used fraction of the context window, from 0 to 1, or negative if unknown.
+    dollars. `sent_tools` is how many tools the model is sent, or -1 if it is sent all of them. `context` is the used
+    fraction of the context window, from 0 to 1, or negative if unknown.
     """
 
     model: str = ""
@@ -31,6 +32,7 @@ class TopBarStatus(NamedTuple):
     ready: int = 0
     servers: int = 0
     tools: int = 0
+    sent_tools: int = -1
     tokens: int = 0
     cost: float | None = None
     saved: float = 0
@@ -105,7 +107,9 @@ class TopBar(Widget):
             word = "server" if status.servers == 1 else "servers"
             parts.append(
                 Content.assemble(
-                    (f"{status.ready}/{status.servers} {word}", "$muted"), (f" · {status.tools} tools", "$faint")
+                    (f"{status.ready}/{status.servers} {word}", "$muted"),
+                    (f" · {status.tools} tools", "$faint"),
+                    (f" ({status.sent_tools} sent)" if status.sent_tools >= 0 else "", "$faint"),
                 )
             )
         if status.pending_questions:

@@ -16,6 +16,7 @@ from mcphost.config.rules import Rule
 from mcphost.config.schema import (
     CompactionConfig,
     ConsentConfig,
+    ContextConfig,
     HookConfig,
     HostConfig,
     Limits,
@@ -151,6 +152,7 @@ async def open_host_with(
     never: tuple[Rule, ...] = (),
     audit_log: AuditLog | None = None,
     limits: Limits | None = None,
+    context: ContextConfig | None = None,
     project: ProjectPlaces | None = None,
     consent: ConsentConfig | None = None,
     compaction: CompactionConfig | None = None,
@@ -174,6 +176,7 @@ async def open_host_with(
     config = HostConfig(
         servers=servers, model=model_config, pass_rules=passes, never_rules=never, limits=limits or Limits(),
         consent=consent or ConsentConfig(),
+        context=context or ContextConfig(),
         compaction=compaction or CompactionConfig(),
         hooks=hooks,
     )  # fmt: skip
