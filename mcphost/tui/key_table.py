@@ -79,8 +79,9 @@ class KeyTable:
         return _PLACEHOLDER.sub(lambda match: self.long(match[1]) or match[0], text)
 
     def footer(self) -> tuple[tuple[str, str, str], ...]:
-        """Return (key, label, action) of the actions in the key bar below the chat."""
-        return tuple((self.short(one.name), one.label, one.name) for one in ACTIONS if one.is_in_footer)
+        """Return (key, label, action) of the actions in the key bar below the chat, without those that have no key."""
+        shown = (one for one in ACTIONS if one.is_in_footer and self.keys_of(one.name))
+        return tuple((self.short(one.name), one.label, one.name) for one in shown)
 
 
 def shorten_key(key: str) -> str:

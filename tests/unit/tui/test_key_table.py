@@ -173,6 +173,12 @@ def test_texts_name_the_key_in_use_or_the_command() -> None:
     assert ("^K", "help", "help") in table.footer()
 
 
+def test_the_row_of_keys_leaves_out_actions_without_a_key() -> None:
+    table, _ = build_key_table({"folders": ["f5"], "prompts": []})
+    assert "prompts" in {name for _, _, name in DEFAULT_KEYS.footer()}
+    assert "prompts" not in {name for _, _, name in table.footer()}
+
+
 @pytest.mark.parametrize(
     "table", [None, 3, [], {"theme": 3}, {"theme": ["x"] * 9}, {"theme": "x" * 999}, {"theme": {}}]
 )
