@@ -134,7 +134,7 @@ class McpHostApp(QuestionApp):
         """Whether the user's editor is using the terminal; Ctrl+C then goes to the editor."""
 
     def get_driver_class(self) -> type[Driver]:
-        """Return Textual's driver class; on Linux, ResilientDriver, which copes with a lost terminal."""
+        """Return Textual's driver class; on Linux, ResilientDriver, which handles the loss of the terminal."""
         chosen = super().get_driver_class()
         return ResilientDriver if chosen is LinuxDriver else chosen
 
@@ -143,7 +143,7 @@ class McpHostApp(QuestionApp):
         return self.chat
 
     def use_theme(self, name: str) -> None:
-        """Use the theme that is now configured as *name*, or the default one if there is none with that name."""
+        """Use the theme that is now configured; if there is none named *name*, use the default theme."""
         self.theme_choice.configure(name)
 
     # -- startup and shutdown
@@ -162,7 +162,7 @@ class McpHostApp(QuestionApp):
             self._start_host()
 
     def _ask_for_background(self) -> None:
-        """Ask the terminal whether its background is dark or light; an answer that comes too late is ignored."""
+        """Ask the terminal whether its background is dark or light; a late answer is ignored."""
         if self.theme_choice.is_automatic and isinstance(self._driver, ResilientDriver):
             self._driver.ask_for_background(self._handle_background)
 
@@ -228,7 +228,7 @@ class McpHostApp(QuestionApp):
         dispatcher.add(self._handle_resource_change, events.ResourceChanged)
 
     def show_pending_questions(self, pending: "tuple[Question[Any], ...]") -> None:
-        """Show the pending questions on the screen and in the terminal's title; notify a user who looks elsewhere."""
+        """Show the pending questions on the screen and in the window title; notify a user who is elsewhere."""
         super().show_pending_questions(pending)
         if self._notifier is not None:
             self._notifier.show_questions(pending)
@@ -270,12 +270,12 @@ class McpHostApp(QuestionApp):
 
     @property
     def terminal(self) -> Driver | None:
-        """The driver of the terminal, None before the app runs."""
+        """The terminal driver; None before the app runs."""
         return self._driver
 
     @property
     def has_terminal_focus(self) -> bool:
-        """Whether the terminal has the focus; one that does not report its focus always has it."""
+        """Whether the terminal has the focus; True if the terminal does not report its focus."""
         return bool(self.app_focus)
 
     @property
@@ -335,9 +335,9 @@ class McpHostApp(QuestionApp):
             call()
 
     def on_app_focus(self) -> None:
-        """Focus the composer when the terminal gets the focus and nothing in the chat has it.
+        """Focus the composer when the terminal gets the focus, unless a widget of the chat has it already.
 
-        Textual restores only a focus that there was before; a page in a browser starts without any.
+        Textual only restores an earlier focus, and a page in a browser starts without any.
         """
         if self.screen is self.chat and self.chat.focused is None:
             self.chat.composer_input.focus()
@@ -493,7 +493,10 @@ class McpHostApp(QuestionApp):
         self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _: self.chat.refresh_status())
 
     def action_stop(self) -> None:
-        """Stop the answer, or else the user's tool calls; if nothing runs, leave an edit and focus the composer."""
+        """Stop the answer, or else the user's tool calls; if nothing is running, cancel a pending edit.
+
+        If nothing is running, the composer also gets the focus.
+        """
         if self.host.conversation.stop() or self.chat.manual_calls.stop():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
@@ -504,7 +507,7 @@ class McpHostApp(QuestionApp):
                 self.run_worker(partial(leave_edit, self.chat), group="turn")
 
     def action_continue_turn(self) -> None:
-        """Ask the model to continue a truncated answer, or to answer the last message if it has not."""
+        """Ask the model to continue a truncated answer, or to answer the last message if it has no answer."""
         if self.screen is self.chat:
             self.chat.continue_turn()
 

@@ -1,4 +1,4 @@
-"""Corrections of the conversation: what happens after the user chose to edit, retry, fork or open another branch."""
+"""Corrections of the conversation: carries out the user's choice to edit, retry, fork or switch branch."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ COPY_NOTE = "This is a copy. The original stays in the history ({history})."
 
 
 async def correct(chat: "ChatScreen", choice: "RewindChoice") -> None:
-    """Carry out the user's choice on the rewind screen; an error becomes a notice in the transcript."""
+    """Carry out a choice made on the rewind screen; an error becomes a notice in the transcript."""
     host = chat.host
     if host.conversation.is_busy or chat.is_sending:
         chat.notify(STILL_ANSWERING, markup=False, timeout=6)
@@ -54,7 +54,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
 
 
 async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
-    """Go back to the messages before this one, and put it into the composer, before what the user has written there."""
+    """Go back to before *message*, and put its text into the composer, before any text that is there."""
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
     after = join_drafts(Draft(message.text), before)
@@ -71,7 +71,7 @@ async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
 
 
 def _is_editing(chat: "ChatScreen") -> bool:
-    """Return whether an earlier message is being edited, so that Esc returns to the branch that was left."""
+    """Return whether an earlier message is being edited, so that Esc cancels the edit."""
     pending, conversation = chat.pending_edit, chat.host.conversation
     if pending is None or conversation.is_busy or chat.is_sending:
         return False
@@ -79,9 +79,9 @@ def _is_editing(chat: "ChatScreen") -> bool:
 
 
 async def leave_edit(chat: "ChatScreen") -> None:
-    """If an earlier message is being edited, return to the branch that was left.
+    """If an earlier message is being edited, cancel the edit and return to the previous branch.
 
-    The composer gets back what was in it, unless the text was changed meanwhile.
+    The composer's earlier text is restored, unless the user has changed the text in the meantime.
     """
     pending = chat.pending_edit
     if pending is None or not _is_editing(chat):

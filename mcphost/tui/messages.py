@@ -51,7 +51,7 @@ class AttachRequested(Message):
 
 
 class FileAttachRequested(Message):
-    """Posted when the user chooses a file to attach: `path` may end with a range of lines, `:10-40`."""
+    """Posted when the user chooses a file to attach; `path` may end with a line range such as `:10-40`."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class FileAttachRequested(Message):
 
 
 class PathsPasted(Message):
-    """Posted when the user pastes or drags what may be paths; `on_found` receives them if all of them exist."""
+    """Posted when the user pastes text that may be file paths; `on_found` is called if all of them exist."""
 
     def __init__(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class PathsPasted(Message):
 
 
 class ClipboardImageRequested(Message):
-    """Posted when the user pastes with Ctrl+V; `on_none` is called if the system's clipboard has no image."""
+    """Posted when the user presses Ctrl+V; `on_none` is called if the clipboard contains no image."""
 
     def __init__(self, on_none: Callable[[], None]) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class ClipboardImageRequested(Message):
 
 
 class ScrollRequested(Message):
-    """Posted when the user scrolls the conversation from the composer, by `pages` screenfuls; negative is up."""
+    """Posted when the user scrolls the conversation from the composer by `pages` pages; negative is up."""
 
     def __init__(self, pages: int) -> None:
         super().__init__()
@@ -195,7 +195,7 @@ class QrCodeRequested(Message):
 
 
 class EditRequested(Message):
-    """Posted when the user wants to edit a message of theirs; *index* is its position among them, from 0."""
+    """Posted when the user wants to edit a message; `index` counts the user's messages from 0."""
 
     def __init__(self, index: int) -> None:
         super().__init__()
@@ -203,7 +203,7 @@ class EditRequested(Message):
 
 
 class BackgroundRequested(Message):
-    """Posted when the user wants the answer to go on without the running call with this id."""
+    """Posted when the user wants the turn to continue without the running call with this id."""
 
     def __init__(self, call: str) -> None:
         super().__init__()
@@ -211,11 +211,11 @@ class BackgroundRequested(Message):
 
 
 class QueueRecallRequested(Message):
-    """Posted when the user wants the last waiting message back in the empty composer."""
+    """Posted when the user wants the newest queued message back in the composer."""
 
 
 class SteerRequested(Message):
-    """Posted when the user wants a waiting message to join the running answer after the next results of tools."""
+    """Posted when the user wants a queued message to join the running answer after the next tool results."""
 
 
 class CopyRequested(Message):

@@ -244,7 +244,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(HistoryScreen(self.host), open_)
 
     def action_find(self) -> None:
-        """Open the bar that finds text in the conversation, or focus it."""
+        """Open the bar that searches the conversation, or focus it if it is open."""
         from mcphost.tui.widgets.find_bar import FindBar
 
         if self.screen is not self.chat:
@@ -256,13 +256,13 @@ class NavigationApp(InputGuardApp):
             self.chat.mount(FindBar(self.chat.query_one(Transcript)), before="#composer")
 
     def action_costs(self) -> None:
-        """Open the screen that shows what requests cost."""
+        """Open the screen that shows what model requests cost."""
         from mcphost.tui.screens.costs import CostsScreen
 
         self.open_page(CostsScreen(self.host))
 
     def action_rewind(self) -> None:
-        """Open the screen on which the user can go back to an earlier message, with the newest selected."""
+        """Open the rewind screen, on which the user can go back to an earlier message."""
         self._open_rewind(None)
 
     def _open_rewind(self, selected: int | None) -> None:
@@ -276,7 +276,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(RewindScreen(self.host, selected=selected), finish)
 
     def on_edit_requested(self, message: EditRequested) -> None:
-        """Open the rewind screen with this message of the user selected."""
+        """Open the rewind screen with the requested user message selected."""
         message.stop()
         user_messages = (
             at
@@ -286,15 +286,15 @@ class NavigationApp(InputGuardApp):
         self._open_rewind(next(islice(user_messages, message.index, None), None))
 
     def action_retry(self) -> None:
-        """Answer the last message again."""
+        """Let the model answer the last message again."""
         self._correct("retry")
 
     def action_fork(self) -> None:
-        """Copy the conversation to a new one, and open that."""
+        """Copy the conversation to a new one, and open the copy."""
         self._correct("fork")
 
     def _correct(self, action: Literal["retry", "fork"]) -> None:
-        """Retry or fork with all messages of the conversation."""
+        """Retry the last message, or fork the whole conversation."""
         from mcphost.tui.corrections import correct
         from mcphost.tui.screens.rewind import RewindChoice
 
@@ -308,13 +308,13 @@ class NavigationApp(InputGuardApp):
         self.run_worker(partial(summarize, self.chat), group="turn")
 
     def action_undo_summary(self) -> None:
-        """Send the summarized messages to the model again."""
+        """Stop using the summary, so that the summarized messages are sent again."""
         from mcphost.tui.summaries import undo_summary
 
         self.run_worker(partial(undo_summary, self.chat), group="turn")
 
     def action_summary(self) -> None:
-        """Show the summary that is in use."""
+        """Show the current summary."""
         from mcphost.tui.summaries import show_summary
 
         show_summary(self.chat)
@@ -338,18 +338,18 @@ class NavigationApp(InputGuardApp):
         self.open_page(FoldersScreen(self.host))
 
     def action_tasks(self) -> None:
-        """Open the screen that lists running calls, subscriptions and tasks of earlier runs."""
+        """Open the screen that lists running calls, subscriptions, and tasks of earlier runs."""
         from mcphost.tui.screens.tasks import TasksScreen
 
         self.open_page(TasksScreen(self.host))
 
     def on_background_requested(self, message: BackgroundRequested) -> None:
-        """Let the answer go on without a call."""
+        """Let the turn continue without the requested call."""
         message.stop()
         self.send_to_background(message.call)
 
     def send_to_background(self, call: str) -> None:
-        """Let the answer go on without this call; say why if that is not possible."""
+        """Let the turn continue without this call; show a notification that says whether this worked."""
         from mcphost.errors import McpHostError
 
         try:

@@ -170,7 +170,7 @@ class QuestionApp(NavigationApp):
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """Reopen the minimized question as a dialog whose keys work immediately; if none waits, open the tasks."""
+        """Open the minimized question, whose keys work immediately; if no question is pending, open the tasks."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             self.update_question_cards()

@@ -1,4 +1,4 @@
-"""Summaries of the conversation in the chat: make one, read it beside the messages it stands for, and undo it."""
+"""Summaries of the conversation in the chat: make one, show it with its source messages, and undo it."""
 
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ _MAX_TOTAL_CHARS = 2_000_000
 
 
 async def summarize(chat: "ChatScreen") -> None:
-    """Let the model summarize earlier messages, and use the summary if the user agrees; Esc stops it.
+    """Let the model summarize earlier messages, and use the summary if the user agrees; Esc cancels it.
 
     An error becomes a notice in the transcript.
     """
@@ -35,7 +35,7 @@ async def summarize(chat: "ChatScreen") -> None:
 
 
 async def undo_summary(chat: "ChatScreen") -> None:
-    """Send the summarized messages to the model again; an error becomes a notice in the transcript."""
+    """Stop using the summary, so that its messages are sent again; an error becomes a notice."""
     try:
         await chat.host.conversation.undo_compaction()
     except McpHostError as error:
@@ -43,7 +43,7 @@ async def undo_summary(chat: "ChatScreen") -> None:
 
 
 def show_summary(chat: "ChatScreen") -> None:
-    """Open the active summary in the viewer, each sentence with the messages that it stands for."""
+    """Open the current summary in the viewer; each sentence is followed by the messages it summarizes."""
     conversation = chat.host.conversation
     if conversation.compaction is None:
         chat.notify("No summary is in use. Make one with /compact.", markup=False, timeout=6)
@@ -55,9 +55,9 @@ def show_summary(chat: "ChatScreen") -> None:
 def make_sections(
     compaction: "Compaction", numbers: "Sequence[int]", messages: "Sequence[Message]"
 ) -> tuple[Section, ...]:
-    """Return a section for each sentence; *numbers* are those of *messages* in the store.
+    """Return a viewer section for each sentence; *numbers* are the store's numbers of *messages*.
 
-    A long message loses its middle, and beyond 2,000,000 characters in all, messages are left out.
+    Long messages are shortened in the middle; after a total of 2,000,000 characters, messages are omitted.
     """
     by_number = dict(zip(numbers, messages, strict=True))
     left = _MAX_TOTAL_CHARS

@@ -1,4 +1,4 @@
-"""Attachments of the next message: read in the background, listed above the composer, and sent with the message."""
+"""Attachments of the next message: read in the background, and listed above the composer."""
 
 import os
 from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Attachments:
-    """The attachments of the next message, oldest first; what they are read from is a worker of the chat screen."""
+    """Attachments of the next message, oldest first; files and resources are read by background workers."""
 
     _host: "Host"
     _presenter: "TranscriptPresenter"
@@ -29,7 +29,7 @@ class Attachments:
         self.parts: list[Part] = []
 
     def connect(self, host: "Host", presenter: "TranscriptPresenter") -> None:
-        """Set the host that resources are read from, and where errors are shown. Needed before anything is read."""
+        """Set the host that reads resources, and the presenter that shows errors; required before reading."""
         self._host, self._presenter = host, presenter
 
     def __bool__(self) -> bool:
@@ -53,22 +53,22 @@ class Attachments:
             self._show()
 
     def remove(self, *parts: "Part") -> None:
-        """Remove these attachments, each once, as far as they are still there."""
+        """Remove each of these attachments once; those that are no longer attached are ignored."""
         for part in parts:
             if part in self.parts:
                 self.parts.remove(part)
         self._show()
 
     def add_resource(self, server: str, uri: str) -> None:
-        """In the background, read a resource from a server, and attach its contents."""
+        """Read a server's resource in the background, and attach its contents."""
         self._screen.run_worker(partial(self._read_resource, server, uri), group="attach")
 
     def add_file(self, path: str) -> None:
-        """In the background, read a file, lines of it as `PATH:10-40`, or a folder, and attach it."""
+        """Read a file, a line range such as `PATH:10-40`, or a folder in the background, and attach it."""
         self._screen.run_worker(partial(self._read_file, path), group="attach")
 
     def check_paths(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
-        """In the background, call *on_found* with the paths if all of them are files or folders."""
+        """Check in the background whether all paths exist; if so, call *on_found* with them."""
         self._screen.run_worker(partial(self._check_paths, paths, on_found), group="attach")
 
     async def _check_paths(self, paths: tuple[str, ...], on_found: Callable[[tuple[str, ...]], None]) -> None:
@@ -81,7 +81,7 @@ class Attachments:
             on_found(paths)
 
     def add_clipboard_image(self, on_none: Callable[[], None]) -> None:
-        """In the background, attach the image in the system's clipboard; call *on_none* if there is none."""
+        """Attach the image in the system clipboard in the background; call *on_none* if there is none."""
         self._screen.run_worker(partial(self._read_clipboard, on_none), group="attach")
 
     async def _read_clipboard(self, on_none: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Costs screen (`/cost`): what this turn, this conversation, today and the last 30 days cost, and what for."""
+"""Costs screen (`/cost`): costs of this turn, this conversation, today and the last 30 days."""
 
 import time
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _BAR_CELLS = 10
 
 
 class CostsScreen(ListScreen):
-    """List of periods with what each cost; the details show it by model, by server and by tool."""
+    """List of periods with their costs; the details break a cost down by model, server and tool."""
 
     TITLE_TEXT: ClassVar[str] = "Costs"
     EMPTY_TEXT: ClassVar[str] = "No request was sent yet. What each one costs is recorded here."
@@ -61,7 +61,7 @@ class CostsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show the sums and the limit of a period, its models, and what its cost was for."""
+        """Show the totals and the budget of a period, its models, and the parts of its cost."""
         period: CostPeriod = row.value
         limit = _limit(self.host.config.budget, period.title)
         pairs = [
@@ -77,7 +77,7 @@ class CostsScreen(ListScreen):
 
 
 def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]) -> tuple[CostPeriod, ...]:
-    """Return the periods of the screen; *own* are the requests of the open conversation, newest first."""
+    """Return the periods to list; *own* are the requests of the open conversation, newest first."""
     turn = next((entry.turn for entry in own if entry.turn), "")
     days = summarize_days(recent)
     today = time.strftime("%Y-%m-%d")
@@ -107,7 +107,10 @@ def _describe_sum(total: SpendingSum) -> str:
 
 
 def _format_parts(period: CostPeriod) -> str:
-    """Return a line for each part with a bar, its share of the cost (of the tokens, if unknown), and its tokens."""
+    """Return a line for each part with a bar, its share of the cost, the cost and the tokens.
+
+    If the cost is unknown, the share is that of the tokens.
+    """
     whole = period.total.cost or float(period.total.tokens) or 1.0
     lines = [_format_part(part, whole, by_cost=bool(period.total.cost)) for part in period.parts[:_MAX_PARTS_SHOWN]]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Saving of what is in the composer, beside the conversation that it is for, and its return."""
+"""Saving and restoring of the composer's content for each conversation."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ SAVE_SECONDS = 0.6
 
 
 class DraftSaver:
-    """Saves the draft, the waiting messages and the attachments of the chat for each conversation."""
+    """Saver of the chat's draft, queued messages and attachments, separately for each conversation."""
 
     def __init__(
         self,
@@ -29,14 +29,18 @@ class DraftSaver:
         attachments: "Attachments",
         restore: "Callable[[Draft, Iterable[Part]], None]",
     ) -> None:
-        """*restore* puts a text and attachments before what is in the composer, and shows the waiting messages."""
+        """Create a saver for the chat *screen*.
+
+        *restore* inserts a draft and attachments before the composer's content, and updates the list of queued
+        messages.
+        """
         self._screen, self._host = screen, host
         self._queue, self._attachments, self._restore_draft = queue, attachments, restore
         self._place = ""
         self._saved: UnsentText = UnsentText()
 
     def start(self) -> None:
-        """Restore the text of the open conversation, and save it from now on."""
+        """Restore the unsent text of the open conversation, and save it regularly from now on."""
         self._run(self._start)
 
     async def _start(self) -> None:
@@ -52,12 +56,15 @@ class DraftSaver:
         self._screen.run_worker(work, group="drafts")
 
     def save_soon(self) -> None:
-        """Save the composer in the background if it changed."""
+        """Save the composer's content in the background if it has changed."""
         if self.capture():
             self._run(self._host.history.unsent.flush)
 
     def capture(self) -> bool:
-        """Hand the present text to the host, which stores it when it ends at the latest; return whether it changed."""
+        """Pass the composer's content to the host, which stores it at exit at the latest.
+
+        Returns whether it has changed.
+        """
         if not self._place or not self._screen.is_attached:
             return False
         text = self._read()
@@ -71,7 +78,7 @@ class DraftSaver:
         return True
 
     def handle_opened(self, conversation_id: str) -> None:
-        """Save the text of the conversation that was left, and restore that of the one that was opened."""
+        """Save the unsent text of the previous conversation, and restore that of the opened one."""
         if not self._place or conversation_id == self._place:
             return
         if not conversation_id and self._place.startswith("new-"):
@@ -100,7 +107,7 @@ class DraftSaver:
         self._restore_draft(Draft(""), ())
 
     def _restore(self, text: UnsentText) -> None:
-        """Put a text before what has been written since then; waiting messages become text, and are not sent."""
+        """Insert a saved text before newer text; queued messages become part of the text and are not sent."""
         self._saved = text
         if not text.is_empty and self._screen.is_attached:
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))

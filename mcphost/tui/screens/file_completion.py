@@ -1,4 +1,4 @@
-"""Search for files of `@path` completion: an index built and searched on a thread, one search at a time."""
+"""File search for `@path` completion, which builds and searches an index on a thread."""
 
 import os
 from time import monotonic
@@ -17,7 +17,7 @@ INDEX_AGE = 30.0
 
 
 class FileCompletion:
-    """Finds files for a completion popup, on a thread; only what the user typed last is searched for."""
+    """File search for a completion popup, on a thread, one search at a time."""
 
     def __init__(self, screen: "Screen[None]", popup: CompletionPopup, host: "Host") -> None:
         self._screen, self._popup, self._host = screen, popup, host
@@ -27,7 +27,7 @@ class FileCompletion:
         self._is_running = False
 
     def search(self, query: str) -> None:
-        """Search for files in the background; a newer query replaces one that has not begun."""
+        """Search for files in the background; a search that has not started yet is replaced."""
         self._wanted = query
         if not self._is_running:
             self._is_running = True
@@ -62,7 +62,7 @@ class FileCompletion:
 
 
 def _split_lines(query: str) -> tuple[str, str]:
-    """Split `PATH:10-40` into the path and `:10-40`, also while it is still being typed."""
+    """Split `PATH:10-40` into the path and `:10-40`; the line range may be incomplete."""
     path, colon, lines = query.rpartition(":")
     is_range = colon and path and not lines.strip("0123456789-")
     return (path, f"{colon}{lines}") if is_range else (query, "")

@@ -37,14 +37,17 @@ _AUTHORS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
 
 
 class HistoryChoice(NamedTuple):
-    """The conversation to open, or to copy and open the copy of."""
+    """The conversation to open or, if `is_fork`, to copy; the copy is then opened."""
 
     id: str
     is_fork: bool = False
 
 
 class _Entry(NamedTuple):
-    """A conversation of the list; `number` is the message that a search found, 0 for none or the title."""
+    """A listed conversation; `number` is the number of the message that matches the search.
+
+    `number` is 0 if the title matches, or if there is no search.
+    """
 
     id: str
     title: str
@@ -71,9 +74,9 @@ def _name_day(seconds: float, today: datetime) -> str:
 
 
 class HistoryScreen(ListScreen):
-    """List of stored conversations by day, or what a search in all their messages found; its result is a HistoryChoice.
+    """List of stored conversations by day, or of search results; its result is a HistoryChoice.
 
-    The right side shows the messages around the one that was found, or the last ones.
+    The preview shows the messages around the match, or the last messages.
     """
 
     TITLE_TEXT: ClassVar[str] = "History"
@@ -139,7 +142,7 @@ class HistoryScreen(ListScreen):
         return [ListRow(one, one.title or "(untitled)", _describe(one)) for one in entries]
 
     def filter(self, text: str) -> None:
-        """Search all messages a moment after the last key; without a text, show all conversations."""
+        """Search all messages shortly after the last key press; with an empty text, list all conversations."""
         if self._search_timer is not None:
             self._search_timer.stop()
         if not text.strip():
@@ -185,7 +188,7 @@ class HistoryScreen(ListScreen):
         entries.highlighted = 0 if self._found is not None else min(keep, len(self.visible_rows) - 1)
 
     def render_row(self, row: ListRow) -> Content:
-        """Render the day above its first conversation, then the title, then the details or the excerpt."""
+        """Render the day if this is its first conversation, the title, and the details or the excerpt."""
         entry: _Entry = row.value
         lines: list[Content] = [Content.styled(f" {entry.heading}", "bold $faint")] if entry.heading else []
         lines.append(Content.assemble((" ★ " if entry.is_pinned else "   ", "$accent"), clean_line(row.title, 120)))
@@ -200,7 +203,7 @@ class HistoryScreen(ListScreen):
     # -- the preview
 
     def show_details(self, row: ListRow) -> None:
-        """Show the model and times of a conversation, and load its messages around the one that was found."""
+        """Show the model and times of a conversation, and load the messages around the match for the preview."""
         entry: _Entry = row.value
         self._delete_candidate = ""
         is_roomy = not self.has_class("narrow")  # otherwise the messages need the rows
@@ -245,12 +248,12 @@ class HistoryScreen(ListScreen):
         self.dismiss(HistoryChoice(row.value.id))
 
     def action_fork(self) -> None:
-        """Close the screen with the conversation to copy."""
+        """Close the screen with the selected conversation, to be copied."""
         if entry := self._current():
             self.dismiss(HistoryChoice(entry.id, is_fork=True))
 
     def action_rename(self) -> None:
-        """Ask for a new title."""
+        """Open a form for a new title."""
         if entry := self._current():
             self.app.push_screen(RenameForm(entry.title), partial(self._rename, entry.id))  # pyright: ignore[reportUnknownMemberType]
 
@@ -259,7 +262,7 @@ class HistoryScreen(ListScreen):
             self._change(partial(self.host.history.rename, conversation_id, title))
 
     def action_pin(self) -> None:
-        """Keep the selected conversation at the top of the list, or no longer."""
+        """Pin the selected conversation to the top of the list, or unpin it."""
         if entry := self._current():
             pinned = {info.id for info in self._conversations if info.is_pinned}
             self._change(partial(self.host.history.set_pinned, entry.id, is_pinned=entry.id not in pinned))
@@ -285,7 +288,7 @@ class HistoryScreen(ListScreen):
             self.notify(str(error), severity="error", markup=False)
 
     def action_export(self) -> None:
-        """Ask for the file to write the selected conversation to."""
+        """Open a form for the file to which the selected conversation is exported."""
         if entry := self._current():
             info = ConversationInfo(entry.id, entry.title, entry.model, entry.messages, entry.created, entry.updated)
             self.app.push_screen(ExportForm(self.host.history, info))  # pyright: ignore[reportUnknownMemberType]
@@ -307,7 +310,7 @@ def _describe(entry: _Entry) -> str:
 
 
 def _format_preview(preview: "ConversationPreview") -> str:
-    """Return the messages as text, beginning with the one that was found."""
+    """Return the messages as text, beginning with the match."""
     messages = preview.messages
     start = next((at for at, one in enumerate(messages) if one.number == preview.number), 0) if preview.number else 0
     lines = ["…"] if start or preview.has_earlier else []

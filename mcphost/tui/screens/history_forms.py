@@ -1,4 +1,4 @@
-"""Small forms of the history screen: a new title, and the file of an export."""
+"""Small forms of the history screen: rename a conversation, and export it to a file."""
 
 import os
 from functools import partial
@@ -32,7 +32,7 @@ class RenameForm(FormScreen[str]):
         self._title_text = title
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False: a title is not a question that a key could answer by mistake."""
+        """Return False, so that no key is ignored, because a wrong title does no harm."""
         return False
 
     def headline(self) -> str:
@@ -40,7 +40,7 @@ class RenameForm(FormScreen[str]):
         return "Rename the conversation"
 
     def body(self) -> ComposeResult:
-        """Yield the input with the present title."""
+        """Yield an input with the current title."""
         yield OrderedInput(self._title_text, id="title", compact=True, max_length=200)
 
     def key_hints(self) -> str:
@@ -53,7 +53,7 @@ class RenameForm(FormScreen[str]):
         self.query_one("#title").focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Close the form with the title."""
+        """Close the form with the new title; show an error if it is empty."""
         event.stop()
         if event.value.strip():
             self.dismiss(event.value)
@@ -62,7 +62,7 @@ class RenameForm(FormScreen[str]):
 
 
 class ExportForm(FormScreen[None]):
-    """Form for the file of an export; the ending of its name chooses the format."""
+    """Form for the file of an export; the file name's extension determines the format."""
 
     DEFAULT_CSS = "ExportForm Input { background: $surface; } ExportForm #about { color: $muted; margin: 0 0 1 0; }"
 
@@ -72,7 +72,7 @@ class ExportForm(FormScreen[None]):
         self._info = info
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False: the name of a file is not a question that a key could answer by mistake."""
+        """Return False, so that no key is ignored, because an existing file is never overwritten."""
         return False
 
     def headline(self) -> str:
@@ -80,7 +80,7 @@ class ExportForm(FormScreen[None]):
         return "Export the conversation"
 
     def body(self) -> ComposeResult:
-        """Yield the input with a name made from the title."""
+        """Yield an input with a file name made from the conversation's title."""
         from mcphost.host.conversation.export import suggest_file_name
 
         yield Static("The ending chooses the format: .md, .html or .json", id="about", markup=False)
@@ -96,7 +96,7 @@ class ExportForm(FormScreen[None]):
         self.query_one("#file").focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Write the file."""
+        """Write the file in the background, then close the form or show the error."""
         event.stop()
         self.run_worker(self._write, group="submit", exclusive=True)
 
@@ -127,7 +127,10 @@ def _resolve(name: str) -> Path:
 
 
 def _write_new_file(path: Path, text: str) -> None:
-    """Write *text* to a new file that only the user can read. Raises UsageError, also if it exists."""
+    """Write *text* to a new file that only the user can read.
+
+    Raises UsageError if the file exists or cannot be written.
+    """
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(text.encode("utf-8", "replace"))

@@ -1,4 +1,4 @@
-"""Instructions screen (/instructions): the AGENTS.md files that count now, and those that do not, with the reason."""
+"""Instructions screen (`/instructions`): the AGENTS.md files, and whether and why each is used."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,7 +28,7 @@ _SOURCES: dict[ApprovalSource, str] = {
 
 
 class InstructionsScreen(ListScreen):
-    """List of the instructions files of the user and of the project, in the order in which the model gets them."""
+    """List of the AGENTS.md files of the user and the project, in the order of the system prompt."""
 
     TITLE_TEXT: ClassVar[str] = "Instructions"
     EMPTY_TEXT: ClassVar[str] = (
@@ -51,7 +51,7 @@ class InstructionsScreen(ListScreen):
         self._revoke_candidate = ""
 
     def on_mount(self) -> None:
-        """Read the files again, which asks about new ones."""
+        """Read the files again; the user is asked about new ones."""
         super().on_mount()
         self.run_worker(partial(self._refresh, again=False))
 
@@ -74,7 +74,7 @@ class InstructionsScreen(ListScreen):
         ]
 
     def show_details(self, row: ListRow) -> None:
-        """Show what allows the file, and its text as the model gets it."""
+        """Show why the file is used or not, and its text as the model receives it."""
         self._revoke_candidate = ""
         one: InstructionsStatus = row.value
         size = len(one.text.model_text)
@@ -83,7 +83,7 @@ class InstructionsScreen(ListScreen):
         self.query_one(LongText).show(clean(one.text.model_text))
 
     def action_approve(self) -> None:
-        """Ask again about the files that are not approved."""
+        """Ask the user again about the files that are not approved."""
         if all(one.is_used for one in self.host.instructions.statuses):
             self.notify("All of them are used.", markup=False, timeout=4)
         else:

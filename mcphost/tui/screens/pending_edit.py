@@ -1,4 +1,4 @@
-"""The edit of an earlier message, which Esc undoes until something is sent."""
+"""State of editing an earlier message, which Esc can cancel until something is sent."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,10 +11,10 @@ EDITING = "Editing an earlier message. Enter sends it; Esc returns to the conver
 
 
 class PendingEdit(NamedTuple):
-    """An earlier message that is being edited, and what undoes the going back to it.
+    """An earlier message that is being edited, with what is needed to cancel the edit.
 
-    `kept` is the number of messages before it, `branch_end` the store's number of the last message of the branch that
-    was left. `before` and `after` are the composer's draft before and after the message was put into it.
+    `kept` is the number of messages before it. `branch_end` is the store's number of the last message of the previous
+    branch. `before` and `after` are the composer's drafts before and after the message was inserted.
     """
 
     conversation_id: str
@@ -25,5 +25,5 @@ class PendingEdit(NamedTuple):
     attachments: "tuple[Part, ...]"
 
     def fits(self, conversation_id: str, count: int) -> bool:
-        """Return whether a conversation with *count* messages is still the one that is being edited."""
+        """Return whether the edit belongs to this conversation and nothing was sent since it began."""
         return (self.conversation_id, self.kept) == (conversation_id, count)

@@ -1,4 +1,4 @@
-"""The user's own slash commands on the chat screen: completion, the form for missing arguments, and what follows."""
+"""Custom slash commands in the chat: completion, the form for missing arguments, and execution."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PromptCommandRunner:
-    """Runner of the user's own commands, which put a text into the composer or send it."""
+    """Runner of custom slash commands, which insert their prompt into the composer or send it."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class PromptCommandRunner:
         use_model: Callable[[str], Awaitable[None]],
         send: Callable[[Draft], None],
     ) -> None:
-        """*use_model* switches to a model by its name; *send* sends a text as a message."""
+        """Create a runner; *use_model* switches to the model with a name, and *send* sends a draft."""
         self._screen, self._host, self._use_model, self._send = screen, host, use_model, send
 
     def completions(self) -> list[CompletionItem]:
-        """Return the commands for the "/" popup; the files are read again for the next time."""
+        """Return completions for the known commands, and start reading the files again for the next call."""
         self._screen.run_worker(self._host.commands.refresh, group="commands", exclusive=True)
         return [
             CompletionItem("text", f"/{one.name}", "", f"/{one.name}", _describe(one))
@@ -47,7 +47,7 @@ class PromptCommandRunner:
         ]
 
     def run_line(self, text: str) -> bool:
-        """Run `/name arguments` in the background; return False if it is none of the known commands."""
+        """Run a line such as `/name arguments` in the background; return False if it is not a custom command."""
         name, _, typed = text[1:].partition(" ") if "\n" not in text.partition(" ")[0] else ("", "", "")
         known = name in {one.name for one in self._host.commands.commands}
         if not text.startswith("/") or not known or find_slash_command(name) is not None:
@@ -99,7 +99,7 @@ def _describe(command: "PromptCommand") -> str:
 
 
 class CommandArgumentsForm(FormScreen[dict[str, str]]):
-    """Form for the arguments of a command; its result maps their names to values, or is None if the user leaves."""
+    """Form for a command's arguments; its result maps names to values, or is None if the user leaves."""
 
     DEFAULT_CSS = """
     CommandArgumentsForm #box { border-title-style: none; padding: 1 2; }

@@ -1,4 +1,4 @@
-"""Insertion of a server's prompt into the conversation, after a form for its arguments."""
+"""Insertion of a server's prompt into the composer, after the user has entered its arguments."""
 
 from typing import TYPE_CHECKING
 

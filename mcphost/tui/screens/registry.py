@@ -213,7 +213,7 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return why no logo is drawn; "" if there is none, or an embedded one."""
+    """Return a note if an entry has only linked logos, which are not downloaded; otherwise ""."""
     return "linked, not fetched" if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 

@@ -1,4 +1,4 @@
-"""Rewind screen: go back to an earlier message to edit it, answer it again or fork there; open another branch."""
+"""Rewind screen: go back to an earlier message to edit, retry or fork, or open another branch."""
 
 import time
 from bisect import bisect_left
@@ -29,7 +29,10 @@ _STAY_DONE = "These tool calls stay done. Going back does not undo them."
 
 
 class RewindChoice(NamedTuple):
-    """What to do: go back to the first `keep` messages and edit or retry, fork there, or open the branch `number`."""
+    """The user's choice on the rewind screen.
+
+    "edit" and "retry" go back to the first `keep` messages, "fork" copies them, and "branch" opens the branch `number`.
+    """
 
     action: Literal["edit", "retry", "fork", "branch"]
     keep: int = 0
@@ -37,16 +40,16 @@ class RewindChoice(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """A user message to go back to, with how many messages come before it."""
+    """A user message to which the user can go back, and its position in the conversation."""
 
     position: int
     message: Message
 
 
 class RewindScreen(ListScreen):
-    """List of the user's messages, newest first, and of the other branches; its result is a RewindChoice, or None.
+    """List of the user's messages, newest first, and other branches; its result is a RewindChoice or None.
 
-    The details say which tool calls a choice leaves done, with what the audit log knows of them.
+    The details list the tool calls that going back does not undo, with their audit log entries.
     """
 
     TITLE_TEXT: ClassVar[str] = "Go back"
@@ -62,7 +65,7 @@ class RewindScreen(ListScreen):
     ]
 
     def __init__(self, host: "Host", *, selected: int | None = None) -> None:
-        """Select the message that comes after *selected* others, by default the newest."""
+        """Create the screen; *selected* is the position of the message to select, None for the newest."""
         super().__init__()
         self.host = host
         self._selected = selected
@@ -72,7 +75,7 @@ class RewindScreen(ListScreen):
         self._changing: list[int] = []  # positions of the calls that may have changed something
 
     def on_mount(self) -> None:
-        """Show the messages, then load the branches and the audit log's rows about the conversation's calls."""
+        """List the messages, then load the other branches and the audit log rows of the tool calls."""
         super().on_mount()
         if self._selected is not None:
             self._select(self._selected)
@@ -117,7 +120,7 @@ class RewindScreen(ListScreen):
         return f"{format_time(point.message.at)}{done}"
 
     def show_details(self, row: ListRow) -> None:
-        """Show the message, and the tool calls since then that stay done."""
+        """Show the message, and the later tool calls, which going back does not undo."""
         if isinstance(row.value, BranchInfo):
             branch = row.value
             ends, count = format_time(branch.at), str(branch.messages)
@@ -168,19 +171,19 @@ class RewindScreen(ListScreen):
             self.open_row(row)
 
     def open_row(self, row: ListRow) -> None:
-        """Close the screen with the choice to edit this message, or to open this branch."""
+        """Close the screen with the choice to edit this message or to open this branch."""
         if isinstance(row.value, BranchInfo):
             self.dismiss(RewindChoice("branch", number=row.value.number))
         else:
             self.dismiss(RewindChoice("edit", row.value.position))
 
     def action_retry(self) -> None:
-        """Answer the selected message again."""
+        """Close the screen with the choice to answer the selected message again."""
         if (row := self.current_row()) and isinstance(row.value, _Point):
             self.dismiss(RewindChoice("retry", row.value.position + 1))
 
     def action_fork(self) -> None:
-        """Copy the conversation up to the answer to the selected message to a new one."""
+        """Close the screen with the choice to fork after the answer to the selected message."""
         if (row := self.current_row()) and isinstance(row.value, _Point):
             messages = self.host.conversation.messages
             later = range(row.value.position + 1, len(messages))

@@ -51,7 +51,7 @@ class StatusModel:
                 self._add_usage(message.usage)
 
     async def load_spending(self, host: "Host") -> None:
-        """Load what the open conversation has cost, with the branches that were left."""
+        """Load the cost of the open conversation, including branches that are no longer current."""
         conversation = host.conversation.id
         try:
             total = (await host.spending.load_totals(conversation)).conversation.cost

@@ -1,4 +1,4 @@
-"""Small dialog beside the chat in which the user chooses a theme, which is shown at once."""
+"""Small dialog beside the chat that lists the themes and previews the selected one."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ThemePicker(ModalScreen[str | None]):
-    """List of the themes; the one under the cursor is shown. Returns the chosen name, or None if it was left."""
+    """List of themes with a preview; its result is the chosen theme's name, or None if the user leaves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
@@ -35,7 +35,7 @@ class ThemePicker(ModalScreen[str | None]):
         self._names = (themes.AUTO, *choice.names())
 
     def compose(self) -> ComposeResult:
-        """Create the list with the current choice under the cursor."""
+        """Create the list with the cursor on the current theme."""
         with Vertical(id="box"):
             yield Static("Theme", id="title", markup=False)
             labels = {themes.AUTO: "auto (as the terminal)"}
@@ -53,16 +53,16 @@ class ThemePicker(ModalScreen[str | None]):
             yield Static("enter choose · esc back", id="hint", markup=False)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the theme under the cursor."""
+        """Preview the theme under the cursor."""
         event.stop()
         self._choice.show(self._names[event.option_index])
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Choose the theme."""
+        """Close the dialog with the chosen theme."""
         event.stop()
         self.dismiss(self._names[event.option_index])
 
     def action_leave(self) -> None:
-        """Show the previous theme again, and close the dialog."""
+        """Restore the previous theme and close the dialog."""
         self._choice.show_wanted()
         self.dismiss(None)
