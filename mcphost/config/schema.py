@@ -409,7 +409,7 @@ class KeyConfig(Struct, frozen=True):
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
-    """Which definitions of tools fill the model's context window."""
+    """What fills the model's context window: definitions of tools, and their results."""
 
     max_tools: Annotated[int, Meta(ge=1, le=1_000)] = 40
     """With more tools than this, the model finds most of them by search instead of being sent their definitions."""
@@ -419,6 +419,12 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
 
     pinned_tools: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=200)] = ()
     """Tools that are always sent, as `server/tool`; `*` stands for any text."""
+
+    result_share: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.15
+    """The share of the window that one result of a tool may take; those of a round take twice as much together."""
+
+    shorten_above: Annotated[float, Meta(ge=0.1, le=1)] = 0.6
+    """The share of the window above which old results of tools are sent in short form."""
 
 
 class RegistryConfig(Struct, frozen=True, kw_only=True):

@@ -26,8 +26,11 @@ class Conversation:
         self.compaction: Compaction | None = None
         """The summary that stands for the beginning of this branch in requests to the model; None if there is none."""
 
-        self.compaction_changed_at = 0.0
-        """When `compaction` changed last, in seconds since 1970: sizes of requests before that say nothing."""
+        self.beginning_changed_at = 0.0
+        """When the beginning of requests changed last, by a summary or by shortened results, in seconds since 1970.
+
+        The sizes of requests before that say nothing about the next one.
+        """
 
         self._compactions: list[Compaction] = []  # of all branches
         self._numbers: list[int] = []  # of each message in the store; 0 while it is not saved
@@ -52,7 +55,7 @@ class Conversation:
         conversation.title = await store.find_title(conversation_id)
         conversation._compactions = list(await store.compactions.load(conversation_id))
         conversation._choose_compaction()
-        conversation.compaction_changed_at = conversation.compaction.at if conversation.compaction else 0.0
+        conversation.beginning_changed_at = conversation.compaction.at if conversation.compaction else 0.0
         return conversation
 
     @property
@@ -73,7 +76,7 @@ class Conversation:
         stored = await self._store.compactions.add(self.id, compaction)
         self._compactions.append(stored)
         self._choose_compaction()
-        self.compaction_changed_at = time.time()
+        self.beginning_changed_at = time.time()
         return stored
 
     async def undo_compaction(self) -> Compaction | None:
@@ -86,7 +89,7 @@ class Conversation:
             await self._store.compactions.undo(undone.number)
             self._compactions.remove(undone)
             self._choose_compaction()
-            self.compaction_changed_at = time.time()
+            self.beginning_changed_at = time.time()
         return undone
 
     def _choose_compaction(self) -> None:

@@ -52,10 +52,12 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.compactor import Compactor
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
+    from mcphost.host.conversation.result_shortening import ResultShortening
     from mcphost.host.conversation.tool_selection import ToolSelection
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
+    from mcphost.host.result_room import ResultRoom
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.servers.server_editor import SecretEntries
@@ -422,13 +424,20 @@ class _LateParts:
         )  # fmt: skip
 
     @cached_property
+    def result_room(self) -> "ResultRoom":
+        from mcphost.host.result_room import ResultRoom
+
+        return ResultRoom(self._core.config.context, self._core.model_selection)
+
+    @cached_property
     def builtin_tools(self) -> "BuiltinTools":
-        from mcphost.host.tools.builtin_tools import BuiltinTools
+        from mcphost.host.tools.builtin_tools import BuiltinTools, ResultTool
 
         core, skills = self._core, self.features.skills
         core.conversation.on_rewound(skills.unload_all)
+        result_tool = ResultTool(core.results, core.conversation, core.events, self.reviewer, self.result_room)
         return BuiltinTools(
-            skills, self.consent, core.results, core.conversation, core.events, self.reviewer, core.audit,
+            skills, self.consent, result_tool, core.conversation, core.events, self.reviewer, core.audit,
             core.model_selection,
         )  # fmt: skip
 
@@ -532,6 +541,20 @@ class _LateParts:
         )
 
     @cached_property
+    def result_shortening(self) -> "ResultShortening":
+        from mcphost.host.conversation.result_shortening import ResultShortening
+
+        core = self._core
+        return ResultShortening(
+            core.config.context,
+            active=core.conversation,
+            model_selection=core.model_selection,
+            room=self.result_room,
+            result_tool=self.builtin_tools.result_tool,
+            events=core.events,
+        )
+
+    @cached_property
     def turn_parts(self) -> "TurnParts":
         from mcphost.host.conversation.budget import BudgetGuard
         from mcphost.host.conversation.compaction import SummaryStage
@@ -546,6 +569,7 @@ class _LateParts:
             tools=self.tool_selection,
             model_selection=core.model_selection,
             instructions=self.instructions,
+            shortening=self.result_shortening,
             message_stages=(SummaryStage(),),
         )
         budget = BudgetGuard(

@@ -9,6 +9,9 @@ from mcphost.host.lifetime import Lifetime
 from mcphost.llm.model import ChatModel, ModelFacts
 from mcphost.serialization import Raw
 
+ASSUMED_WINDOW = 128_000
+"""The context window that is assumed for a model whose window is unknown, in tokens."""
+
 CreateModelFn = Callable[[ModelConfig], ChatModel]
 
 
@@ -38,6 +41,11 @@ class ModelSelection:
         self._events = events
         self._lifetime = lifetime
         lifetime.on_close(self.close)
+
+    @property
+    def window(self) -> int:
+        """The context window of the selected model in tokens; an assumed one if it is unknown."""
+        return (self.model.facts.context_window if self.model is not None else 0) or ASSUMED_WINDOW
 
     def get_model(self, config: ModelConfig) -> ChatModel:
         """Return a model for use outside the conversation.

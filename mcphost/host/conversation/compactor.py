@@ -12,8 +12,8 @@ from mcphost.host.conversation.compaction import find_cut, list_request_messages
 from mcphost.host.conversation.summarizer import Summarizer
 from mcphost.host.conversation.token_estimate import (
     estimate_message_tokens,
+    estimate_request_tokens,
     estimate_text_tokens,
-    estimate_tool_tokens,
 )
 from mcphost.host.events import CompactionChanged, EventBus, SummaryProgress
 from mcphost.host.message_text import describe_message, shorten_middle
@@ -220,21 +220,6 @@ class Compactor:
         else:
             unknown = sum(not one.sources and not one.by_user for one in active.sentences)
             self._events.publish(CompactionChanged(conversation.covered, len(active.sentences), unknown))
-
-
-def estimate_request_tokens(request: ModelRequest, conversation: Conversation) -> int:
-    """Estimate the size of a request in tokens.
-
-    The estimate starts from the provider's count for the last answer, unless a summary was made since then.
-    """
-    size = 0
-    for message in reversed(conversation.messages):
-        usage = message.usage
-        if usage is not None and usage.input_tokens and message.at > conversation.compaction_changed_at:
-            return size + usage.input_tokens + usage.output_tokens
-        size += estimate_message_tokens(message)
-    tools = sum(map(estimate_tool_tokens, request.tools))
-    return estimate_text_tokens(request.system) + tools + sum(map(estimate_message_tokens, request.messages))
 
 
 def _count_message_tokens(conversation: Conversation, count: int) -> int:

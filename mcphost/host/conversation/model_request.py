@@ -11,6 +11,7 @@ from typing import Protocol
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.instructions import Instructions
+from mcphost.host.conversation.result_shortening import ResultShortening
 from mcphost.host.conversation.tool_selection import ToolSelection
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.connection import ServerConnection
@@ -58,23 +59,34 @@ class ModelRequestBuilder:
         tools: ToolSelection,
         model_selection: ModelSelection,
         instructions: Instructions,
+        shortening: ResultShortening,
         message_stages: tuple[MessageStage, ...] = (),
     ) -> None:
-        """Create a builder that applies *message_stages* to the messages in this order."""
+        """Create a builder that applies *message_stages* to the messages in this order, and then *shortening*."""
         self._is_parallel = config.limits.parallel_calls > 1
         self.tools = tools
         self._servers = servers
         self._startup = startup
         self._model_selection = model_selection
         self._instructions = instructions
-        self._message_stages = message_stages
+        self._shortening = shortening
+        self._message_stages = (*message_stages, shortening)
 
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the request for the next round.
 
-        If servers became ready since the last round, their tools are included and the user is notified.
+        If servers became ready since the last round, their tools are included and the user is notified. If the request
+        is large, more results are sent in short form.
         """
         self._startup.announce_joined()
+        request = self._build(conversation)
+        return self._build(conversation) if self._shortening.advance(conversation, request) else request
+
+    def shorten(self, conversation: Conversation, refused: ModelRequest) -> bool:
+        """Shorten the results in later requests after this one was refused as too long; return whether that helps."""
+        return self._shortening.advance(conversation, refused, is_refused=True)
+
+    def _build(self, conversation: Conversation) -> ModelRequest:
         messages = tuple(conversation.messages)
         for stage in self._message_stages:
             messages = stage.apply(conversation, messages)

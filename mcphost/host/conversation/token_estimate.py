@@ -7,6 +7,7 @@ The estimate of a message is cached for the message's lifetime, so that a round 
 import weakref
 from typing import assert_never
 
+from mcphost.host.active_conversation import Conversation
 from mcphost.llm.messages import (
     FilePart,
     ImagePart,
@@ -18,7 +19,7 @@ from mcphost.llm.messages import (
     ToolReturnPart,
     ToolUsePart,
 )
-from mcphost.llm.model import ToolSpec, Usage
+from mcphost.llm.model import ModelRequest, ToolSpec, Usage
 from mcphost.serialization import Struct, encode
 
 IMAGE_TOKENS = 1_500
@@ -77,6 +78,20 @@ def estimate_part_tokens(part: Part) -> int:
         case ResourcePart():
             return MESSAGE_TOKENS + estimate_text_tokens(part.uri) + estimate_text_tokens(part.text)
     assert_never(part)
+
+
+def estimate_request_tokens(request: ModelRequest, conversation: Conversation) -> int:
+    """Estimate the size of a request in tokens.
+
+    The provider's own count for the last answer is used, unless the beginning of requests changed since then.
+    """
+    size = 0
+    for message in reversed(request.messages):
+        usage = message.usage
+        if usage is not None and usage.input_tokens and message.at > conversation.beginning_changed_at:
+            return size + usage.input_tokens + usage.output_tokens
+        size += estimate_message_tokens(message)
+    return size + estimate_text_tokens(request.system) + sum(map(estimate_tool_tokens, request.tools))
 
 
 class TokenCalibration(Struct, frozen=True):

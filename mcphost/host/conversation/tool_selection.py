@@ -23,8 +23,6 @@ from mcphost.llm.messages import ToolReturnPart
 from mcphost.llm.model import ToolSpec
 from mcphost.sanitize import sanitize
 
-ASSUMED_WINDOW = 128_000
-"""The context window that is assumed for a model whose window is unknown, in tokens."""
 MAX_NAMED_SERVERS = 50
 Preference = Literal["auto", "pinned", "deferred"]
 
@@ -72,12 +70,6 @@ class ToolSelection:
 
     def _add_found(self, names: Iterable[str]) -> None:
         self._wanted.update(dict.fromkeys(names))
-
-    @property
-    def window(self) -> int:
-        """The model's context window in tokens; an assumed one if it is unknown."""
-        model = self._model_selection.model
-        return (model.facts.context_window if model is not None else 0) or ASSUMED_WINDOW
 
     def select(self) -> tuple[ToolSpec, ...]:
         """Return the tools to offer in the next request of the open conversation."""
@@ -161,7 +153,7 @@ class ToolSelection:
         if len(offers) > self._config.max_tools:
             return True
         tokens = sum(estimate_tool_tokens(offer.spec) for offer in offers)
-        return tokens > self._config.tool_share * self.window
+        return tokens > self._config.tool_share * self._model_selection.window
 
     def _scan_messages(self) -> None:
         """Add the tools that messages since the last scan called or found by search."""

@@ -155,6 +155,7 @@ class Turn:
         self._tool_pipeline, self._scheduler = parts.tool_pipeline, parts.scheduler
         self._reviewer = parts.reviewer
         self._budget, self._spending = parts.budget, parts.spending
+        self._requests = parts.requests
         self._compactor = parts.compactor
         self._events, self._frontend = parts.events, parts.frontend
         self._max_rounds = parts.max_rounds
@@ -243,14 +244,32 @@ class Turn:
         return is_changed
 
     async def _send(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
-        """Stream the answer to a request; if it is too long for the model, summarize messages and retry once."""
+        """Stream the answer to a request; if it is too long for the model, send a shorter one."""
         try:
             await self._stream(prepared, answer)
         except ModelError as error:
-            is_too_long = error.model_kind == "context" and answer.is_empty
-            if not is_too_long or not await self._make_room(prepared.request, error):
+            if not _is_too_long(error, answer):
                 raise
-            await self._stream(await self._prepare(), answer)
+            await self._send_shorter(prepared, answer, error)
+
+    async def _send_shorter(self, prepared: PreparedRequest, answer: StreamedAnswer, error: ModelError) -> None:
+        """Send the request with shortened results, and if that does not help, once more with a summary.
+
+        Raises *error*, with which it was refused, if it cannot become shorter.
+        """
+        if self._requests.shorten(self._conversation, prepared.request):
+            prepared = await self._prepare()
+            try:
+                await self._stream(prepared, answer)
+            except ModelError as again:
+                if not _is_too_long(again, answer):
+                    raise
+                error = again
+            else:
+                return
+        if not await self._make_room(prepared.request, error):
+            raise error
+        await self._stream(await self._prepare(), answer)
 
     async def _stream(self, prepared: PreparedRequest, answer: StreamedAnswer) -> None:
         drafted = time.monotonic()
@@ -336,6 +355,10 @@ class Turn:
         """Build the result of a stopped call for the model; its text says whether the tool had already run."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
+
+
+def _is_too_long(error: ModelError, answer: StreamedAnswer) -> bool:
+    return error.model_kind == "context" and answer.is_empty
 
 
 def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str]:

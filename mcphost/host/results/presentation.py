@@ -266,14 +266,14 @@ class RenderedResult(Struct, frozen=True):
         return strip_hidden_text(f"[mcphost: {self.note}]\n{text}" if self.note else text)
 
 
-def truncate_text(text: str) -> str:
-    """Return the first 256 KB of the text as UTF-8, without splitting a character."""
-    if len(text) * 4 <= MODEL_TEXT_LIMIT:
+def truncate_text(text: str, limit: int = MODEL_TEXT_LIMIT) -> str:
+    """Return the first *limit* bytes of the text as UTF-8, without splitting a character."""
+    if len(text) * 4 <= limit:
         return text
-    body = replace_surrogates(text[:MODEL_TEXT_LIMIT]).encode()
-    if len(body) <= MODEL_TEXT_LIMIT:
-        return text[:MODEL_TEXT_LIMIT]
-    return body[:MODEL_TEXT_LIMIT].decode(errors="ignore")
+    body = replace_surrogates(text[:limit]).encode()
+    if len(body) <= limit:
+        return text[:limit]
+    return body[:limit].decode(errors="ignore")
 
 
 def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:

@@ -19,6 +19,7 @@ from mcphost.host.reserved_names import (
     RESERVED_TOOL_NAMES,
     SEARCH_TOOLS,
 )
+from mcphost.host.result_room import ResultRoom
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.conversation_tool import ConversationTool
@@ -30,28 +31,31 @@ from mcphost.llm.model import ToolSpec
 from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Raw, encode, replace
-from mcphost.store.results import ResultStore
+from mcphost.store.results import ResultStore, StoredText, read_text_part
 
 _READ_RESULT_SCHEMA = {
     "type": "object",
     "properties": {
-        "result": {"type": "string", "description": "The name under which the result is kept"},
+        "result": {"type": "string", "description": "The name of the result, as the note in it says"},
         "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin with"},
-        "limit": {"type": "integer", "minimum": 1, "description": f"How many bytes, at most {MODEL_TEXT_LIMIT}"},
+        "limit": {"type": "integer", "minimum": 1, "description": "How many bytes at most"},
     },
     "required": ["result"],
     "additionalProperties": False,
 }
 _READ_RESULT_SPEC = ToolSpec(
-    READ_RESULT, "Read on in a tool's result that was too big to be given whole.", Raw(encode(_READ_RESULT_SCHEMA))
+    READ_RESULT,
+    "Read, in pieces, a tool's result that was too big to be given whole, or that was shortened since.",
+    Raw(encode(_READ_RESULT_SCHEMA)),
 )
 
 
 class ResultTool:
-    """The tool `read_result`, with which the model reads the rest of a truncated result in chunks.
+    """The tool `read_result`, with which the model reads a truncated or shortened result in pieces.
 
-    It needs no approval, because the original call was approved and the model already has the beginning of its result.
-    If results of the server must be reviewed and this one was not, the user reviews each chunk.
+    A result over 256 KB is read from its file, by the file's name; any other one from the conversation, by the id of
+    its call. It needs no approval, because the original call was approved and the model has had part of its result. If
+    results of the server must be reviewed and this one was not, the user reviews each piece.
     """
 
     def __init__(
@@ -60,11 +64,15 @@ class ResultTool:
         conversation: ActiveConversation,
         events: EventBus,
         reviewer: ResultReviewer,
+        room: ResultRoom,
     ) -> None:
         self._result_store = result_store
         self._conversation = conversation
         self._events = events
         self._reviewer = reviewer
+        self._room = room
+        self.has_shortened = False
+        """Whether requests contain results that were shortened for them."""
 
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
         """Store a result that is too big for the model; return the result and the path of its file.
@@ -81,15 +89,23 @@ class ResultTool:
             return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if the conversation contains a truncated result, else nothing."""
-        return (_READ_RESULT_SPEC,) if any(True for _ in self._stored_results()) else ()
+        """Return the tool's definition if the conversation contains a truncated or shortened result, else nothing."""
+        is_needed = self.has_shortened or any(result.kept for result in self._results())
+        return (_READ_RESULT_SPEC,) if is_needed else ()
 
-    def _stored_results(self) -> Iterable[ToolReturnPart]:
+    def _results(self) -> Iterable[ToolReturnPart]:
         for message in self._conversation.messages:
             if message.role == "tool":
                 for part in message.parts:
-                    if isinstance(part, ToolReturnPart) and part.kept:
+                    if isinstance(part, ToolReturnPart):
                         yield part
+
+    async def _read(self, source: ToolReturnPart, name: str, offset: int, limit: int) -> StoredText:
+        """Read from the file of a result if *name* is the file's, else from the message. Raises StoreError."""
+        limit = min(limit, self._room.result_bytes)
+        if source.use_id == name:
+            return read_text_part(source.text, offset, limit)
+        return await self._result_store.read(name, offset, limit)
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """Run one call proposed by the model. Errors are part of the outcome; only cancellation is raised.
@@ -98,29 +114,31 @@ class ResultTool:
         """
         args = use.arguments or {}
         name, offset, limit = args.get("result"), args.get("offset", 0), args.get("limit", MODEL_TEXT_LIMIT)
-        source = next((result for result in self._stored_results() if Path(result.kept).stem == name), None)
+        source = next((one for one in self._results() if name and name in (one.use_id, Path(one.kept).stem)), None)
         server = source.server if source else ""
         self._events.publish(ToolProposed(use.id, server, READ_RESULT, use.arguments, use.raw))
         if source is None or not isinstance(name, str):
-            return self._fail(use, server, "No result of this conversation is stored under that name.", is_invalid=True)
+            return self._fail(use, server, "No result of this conversation has that name.", is_invalid=True)
         if not _is_count(offset, 0) or not _is_count(limit, 1):
             return self._fail(use, server, "offset and limit are whole numbers of bytes.", is_invalid=True)
         self._events.publish(ToolStarted(use.id, server, READ_RESULT, args, "session"))
         try:
-            chunk = await self._result_store.read(name, offset, min(limit, MODEL_TEXT_LIMIT))
+            chunk = await self._read(source, name, offset, limit)
         except StoreError as error:
             return self._fail(use, server, f"{error.message} {error.hint}".strip())
         continuation = f"; it continues at offset {chunk.end}" if chunk.end < chunk.size else "; this is its end"
         head = f"[mcphost: bytes {chunk.offset} to {chunk.end} of {chunk.size} of this result{continuation}]"
         text = f"{head}\n{chunk.text}"
         self._events.publish(ToolFinished(use.id, server, READ_RESULT, "ok", text))
+        images = source.images if source.use_id == name and not chunk.offset else ()
         if not source.reviewed and self._reviewer.is_required(server):
             shown = (ResultPart(kind="text", text=chunk.text, size=len(chunk.text)),)
             reviewed = await self._reviewer.review(server, use.id, READ_RESULT, args, shown, why)
             self._reviewer.publish(use.id, server, READ_RESULT, reviewed, shown, "")
-            text = reviewed.replacement or f"{head}\n{reviewed.rendered.text}"
+            text, images = reviewed.replacement or f"{head}\n{reviewed.rendered.text}", ()
         # Not truncated again: the chunk is within the limit, and the heading says where the result continues.
-        return ToolCallOutcome(make_tool_return(use, server, READ_RESULT, strip_hidden_text(text), outcome="ok"))
+        part = make_tool_return(use, server, READ_RESULT, strip_hidden_text(text), outcome="ok")
+        return ToolCallOutcome(replace(part, images=images))
 
     def _fail(self, use: ToolUsePart, server: str, text: str, *, is_invalid: bool = False) -> ToolCallOutcome:
         self._events.publish(ToolFinished(use.id, server, READ_RESULT, "failed", text))
@@ -344,7 +362,7 @@ class BuiltinTools:
         self,
         skills: Skills,
         consent: ConsentPolicy,
-        result_store: ResultStore,
+        result_tool: ResultTool,
         conversation: ActiveConversation,
         events: EventBus,
         reviewer: ResultReviewer,
@@ -352,7 +370,7 @@ class BuiltinTools:
         model_selection: ModelSelection,
     ) -> None:
         self.skill_tool = SkillTool(skills, consent, events, reviewer, audit)
-        self.result_tool = ResultTool(result_store, conversation, events, reviewer)
+        self.result_tool = result_tool
         self._conversation_tool = ConversationTool(conversation, model_selection, events)
         self.search_tool = ToolSearch(events)
 

@@ -12,7 +12,8 @@ from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarte
 from mcphost.host.message_text import describe_message, format_numbers, parse_numbers
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION
-from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
+from mcphost.host.result_room import BYTES_PER_TOKEN
+from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, truncate_text
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import Message, ToolUsePart
 from mcphost.llm.model import ToolSpec
@@ -22,10 +23,8 @@ from mcphost.serialization import Raw, dumps, encode
 _MAX_ARGUMENT = 1_000
 _MAX_HITS = 20
 _EXCERPT = 400
-_MAX_CHARS = MODEL_TEXT_LIMIT // 4  # UTF-8 takes at most four bytes a character
-_MIN_CHARS = 2_000
+_MIN_BYTES = 2_000
 _WINDOW_SHARE = 0.15
-_CHARS_PER_TOKEN = 3
 _SCHEMA = {
     "type": "object",
     "properties": {
@@ -47,7 +46,7 @@ class _Arguments(NamedTuple):
     search: str
     offset: int
     room: int
-    """How many characters of messages are returned at most."""
+    """How many bytes of messages are returned at most."""
 
 
 class ConversationTool:
@@ -81,11 +80,9 @@ class ConversationTool:
         return ToolCallOutcome(make_tool_return(use, "", READ_CONVERSATION, text, outcome="ok"))
 
     def _room(self) -> int:
-        """Return how many characters a result may have: a share of the model's window."""
-        model = self._model_selection.model
-        window = model.facts.context_window if model is not None else 0
-        share = int(window * _WINDOW_SHARE) * _CHARS_PER_TOKEN
-        return min(max(share, _MIN_CHARS), _MAX_CHARS) if window else _MAX_CHARS
+        """Return how many bytes a result may have: a share of the model's window."""
+        share = int(self._model_selection.window * _WINDOW_SHARE) * BYTES_PER_TOKEN
+        return min(max(share, _MIN_BYTES), MODEL_TEXT_LIMIT)
 
 
 def _parse_arguments(values: Mapping[str, Any], room: int) -> _Arguments:
@@ -119,9 +116,9 @@ def _list_messages(messages: Mapping[int, Message], numbers: tuple[int, ...], ar
     for at, number in enumerate(numbers):
         text = describe_message(messages[number], whole=True)
         start = arguments.offset if at == 0 else 0
-        shown = text[start : start + room]
+        shown = truncate_text(text[start : start + room], room)
         yield dumps({"n": number, "role": messages[number].role, "text": shown})
-        room -= len(shown)
+        room -= len(shown.encode())
         end = start + len(shown)
         if end < len(text):
             yield f"[mcphost: message {number} has {len(text)} characters; it continues at offset {end}]"

@@ -209,10 +209,7 @@ class ToolCard(TranscriptBlock):
                 PrefixedContent("▎ │ ", "▎ │ ", Content.styled(REVIEW_LABELS[self.review_outcome], "$accent"), "", lead)
             )
         if self.result_file:
-            from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
-
-            part = f"the model received the first {MODEL_TEXT_LIMIT // 1024} kB"
-            told = f"{part}; full result: {clean_line(self.result_file, 500)}"
+            told = f"the model received its beginning; full result: {clean_line(self.result_file, 500)}"
             out.append(PrefixedContent("▎ │ ", "▎ │ ", Content.styled(told, "$warning"), "", lead))
         return out
 

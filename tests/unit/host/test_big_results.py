@@ -11,7 +11,7 @@ from mcphost.host.questions.questions import AllowOnce
 from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
 from mcphost.llm.messages import ToolReturnPart
-from mcphost.llm.model import ModelRequest
+from mcphost.llm.model import ModelFacts, ModelRequest
 from mcphost.store.results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -29,7 +29,8 @@ def last_return(request: ModelRequest) -> ToolReturnPart:
 
 async def run_conversation(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG) -> tuple[ScriptedModel, Any]:
     peer = create_peer("2026-07-28", tools__list=tools_result(tool_definition("it")), tools__call=text_result(big))
-    model = ScriptedModel(tool_round(("peer__it", {})), *rounds, text_round("ok"))
+    large = ModelFacts(context_window=10_000_000)
+    model = ScriptedModel(tool_round(("peer__it", {})), *rounds, text_round("ok"), facts=large)
     frontend = ScriptedFrontend(AllowOnce())
     async with open_host_with(folder, peer, model, frontend, results=ResultStore(kept)) as host:
         feed = host.events.subscribe()

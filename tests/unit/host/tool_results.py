@@ -6,6 +6,7 @@ from typing import Any
 from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.messages import ToolReturnPart
+from mcphost.llm.model import ModelFacts
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.scripted_host import create_peer, open_host_with, tool_definition, tools_result
@@ -16,7 +17,7 @@ async def call_tool_once(
 ) -> tuple[ToolReturnPart, ToolFinished]:
     """Return what model and user get when the model calls a tool with this answer."""
     peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
-    model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"))
+    model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"), facts=ModelFacts(context_window=10_000_000))
     async with open_host_with(folder, peer, model, ScriptedFrontend(AllowOnce())) as host:
         feed = host.events.subscribe()
         await host.conversation.send("go")

@@ -1,0 +1,215 @@
+"""Results of tools as they are sent to the model: sized to its window, and shortened once they are old.
+
+Stored messages keep the whole results, and the model reads what was left out with `read_result`. Old results are
+shortened in batches, when requests become large: providers cache the beginning of a request, which must not change
+each time. The decision is in docs/decisions/0028-shorten-old-results-in-batches.md.
+"""
+
+import time
+import weakref
+from collections.abc import Sequence
+
+from mcphost.config.schema import ContextConfig
+from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.conversation.token_estimate import estimate_message_tokens, estimate_request_tokens
+from mcphost.host.events import EventBus
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
+from mcphost.host.result_room import ResultRoom
+from mcphost.host.results.presentation import truncate_text
+from mcphost.host.tools.builtin_tools import ResultTool
+from mcphost.llm.messages import Message, Part, ToolReturnPart
+from mcphost.llm.model import ModelRequest
+from mcphost.pluralize import pluralize
+from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import replace
+
+OLD_HEAD_BYTES, OLD_TAIL_BYTES = 800, 200
+"""What an old result keeps of its beginning and of its end."""
+_MIN_OLD_BYTES = 1_500
+"""Shorter results are never shortened: the note would take what it saves."""
+_NOTE_BYTES = 400
+"""Room for notes of mcphost, such as the one that says how to read on, beyond the limit on a result."""
+_MIN_CUT_BYTES = 200
+_TARGET = 2 / 3
+"""Where a batch ends, as a part of the size at which it begins: far enough below for many requests to follow."""
+_MIN_SAVING = 0.1
+"""A batch that would save less than this share of the window is not worth the provider's cache."""
+_OLD = 0
+
+
+class ResultShortening:
+    """The stage of a request that shortens results; it remembers up to which message they are old."""
+
+    def __init__(
+        self,
+        config: ContextConfig,
+        *,
+        active: ActiveConversation,
+        model_selection: ModelSelection,
+        room: ResultRoom,
+        result_tool: ResultTool,
+        events: EventBus,
+    ) -> None:
+        self._threshold = config.shorten_above
+        self._model_selection = model_selection
+        self._room = room
+        self._result_tool = result_tool
+        self._events = events
+        self._old_count = 0  # how many of the conversation's first messages have old results
+        self._model: str = ""
+        # By the id of each message of results: the message, its limit in bytes, and what is sent instead of it.
+        self._cache: dict[int, tuple[weakref.ref[Message], int, Message]] = {}
+        self._active = active
+        active.on_replaced(self._reset)
+        active.on_rewound(self._go_back)
+
+    def _reset(self) -> None:
+        self._old_count, self._model = 0, ""
+        self._result_tool.has_shortened = False
+
+    def _go_back(self) -> None:
+        self._old_count = min(self._old_count, _find_last_results(self._active.current.messages))
+
+    def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Return the messages with shortened results. The same message is always shortened in the same way."""
+        name: str = self._model_selection.config.name
+        if name != self._model:
+            # Another model has another window, and nothing in its cache.
+            self._old_count, self._model = 0, name
+        # A summary takes the place of the first messages, so positions are counted from the end.
+        old = self._old_count - (len(conversation.messages) - len(messages))
+        room = self._room.round_bytes
+        sent = tuple(
+            self._shorten(message, _OLD if at < old else room) if message.role == "tool" else message
+            for at, message in enumerate(messages)
+        )
+        self._result_tool.has_shortened = self._result_tool.has_shortened or any(
+            after is not before for before, after in zip(messages, sent, strict=True)
+        )
+        return sent
+
+    def advance(self, conversation: Conversation, request: ModelRequest, *, is_refused: bool = False) -> bool:
+        """Shorten a batch of older results if *request* is large, and return whether it must be built again.
+
+        With *is_refused*, the provider refused it as too long: then all results but the last ones are shortened.
+        """
+        window = self._model_selection.window
+        tokens = estimate_request_tokens(request, conversation)
+        if not is_refused and tokens <= window * self._threshold:
+            return False
+        target = 0 if is_refused else tokens - window * self._threshold * _TARGET
+        count, results, saved = self._plan(conversation, target)
+        if saved < (1 if is_refused else window * _MIN_SAVING):
+            return False
+        self._old_count = count
+        conversation.beginning_changed_at = time.time()
+        older = pluralize(results, "older result")
+        self._events.notify(
+            "info",
+            f"From now on the model gets {older} in short form, about {saved:,} tokens less.",
+            f"Nothing stored changes; the model reads the whole of one with {READ_RESULT}.",
+        )
+        return True
+
+    def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
+        """Return up to which message results become old, how many are shortened by it, and the tokens it saves.
+
+        Results are taken from the oldest on until *target* tokens are saved; 0 takes all but the last ones.
+        """
+        messages = conversation.messages
+        count, results, saved = self._old_count, 0, 0
+        room = self._room.round_bytes
+        for at in range(max(count, conversation.covered), _find_last_results(messages)):
+            if messages[at].role == "tool":
+                # Not the cached form, which is that of the next requests.
+                before, after = fit_results(messages[at], room), shorten_old_results(messages[at])
+                less = estimate_message_tokens(before) - estimate_message_tokens(after)
+                if less > 0:
+                    count, saved = at + 1, saved + less
+                    results += sum(one is not other for one, other in zip(before.parts, after.parts, strict=True))
+                if target and saved >= target:
+                    break
+        return count, results, saved
+
+    def _shorten(self, message: Message, limit: int) -> Message:
+        key = id(message)
+        found = self._cache.get(key)
+        if found is not None and found[0]() is message and found[1] == limit:
+            return found[2]
+        sent = fit_results(message, limit) if limit else shorten_old_results(message)
+        self._cache[key] = (weakref.ref(message, lambda _: self._cache.pop(key, None)), limit, sent)
+        return sent
+
+
+def _find_last_results(messages: Sequence[Message]) -> int:
+    """Return the position of the last message with results, 0 if there is none."""
+    return next((at for at in reversed(range(len(messages))) if messages[at].role == "tool"), 0)
+
+
+def fit_results(message: Message, room: int) -> Message:
+    """Return the message with results of at most *room* bytes together, and of half of it each.
+
+    The longest are cut, each to the same length, with a note that says how to read on.
+    """
+    sizes = [_size(part.text) if isinstance(part, ToolReturnPart) else 0 for part in message.parts]
+    limit = max(_fair_limit(sizes, room), _MIN_CUT_BYTES)
+    if max(sizes, default=0) <= limit + _NOTE_BYTES:
+        return message
+    pairs = zip(message.parts, sizes, strict=True)
+    parts = (part if size <= limit + _NOTE_BYTES else _cut(part, size, limit) for part, size in pairs)
+    return replace(message, parts=tuple(parts))
+
+
+def _fair_limit(sizes: Sequence[int], room: int) -> int:
+    """Return the largest limit, at most half of *room*, under which all sizes together take no more than *room*."""
+    left, limit = room, room // 2
+    for at, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - at)
+        if size > share:
+            return min(limit, share)
+        left -= size
+    return limit
+
+
+def _cut(part: Part, size: int, limit: int) -> Part:
+    # What `read_conversation` returns is sized to the window already, and says how to read on by itself.
+    if not isinstance(part, ToolReturnPart) or part.name == READ_CONVERSATION:
+        return part
+    shown = truncate_text(part.text, limit)
+    end = _size(shown)
+    note = f"the first {end:,} of {size:,} bytes of this result. Read on with {_call(part, end)}"
+    return replace(part, text=f"{shown}\n[mcphost: these were {note}]")
+
+
+def shorten_old_results(message: Message) -> Message:
+    """Return the message with the beginning and the end of each long result, and without pictures."""
+    parts = tuple(_shorten_old(part) for part in message.parts)
+    if all(after is before for before, after in zip(message.parts, parts, strict=True)):
+        return message
+    return replace(message, parts=parts)
+
+
+def _shorten_old(part: Part) -> Part:
+    if not isinstance(part, ToolReturnPart):
+        return part
+    body = replace_surrogates(part.text).encode()
+    if len(body) < _MIN_OLD_BYTES and not part.images:
+        return part
+    text, left_out = part.text, f"{len(part.images)} of its pictures" if part.images else ""
+    if len(body) >= _MIN_OLD_BYTES:
+        head = body[:OLD_HEAD_BYTES].decode(errors="ignore")
+        tail = body[-OLD_TAIL_BYTES:].decode(errors="ignore")
+        size = len(body) - _size(head) - _size(tail)
+        left_out = f"{size:,} of {len(body):,} bytes{f' and {left_out}' if left_out else ''}"
+        text = f"{head}\n[…]\n{tail}"
+    note = f"this result is old: {left_out} are left out. Read it again with {_call(part, 0)}"
+    return replace(part, text=f"{text}\n[mcphost: {note}]", images=())
+
+
+def _call(part: ToolReturnPart, offset: int) -> str:
+    return f'{READ_RESULT}: {{"result": "{part.use_id}", "offset": {offset}}}'
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(replace_surrogates(text).encode())
