@@ -227,7 +227,7 @@ class Options:
 
     yes: bool = False
     trust_project: bool = False
-    """Whether AGENTS.md, commands and hooks of the folder count without a stored approval."""
+    """Whether the folder's AGENTS.md, commands and hooks may be used without a stored approval."""
 
     max_rounds: int | None = None
     max_cost: float | None = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ACTIONS = ("list", "search", "show", "export", "rename", "delete")
 INDEXING_SECONDS = 20.0
-"""How long `search` first indexes conversations of earlier versions."""
+"""Maximum seconds that `search` spends on indexing older conversations before it searches."""
 _LISTED = 100
 
 

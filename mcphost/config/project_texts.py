@@ -17,11 +17,11 @@ from mcphost.serialization import Struct
 
 INSTRUCTIONS_FILE = "AGENTS.md"
 PROJECT_FOLDER = ".mcphost"
-"""The folder of a project with its commands and hooks."""
+"""The folder in a project that contains its commands and hooks."""
 
 MAX_TEXT_BYTES = 32_000
 MAX_TOTAL_BYTES = 64_000
-"""In bytes, of all instructions together: about 16,000 tokens, which every request would contain."""
+"""Maximum bytes of all instructions together: about 16,000 tokens, which every request contains."""
 
 MAX_FOLDERS = 64
 Purpose = Literal["instructions", "command", "hooks"]

@@ -327,8 +327,8 @@ class ConsentConfig(Struct, frozen=True, kw_only=True):
     """Settings of consent, besides the never-rules."""
 
     origins: Literal["mark", "ask"] = "mark"
-    """What text of other servers in a call's arguments does: "mark" shows it in questions; with "ask", permissions do
-    not cover the call unless they name those servers."""
+    """How to treat arguments that contain text from other servers: "mark" highlights it in questions; with "ask", a
+    permission covers the call only if it names these servers."""
 
 
 CompactionMode = Literal["ask", "auto", "never"]
@@ -338,10 +338,10 @@ class CompactionConfig(Struct, frozen=True, kw_only=True):
     """When and how the beginning of a conversation is summarized for the model."""
 
     mode: CompactionMode = "ask"
-    """What happens before a request that would hardly fit: "auto" summarizes and goes on without a question."""
+    """What to do before a request that nearly fills the context window: "auto" summarizes without asking the user."""
 
     threshold: Annotated[int, Meta(ge=10, le=100)] = 85
-    """Share of the model's window, in percent, from which a request hardly fits."""
+    """Share of the context window, in percent, from which a request counts as nearly filling it."""
 
     keep_messages: Annotated[int, Meta(ge=1, le=1_000)] = 6
     """How many of the last messages are never summarized; those of their turn are kept as well."""
@@ -378,7 +378,7 @@ class BudgetConfig(Struct, frozen=True, kw_only=True):
     per_turn: _Dollars = 0
     per_conversation: _Dollars = 0
     per_day: _Dollars = 0
-    """Limit for all conversations of the local day, also those of other processes."""
+    """Limit for all conversations on one local day, including those of other mcphost processes."""
 
     show_in_answers: bool = True
     """Whether the cost of each answer is shown beside its time."""
@@ -391,14 +391,14 @@ class NotificationsConfig(Struct, frozen=True, kw_only=True):
     """Settings of notifications while the terminal has no focus, and of the terminal's title."""
 
     mode: NotificationMode = "auto"
-    """"auto" is a notification of the terminal where it is known to have them, otherwise a bell; "osc" writes one to
-    any terminal (OSC 9 or 777); "desktop" runs notify-send or osascript."""
+    """"auto" uses the terminal's own notifications if it is known to support them, otherwise a bell; "osc" always
+    writes an escape sequence (OSC 9 or 777); "desktop" runs notify-send or osascript."""
 
     after_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 10
     """Minimum duration of a turn or a call whose end notifies the user; questions always do."""
 
     title: bool = True
-    """Whether the title of the terminal shows the state: "mcphost - ready"."""
+    """Whether the terminal's title shows the state, as in "mcphost - ready"."""
 
 
 class KeyConfig(Struct, frozen=True):
@@ -409,13 +409,13 @@ class KeyConfig(Struct, frozen=True):
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
-    """What fills the model's context window: definitions of tools, and their results."""
+    """Settings that limit how much of the model's context window tool definitions and results use."""
 
     max_tools: Annotated[int, Meta(ge=1, le=1_000)] = 40
-    """With more tools than this, the model finds most of them by search instead of being sent their definitions."""
+    """With more tools than this, the model is not sent all definitions, and finds the other tools by search."""
 
     tool_share: Annotated[float, Meta(ge=0.001, le=1)] = 0.1
-    """The share of the window above which definitions are left to the search, however few they are."""
+    """Share of the context window that tool definitions may take; if they need more, some are found by search."""
 
     pinned_tools: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=200)] = ()
     """Tools that are always sent, as `server/tool`; `*` stands for any text."""

@@ -31,7 +31,7 @@ MAX_FILES = 50
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_SYSTEM_BYTES = 200_000
 FIRST_BYTE_TIMEOUT = 3.0
-"""Seconds to wait for the first byte of a pipe that nobody asked to read."""
+"""Seconds to wait for the first byte of a pipe that the user did not ask to read."""
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n```\s*", re.DOTALL | re.IGNORECASE)
 
 

@@ -24,12 +24,12 @@ class Conversation:
         self.title = ""
         self.messages: list[Message] = []
         self.compaction: Compaction | None = None
-        """The summary that stands for the beginning of this branch in requests to the model; None if there is none."""
+        """The summary that replaces the beginning of this branch in model requests; None if there is none."""
 
         self.beginning_changed_at = 0.0
-        """When the beginning of requests changed last, by a summary or by shortened results, in seconds since 1970.
+        """When a summary or shortened results last changed the beginning of requests, in seconds since 1970.
 
-        The sizes of requests before that say nothing about the next one.
+        The sizes of earlier requests are not comparable with later ones.
         """
 
         self._compactions: list[Compaction] = []  # of all branches

@@ -3,9 +3,9 @@
 from mcphost.serialization import Struct
 
 FILES = "@file"
-"""The name that stands for attached files that no server provided, in origins and in rules."""
+"""Stands for attached local files, in origins and in rules."""
 OTHER_SERVERS = "*"
-"""The name that stands for every server, in rules and for a check that could not be completed."""
+"""Stands for all other servers, in rules and if a comparison could not be completed."""
 
 
 class ArgumentOrigin(Struct, frozen=True, kw_only=True):

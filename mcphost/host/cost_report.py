@@ -8,7 +8,7 @@ from mcphost.serialization import Struct
 from mcphost.store.spending import SpendingEntry, SpendingSum
 
 ANSWERS = "answers"
-"""The kind of a PartCost for what the models wrote."""
+"""The `kind` of a PartCost for the models' answers."""
 
 
 class PartCost(Struct, frozen=True):

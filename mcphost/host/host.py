@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcphost.host.tools.executor import ManualCalls
 
 _INDEX_DELAY = 5.0
-"""Seconds after the start before older conversations are indexed, so that this delays nothing."""
+"""Seconds after the start before older conversations are indexed, so that indexing does not delay the start."""
 
 
 class LateParts(NamedTuple):

@@ -11,10 +11,10 @@ from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, 
 from mcphost.store.grants import GrantStore, TrustedServer
 
 ApprovalSource = Literal["own", "always", "session", "flag", "refused", "not asked"]
-"""What allowed a text, or why it is not used: "own" is the user's own file, "flag" a flag of the command line."""
+"""What approved a file, or why it is not used: "own" is the user's own file, "flag" a command-line flag."""
 
 USED: frozenset[ApprovalSource] = frozenset({"own", "always", "session", "flag"})
-"""The sources with which a text is used."""
+"""The sources that allow a file to be used."""
 
 _WHY: dict[Purpose, str] = {
     "instructions": "the model would follow it as your instructions for this project",

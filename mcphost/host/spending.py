@@ -28,7 +28,7 @@ class OpenSpending:
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
-        """The figures that the provider reported, or None if it has not reported any."""
+        """The usage that the provider reported; None if it has not reported any."""
 
         self.received_characters = 0
 

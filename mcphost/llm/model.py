@@ -32,7 +32,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     temperature: float | None = None
     is_parallel: bool = True
     answer_schema: Raw = Raw(b"")
-    """JSON Schema that the answer should match; sent in the provider's form where that goes together with tools."""
+    """JSON Schema that the answer should match; sent to the provider if it can be combined with tools."""
 
 
 class TextDelta(Struct, frozen=True):

@@ -38,7 +38,7 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}  # noqa: RUF012
     reasoning_effort: str = ""
     answer_schema: Raw = Raw(b"null")
-    """JSON Schema of the answer, for providers that can be held to one; null for none."""
+    """JSON Schema that the provider must enforce for the answer; null for none."""
 
     uses_responses_api: bool = False
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Channel = Literal["bell", "osc9", "osc777"]
 MIN_GAP_SECONDS = 5.0
-"""Minimum time between two notifications: servers decide when questions open."""
+"""Minimum seconds between two notifications, because servers determine when questions open."""
 
 _NAME_LENGTH = 40
 _COMMAND_SECONDS = 5.0

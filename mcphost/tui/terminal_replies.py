@@ -10,14 +10,14 @@ from textual.message import Message
 QUERY_BACKGROUND = "\x1b]11;?\x1b\\"
 """Request for the terminal's background color (OSC 11 of xterm)."""
 ANSWER_SECONDS = 2.0
-"""How long an answer of the terminal may still change the theme."""
+"""Seconds within which a reply of the terminal may still change the theme."""
 _TERMINALS_WITHOUT_OSC = {"linux", "dumb"}
 _REPLY = re.compile(r"\x1b\]1[01];(?:rgba?:)?([0-9a-fA-F/#]{3,40})(?:\x07|\x1b\\)")
 _PARTIAL_REPLY = re.compile(r"\x1b\](?:1(?:[01](?:;[rgba:0-9a-fA-F/#]{0,45}\x1b?)?)?)?\Z")
 _PARTIAL_SECONDS = 1.0
-"""How long the beginning of an answer is held back until its end arrives; then it counts as typed."""
+"""Seconds for which an incomplete reply is held back; then it counts as typed."""
 _ESCAPE_SECONDS = 0.05
-"""How long an escape, which may be a key, is held back while an answer is expected."""
+"""Seconds for which an escape character, which may be a key, is held back while a reply is expected."""
 
 
 def can_ask_terminal(environ: Mapping[str, str]) -> bool:
@@ -48,7 +48,8 @@ class ReplyParser(XTermParser):
         self._on_color = on_color
         self._held, self._held_since = "", 0.0
         self.is_answer_expected = False
-        """Whether a single escape at the end of the data may begin an answer. It delays the key by a tick."""
+        """Whether an escape character at the end of the input may begin a reply; the Escape key is then delayed by a
+        tick."""
 
     def feed(self, data: str) -> Iterable[Message]:
         """Parse input; an incomplete reply is held back until the rest of it arrives."""

@@ -68,11 +68,11 @@ class ThemeChoice:
         self._app, self._user_folder, self._remembered = app, options.user_folder, options.remembered
         self.configured = options.configured
         self.wanted = options.chosen or options.configured or themes.AUTO
-        """The name of the theme that is wanted, or "auto"."""
+        """The name of the chosen or configured theme, or "auto"."""
 
         self._detected = guess_theme(os.environ)
         self.problem = ""
-        """What is wrong with the file of the theme that is shown, in place of which the default colors are used."""
+        """Why the shown theme's file cannot be used, so that default colors are shown instead; "" if it can be used."""
 
     @property
     def is_automatic(self) -> bool:

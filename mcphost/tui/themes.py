@@ -11,7 +11,7 @@ from textual.theme import Theme
 DEFAULT = "dark"
 DEFAULT_LIGHT = "light"
 AUTO = "auto"
-"""Value of the setting "theme" that means dark or light, as the terminal's background is."""
+"""Value of the setting "theme" that selects dark or light to match the terminal's background."""
 
 _ROLES = ("background", "surface", "panel", "text", "muted", "faint", "accent", "success", "warning", "error")
 # Used if a theme file is missing or invalid, so that the screen still opens.

@@ -37,7 +37,7 @@ DEFAULT_OUTPUT_TOKENS = 4_096
 """Assumed length of the longest answer if neither the user nor the list of models limits it."""
 
 CACHE_SECONDS = 300.0
-"""How long providers keep the beginning of a request in their cache, at least."""
+"""Minimum number of seconds for which providers cache the beginning of a request."""
 
 MIN_OUTPUT_TOKENS = 256
 """The shortest answer that is offered as a way to stay within the budget."""

@@ -19,7 +19,7 @@ MAX_FILES = 100_000
 MAX_DEPTH = 20
 MAX_SECONDS = 5.0
 MAX_ENTRIES = 400_000
-"""Entries that are looked at, ignored ones included."""
+"""Maximum number of entries examined, including ignored ones."""
 MAX_PATH = 500
 _CHUNK = 8_000
 _ALWAYS_SKIPPED = frozenset({

@@ -17,7 +17,7 @@ from mcphost.store.results import ResultStore
 from mcphost.store.search import SearchResult, SearchStore
 
 INDEX_PAUSE = 0.02
-"""Seconds between two pieces of indexing, in which messages are saved without waiting."""
+"""Seconds between two indexing steps, in which messages can be saved without delay."""
 PREVIEW_MESSAGES = 12
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class ConversationHistory:
         self._edits = ConversationEdits(database)
         self._search = SearchStore(database)
         self.unsent = UnsentTexts(database)
-        """What the user wrote and did not send."""
+        """The unsent text of each conversation."""
 
         self._active = active
         self._results = results

@@ -31,7 +31,7 @@ class Instructions:
         self._lock = anyio.Lock()
         self._reported: set[str] = set()
         self.statuses: tuple[InstructionsStatus, ...] = ()
-        """All files as of the last `refresh`, from the general to the specific."""
+        """All files as of the last `refresh`, from the most general to the most specific."""
 
     @property
     def prompts(self) -> tuple[str, ...]:

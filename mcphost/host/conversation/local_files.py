@@ -19,7 +19,7 @@ from mcphost.sanitize import replace_surrogates, sanitize, strip_hidden_text
 from mcphost.serialization import Struct
 
 MAX_TEXT_BYTES = 256 * 1024
-"""Bytes of text that are attached; the rest of a longer file is cut off."""
+"""Maximum bytes of text that are attached; a longer file is truncated."""
 MAX_READ_BYTES = 32 * 1024 * 1024
 """Bytes of a text file that are read to find a range of lines."""
 MAX_BINARY_BYTES = 8 * 1024 * 1024

@@ -39,7 +39,7 @@ class _Piece(NamedTuple):
 
 ProgressCallback = Callable[[int, int], None]
 TrackFn = Callable[[int], AbstractAsyncContextManager[OpenSpending]]
-"""Records what a request of that many estimated tokens costs, during the block."""
+"""Returns a context manager that records the cost of a request with this estimated number of input tokens."""
 
 
 class Summarizer:

@@ -23,11 +23,11 @@ from mcphost.llm.model import ModelRequest, ToolSpec, Usage
 from mcphost.serialization import Struct, encode
 
 IMAGE_TOKENS = 1_500
-"""About what an image of a megapixel takes at OpenAI and Anthropic; its true size is not looked at."""
+"""About what OpenAI and Anthropic count for an image of one megapixel; the actual size is not examined."""
 BYTES_PER_FILE_TOKEN = 40
-"""About one page of a PDF file, which takes 1,500 to 3,000 tokens, for each 100 kB; audio takes a little less."""
+"""A PDF page of about 100 kB takes 1,500 to 3,000 tokens; audio of that size takes slightly fewer."""
 MESSAGE_TOKENS = 4
-"""For the role and the separators of each message and part."""
+"""Overhead of each message and part, for its role and separators."""
 _MIN_RATIO, _MAX_RATIO = 0.5, 2.0
 
 _cache: dict[int, tuple["weakref.ref[Message]", int]] = {}

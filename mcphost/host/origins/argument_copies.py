@@ -13,7 +13,7 @@ from mcphost.host.origins.outside_texts import SHORTEST_COPY, OutsideTexts
 from mcphost.host.origins.text_folding import FoldedText
 
 MAX_CHARACTERS = 1_000_000
-"""Maximum length of the arguments that are compared; of longer ones the beginning is, and the rest is unchecked."""
+"""Maximum total length of the arguments that are compared; anything beyond it is unchecked."""
 MAX_VALUES = 10_000
 MAX_COMPARISONS = 400_000
 _MAX_DEPTH = 64
@@ -22,7 +22,7 @@ _MAX_SPANS = 100
 _MAX_ORIGINS = 100
 _MAX_JOINED = 6
 _SHORTEST_ADDITION = 8
-"""Characters that a copy over several arguments must have beside those found in single ones."""
+"""Minimum number of characters that a copy over several arguments must add to those found in single arguments."""
 
 
 class _Value(NamedTuple):

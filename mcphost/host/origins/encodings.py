@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from mcphost.sanitize import replace_surrogates
 
 MAX_DECODED = 1_000_000
-"""Maximum number of characters that are decoded from one text, all encodings together."""
+"""Maximum number of characters decoded from one text, in all encodings together."""
 _MAX_DEPTH = 3
 _MAX_RUNS = 1_000
 _SHORTEST = 16

@@ -11,7 +11,7 @@ from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart
 from mcphost.serialization import Struct
 
 MAX_CHARACTERS = 8_000_000
-"""Maximum length of all indexed texts of a conversation; of more, the newest half is kept."""
+"""Maximum total length of a conversation's indexed texts; if it is exceeded, only the newest half is kept."""
 MAX_TYPED = 2_000_000
 SHORTEST_COPY = 16
 _GRAM, _STRIDE = 10, 7
@@ -39,7 +39,7 @@ class OutsideTexts:
         self.letters = CopyIndex(_LETTERS_GRAM, _LETTERS_STRIDE)
         self.typed: list[str] = []
         self.dropped: set[str] = set()
-        """The servers of which texts were left out."""
+        """The servers whose texts were left out."""
 
         self._plain_labels: list[_Label] = []
         self._letter_labels: list[_Label] = []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.attachments import Attachments
 
 SAVE_SECONDS = 0.6
-"""How often the composer is looked at: a text is stored at most this much later."""
+"""Interval at which the composer's content is checked; a change is stored at most this much later."""
 
 
 class DraftSaver:

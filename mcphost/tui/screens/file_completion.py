@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 INDEX_AGE = 30.0
-"""Seconds after which the index is built again, before the next search."""
+"""Age in seconds after which the index is rebuilt before the next search."""
 
 
 class FileCompletion:

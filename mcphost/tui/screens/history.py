@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 LISTED = 500
 SEARCH_DELAY = 0.12
-"""Seconds without a key after which the search begins."""
+"""Seconds after the last key press until the search starts."""
 _SEARCH_HINT = 'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
 _PREVIEW_DELAY = 0.05
 _MAX_MESSAGE_CHARS = 4_000

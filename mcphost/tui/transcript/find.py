@@ -9,9 +9,9 @@ from typing import NamedTuple
 from mcphost.tui.transcript.blocks import TranscriptBlock
 
 MAX_MATCHES = 10_000
-"""Maximum matches that are counted."""
+"""Maximum number of matches that are counted."""
 MAX_QUERY = 200
-"""Maximum characters of a text to find."""
+"""Maximum number of characters of a query."""
 _SLICE_SECONDS = 0.004
 _BLOCKS_PER_CHECK = 32
 

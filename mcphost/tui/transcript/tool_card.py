@@ -39,11 +39,11 @@ _UNFOLDED_VALUE = 4000
 _UNFOLDED_ROWS = 200
 _SEARCHED_BLOCKS = 200
 _BACKGROUND_OFFER_SECONDS = 3.0
-"""How long a call of the model runs until its card offers to go on without it."""
+"""Seconds after which the card of a running call offers to send it to the background."""
 
 BACKGROUND_STYLE = Style.from_meta({"act": "background"})
 _FOUND_CONTEXT = 80
-"""Characters before a found text that are shown with it."""
+"""Number of characters shown before a match."""
 
 
 def format_value(value: Any) -> str:
@@ -87,7 +87,7 @@ class ToolCard(TranscriptBlock):
         self.is_expanded = False
         self.has_long_arguments = False
         self.found_line = ""
-        """Line of the folded part of the result in which the user found something."""
+        """The line with the current search match if it is in the folded part of the result."""
 
     @property
     def is_running(self) -> bool:

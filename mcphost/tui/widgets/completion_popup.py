@@ -38,7 +38,7 @@ class CompletionItem(NamedTuple):
 
 CompletionSource = Callable[[str], list[CompletionItem]]
 FileSearch = Callable[[str], None]
-"""Starts a search for files by what was typed after "@"; the result goes to `CompletionPopup.show_files`."""
+"""Starts a search for files that match the text after "@"; `CompletionPopup.show_files` receives the result."""
 
 
 def no_completions(kind: str) -> list[CompletionItem]:
@@ -65,15 +65,15 @@ class CompletionPopup:
         self.source: CompletionSource = no_completions
         self.file_search: FileSearch | None = None
         self.is_suppressed = False
-        """Whether the next change of the text was not typed, and opens no popup."""
+        """Whether the next change of the text is not typed, so that it must not open the popup."""
 
         self.is_change_pending = False
-        """Whether the text has changed and the notification of that, with which the popup is updated, is on its way."""
+        """Whether the text has changed, but the message that updates the popup has not been handled yet."""
 
         self._items: list[CompletionItem] = []
         self._word: str | None = None
         self._files: tuple[str, list[CompletionItem], str] = ("", [], "")
-        """The word that files were found for, the files, and what limited the search."""
+        """The word that was searched for, the files found, and the limit that was reached, if any."""
 
         self._applies_next = False
 

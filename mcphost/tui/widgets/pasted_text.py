@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from textual.widgets.text_area import Edit
 
 FOLDED_LINES = 30
-"""Lines from which a paste is folded."""
+"""Minimum number of lines of a paste that is folded."""
 FOLDED_LENGTH = 4_000
-"""Characters from which a paste is folded."""
+"""Minimum number of characters of a paste that is folded."""
 MAX_PATHS = 20
 MAX_PATH_TEXT = 8_000
 _PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters)(?: #\d+)?\]")
