@@ -1,10 +1,10 @@
-"""Find the line of an entry in the text of a TOML file, for messages; tomllib does not tell it."""
+"""Search for the line of an entry in a TOML file, for error messages; tomllib does not report it."""
 
 
 def find_entry_line(text: str, table: str, key: str) -> int:
-    """Return the number of the line with *key* of a top-level table, counted from 1; 0 if it is not found.
+    """Return the line number, from 1, of *key* in the top-level table *table*; 0 if it is not found.
 
-    A line within a string of several lines may be taken for the entry, so use the number only in messages.
+    A line inside a multi-line string may be mistaken for the entry, so use the number only in messages.
     """
     current = ""
     for number, line in enumerate(text.split("\n"), 1):

@@ -107,7 +107,7 @@ class Host:
         await self.history.index_pending()
 
     def halt(self) -> bool:
-        """End auto-approve mode, stop the running turn and calls in the background; return False if none was active."""
+        """End auto-approve mode, the running turn and background calls; return False if none was active."""
         auto_approval = self.late_parts.auto_approval.created
         ended = auto_approval is not None and auto_approval.stop("ended by you")
         has_cancelled = self.conversation.cancel_background()
@@ -136,7 +136,7 @@ class Host:
 
     @property
     def context(self) -> "ToolSelection":
-        """Which tools' definitions the requests of the open conversation contain."""
+        """Selection of the tools whose definitions are part of the open conversation's requests."""
         return self.late_parts.context.get()
 
     @property

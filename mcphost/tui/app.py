@@ -74,7 +74,7 @@ def _load_palette_provider() -> "type[Provider]":
 
 
 def _build_bindings(table: KeyTable) -> Iterator[Binding]:
-    """Yield the bindings of the actions, instead of those of Textual's App."""
+    """Yield the key bindings of all actions, which replace those of Textual's App."""
     priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
     for key, name in table.items():
         # Textual calls alt with a letter printable: without priority, text fields would insert the letter.

@@ -1,4 +1,4 @@
-"""The keys in use: those of the keymap, with the changes of [keys] in config.toml."""
+"""The keys in use: the default keys of the keymap, changed by [keys] in config.toml."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ _MAX_ACTIONS, _MAX_KEYS_OF_ACTION, _MAX_LENGTH = 200, 5, 40
 
 
 class KeyTable:
-    """The keys of every action, as Textual names them, and how they are shown. Immutable."""
+    """Immutable table of the keys of each action, in Textual's spelling, with functions to display them."""
 
     def __init__(self, keys: Mapping[str, tuple[str, ...]]) -> None:
         self._keys = dict(keys)
@@ -55,37 +55,37 @@ class KeyTable:
         return self._keys.get(name, ())
 
     def action_of(self, key: str) -> str:
-        """Return the action of a key, or "" if it has none."""
+        """Return the action that a key runs; "" if there is none."""
         return self._actions.get(key, "")
 
     def items(self) -> Iterable[tuple[str, str]]:
-        """Return pairs of a key and its action."""
+        """Return (key, action) pairs."""
         return self._actions.items()
 
     def short(self, name: str) -> str:
-        """Return the first key of an action for a narrow place ("^P", "F1", "esc"), or its slash command."""
+        """Return an action's first key in short form ("^P", "F1", "esc"), or else its slash command."""
         keys = self.keys_of(name)
         return shorten_key(keys[0]) if keys else _slash(name)
 
     def long(self, name: str) -> str:
-        """Return the first key of an action for a sentence ("Ctrl+P", "F1", "Esc"), or its slash command."""
+        """Return an action's first key as in sentences ("Ctrl+P", "F1", "Esc"), or else its slash command."""
         keys = self.keys_of(name)
         if not keys:
             return _slash(name)
         return "+".join(_NAMED_LONG.get(part, part.capitalize()) for part in keys[0].split("+"))
 
     def fill(self, text: str) -> str:
-        """Return a text of ours with the key of each action in braces: "{help} shows all keys"."""
+        """Replace action names in braces with their keys, as in "{help} shows all keys"."""
         return _PLACEHOLDER.sub(lambda match: self.long(match[1]) or match[0], text)
 
     def footer(self) -> tuple[tuple[str, str, str], ...]:
-        """Return (key, label, action) of the actions in the key bar below the chat, without those that have no key."""
+        """Return (key, label, action) for the key bar below the chat, without actions that have no key."""
         shown = (one for one in ACTIONS if one.is_in_footer and self.keys_of(one.name))
         return tuple((self.short(one.name), one.label, one.name) for one in shown)
 
 
 def shorten_key(key: str) -> str:
-    """Return a key for a narrow place: "ctrl+p" as "^P", "escape" as "esc"."""
+    """Return a key in short form: "ctrl+p" becomes "^P", and "escape" becomes "esc"."""
     *modifiers, name = key.split("+")
     if modifiers == ["ctrl"] and len(name) == 1:
         return f"^{name.upper()}"
@@ -102,7 +102,7 @@ DEFAULT_KEYS = KeyTable({one.name: (one.keys,) for one in ACTIONS if one.keys})
 
 
 def keys_in_use(node: Any) -> KeyTable:
-    """Return the key table of a widget's or screen's app; the default one if the app has none."""
+    """Return the key table of the app that *node* belongs to; the default table if there is none."""
     try:
         return getattr(node.app, "key_table", DEFAULT_KEYS)
     except RuntimeError:  # there is no app
@@ -110,7 +110,7 @@ def keys_in_use(node: Any) -> KeyTable:
 
 
 class _Key(NamedTuple):
-    """A key of the settings; `fault` is why it cannot be used, `warning` where it cannot be typed."""
+    """A key from the settings; `fault` says why it cannot be used, `warning` where it does not work."""
 
     key: str
     fault: str = ""
@@ -118,7 +118,7 @@ class _Key(NamedTuple):
 
 
 def _read_key(text: str) -> _Key:
-    """Return a key such as "Ctrl+K" in Textual's spelling, with what is wrong with it."""
+    """Parse a key such as "Ctrl+K" into Textual's spelling, with a fault or warning if there is one."""
     *given, name = text.strip().lower().split("+")
     modifiers = sorted(set(given))
     if not name or not set(modifiers) <= set(_MODIFIERS):
@@ -135,7 +135,7 @@ def _read_key(text: str) -> _Key:
 
 
 def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: bool) -> str:
-    """Return where a key cannot be typed; "" if common terminals send it."""
+    """Return a phrase about terminals that cannot send this key; "" if all common ones can."""
     if is_function and (int(name[1:]) > 12 or modifiers):
         return "is missing on many keyboards and terminals"
     if is_function:
@@ -150,7 +150,7 @@ def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: boo
 
 
 def read_wanted(table: object) -> dict[str, tuple[str, ...]]:
-    """Return the entries of a [keys] table that are keys or lists of keys. `mcphost.config` reports the others."""
+    """Return the valid entries of a [keys] table; `mcphost.config` reports the others."""
     wanted: dict[str, tuple[str, ...]] = {}
     for action, value in islice(cast("dict[str, Any]", table).items() if isinstance(table, dict) else (), _MAX_ACTIONS):
         keys = cast("list[Any]", value if isinstance(value, list) else [value])
@@ -160,14 +160,14 @@ def read_wanted(table: object) -> dict[str, tuple[str, ...]]:
 
 
 class KeyProblem(NamedTuple):
-    """What is wrong with an entry of the table, and how to correct it; `entry` is the action as the user wrote it."""
+    """A problem with an entry of the [keys] table, and its fix; `entry` is the action as the user wrote it."""
 
     entry: str
     text: str
 
 
 def has_kitty_keys(environ: Mapping[str, str]) -> bool:
-    """Return whether the terminal is one that speaks the Kitty keyboard protocol by default, inside of nothing else."""
+    """Return whether the terminal itself, not tmux or screen, uses the Kitty keyboard protocol by default."""
     if environ.get("TMUX") or environ.get("STY"):
         return False
     return environ.get("TERM", "") in _KITTY_TERMS or environ.get("TERM_PROGRAM", "") in _KITTY_PROGRAMS
@@ -176,11 +176,11 @@ def has_kitty_keys(environ: Mapping[str, str]) -> bool:
 def build_key_table(
     wanted: Mapping[str, Sequence[str]], *, kitty: bool = False
 ) -> tuple[KeyTable, tuple[KeyProblem, ...]]:
-    """Return the default keys with the user's changes, and what is wrong with these, one problem for an entry.
+    """Return the default keys with the user's changes, and at most one problem for each entry.
 
-    *wanted* has the new keys of actions, each by its name or slash command; an empty list takes the keys away. A key
-    that is wrong is left out; a key that another action has by default moves to the user's. *kitty* tells that the
-    terminal speaks the Kitty keyboard protocol.
+    *wanted* maps actions, given by name or slash command, to their new keys; an empty list removes all keys of an
+    action. An invalid key is skipped; a default key of another action is taken away from that action. *kitty* means
+    that the terminal supports the Kitty keyboard protocol.
     """
     table: dict[str, tuple[str, ...]] = {one.name: (one.keys,) if one.keys else () for one in ACTIONS}
     problems: list[KeyProblem] = []
@@ -222,7 +222,7 @@ def _suggest(word: str) -> str:
 def _accept_all(
     action: Action, texts: Sequence[str], chosen: Mapping[str, str], *, kitty: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the keys that the action may have, and what the user should know about all that were written."""
+    """Return the keys in *texts* that the action may have, and notes for the user about faults and warnings."""
     keys: list[str] = []
     notes: list[str] = [] if texts or action.name not in KEPT_KEYS else ["it must have a key"]
     for text in texts:
@@ -241,7 +241,7 @@ def _accept_all(
 def _move_taken_keys(
     table: dict[str, tuple[str, ...]], chosen: Mapping[str, str], entries: Mapping[str, str]
 ) -> Iterator[KeyProblem]:
-    """Take from actions the default keys that the user gave to others, and yield what to know about each."""
+    """Remove default keys that the user gave to other actions; yield a note for the user about each."""
     for name, keys in list(table.items()):
         lost = [key for key in keys if chosen.get(key, name) != name]
         left = tuple(key for key in keys if key not in lost)

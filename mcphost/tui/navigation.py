@@ -66,7 +66,7 @@ class NavigationApp(InputGuardApp):
         self.push_screen(screen, on_result)
 
     def action_help(self) -> None:
-        """Open the help screen, or close it."""
+        """Open the help screen, or close it if it is open."""
         from mcphost.tui.screens.help import HelpScreen
 
         if isinstance(self.screen, HelpScreen):

@@ -195,14 +195,14 @@ class ConversationController:
         return True
 
     def send_to_background(self, call: str) -> None:
-        """Let the running turn go on without this call; its result enters the conversation later.
+        """Let the running turn continue without this call; its result is added to the conversation later.
 
-        Raises UsageError if it is not a running call of the model, or if too many are in the background.
+        Raises UsageError if it is not a running call by the model, or if too many calls are in the background.
         """
         self._turn_parts.get().scheduler.send_to_background(call)
 
     def cancel_background(self) -> bool:
-        """Cancel all calls in the background; return False if there are none."""
+        """Cancel all background calls; return False if there are none."""
         parts = self._turn_parts.created
         return parts is not None and parts.scheduler.cancel_background()
 

@@ -34,7 +34,7 @@ class ConversationPreview(Struct, frozen=True):
 class ConversationHistory:
     """Operations on stored conversations, including the open one.
 
-    `cancel_calls` cancels the calls in the background of a conversation that is deleted.
+    `cancel_calls` is called with the id of a deleted conversation, to cancel its background calls.
     """
 
     def __init__(

@@ -76,14 +76,14 @@ class ModelRequestBuilder:
         """Build the request for the next round.
 
         If servers became ready since the last round, their tools are included and the user is notified. If the request
-        is large, more results are sent in short form.
+        is large, more results are shortened.
         """
         self._startup.announce_joined()
         request = self._build(conversation)
         return self._build(conversation) if self._shortening.advance(conversation, request) else request
 
     def shorten(self, conversation: Conversation, refused: ModelRequest) -> bool:
-        """Shorten the results in later requests after this one was refused as too long; return whether that helps."""
+        """Shorten results after *refused* was rejected as too long; return whether later requests are shorter."""
         return self._shortening.advance(conversation, refused, is_refused=True)
 
     def _build(self, conversation: Conversation) -> ModelRequest:

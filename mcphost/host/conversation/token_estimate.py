@@ -83,7 +83,8 @@ def estimate_part_tokens(part: Part) -> int:
 def estimate_request_tokens(request: ModelRequest, conversation: Conversation) -> int:
     """Estimate the size of a request in tokens.
 
-    The provider's own count for the last answer is used, unless the beginning of requests changed since then.
+    The estimate starts from the provider's count for the last answer, unless the beginning of requests has changed
+    since then.
     """
     size = 0
     for message in reversed(request.messages):

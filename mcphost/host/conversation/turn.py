@@ -253,9 +253,9 @@ class Turn:
             await self._send_shorter(prepared, answer, error)
 
     async def _send_shorter(self, prepared: PreparedRequest, answer: StreamedAnswer, error: ModelError) -> None:
-        """Send the request with shortened results, and if that does not help, once more with a summary.
+        """Send the request with shortened results; if it is still too long, send it once more with a summary.
 
-        Raises *error*, with which it was refused, if it cannot become shorter.
+        Raises *error*, the original rejection, if the request cannot be made shorter.
         """
         if self._requests.shorten(self._conversation, prepared.request):
             prepared = await self._prepare()

@@ -49,7 +49,10 @@ class OfferedTool(Struct, frozen=True):
 
 
 class ToolOffer(Struct, frozen=True):
-    """A tool as it may be offered to the model: its server, its own name and title there, and its specification."""
+    """A tool that can be offered to the model.
+
+    `tool` and `title` are its name and title on the server; `spec` describes it to the model.
+    """
 
     server: str
     tool: str
@@ -129,7 +132,7 @@ class ToolRegistry:
         )
 
     def list_offers(self) -> tuple[ToolOffer, ...]:
-        """Return the available tools with their specifications, whose descriptions are truncated to 8 KB."""
+        """Return the available tools with their specifications; descriptions are truncated to 8 KB."""
         before, self._offers = self._offers, {}
         for name, offered in self._iter_available():
             cached = before.get(name)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StatusModel:
-    """Status values that only events report: usage, cost, tools that are sent, a turn's start, the model's state."""
+    """Status values that only events report: usage, cost, sent tools, turn start, and the model's state."""
 
     def __init__(self) -> None:
         self.model_state = "none"
