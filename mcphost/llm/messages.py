@@ -1,6 +1,6 @@
 """Messages of a conversation and their parts, independent of any provider."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from mcphost.serialization import Struct
 
@@ -108,7 +108,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
 
     `server` is "" for a local file or folder. For a binary resource that the model does not accept, `text` only says
     so. `use_id` is "" for an attachment; otherwise, the part is the result of the tool call with this id, which
-    continued in the background.
+    continued in the background, and `kept` is the file with the complete result if `text` has only its beginning.
     """
 
     server: str
@@ -116,6 +116,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     text: str
     mime_type: str = ""
     use_id: str = ""
+    kept: str = ""
 
     @property
     def source(self) -> str:
@@ -124,6 +125,13 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
 
 
 Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart | FilePart
+
+
+def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
+    """Return whether the part is the result of a tool call, not only the note that it follows later."""
+    if isinstance(part, ToolReturnPart):
+        return part.outcome != "background"
+    return isinstance(part, ResourcePart) and bool(part.use_id)
 
 
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
@@ -150,6 +158,13 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     def late_result(self) -> ResourcePart | None:
         """The result of a call in the background, if the message is one; no user wrote it."""
         return next((part for part in self.parts if isinstance(part, ResourcePart) and part.use_id), None)
+
+    @property
+    def results(self) -> "tuple[ToolReturnPart | ResourcePart, ...]":
+        """The results of tool calls in the message; one that follows from the background is a ResourcePart."""
+        if self.role == "assistant":
+            return ()
+        return tuple(part for part in self.parts if is_result(part))
 
     @property
     def tool_uses(self) -> tuple[ToolUsePart, ...]:

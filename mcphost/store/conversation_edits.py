@@ -5,7 +5,7 @@ import time
 from enum import IntEnum
 
 from mcphost.errors import UsageError
-from mcphost.llm.messages import ToolReturnPart
+from mcphost.llm.messages import ResourcePart, ToolReturnPart
 from mcphost.store import search_index
 from mcphost.store.database import Database
 from mcphost.store.search_text import make_label, result_file_name
@@ -129,7 +129,7 @@ def _remove_words(db: sqlite3.Connection, conversation_id: str, title: str) -> b
 
 def _find_files(db: sqlite3.Connection, conversation_id: str, body: bytes) -> set[str]:
     message = search_index.decode_message(body)
-    parts = [part for part in message.parts if isinstance(part, ToolReturnPart)] if message else []
+    parts = [part for part in message.parts if isinstance(part, ToolReturnPart | ResourcePart)] if message else []
     names = {name for part in parts if (name := result_file_name(part.kept))}
     return {name for name in names if not _is_used_elsewhere(db, conversation_id, name)}
 

@@ -106,8 +106,8 @@ def describe_document(message: Message) -> DocumentText:
         elif isinstance(part, ToolReturnPart):
             for name in filter(None, (part.name, part.tool)):
                 labels[make_label("tool", name)] = None
-            if file := result_file_name(part.kept):
-                labels[make_label("file", file)] = None
+        if isinstance(part, ToolReturnPart | ResourcePart) and (file := result_file_name(part.kept)):
+            labels[make_label("file", file)] = None
         if isinstance(part, ToolReturnPart | ResourcePart | FilePart) and part.server:
             labels[make_label("server", part.server)] = None
     return DocumentText(

@@ -19,7 +19,9 @@ def make_result_message(part: ToolReturnPart) -> Message:
     """Return the message with which the result of a call in the background enters a conversation."""
     outcome = "its result follows" if part.outcome == "ok" else part.outcome or "error"
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=f"{outcome}.")
-    resource = ResourcePart(part.server, f"tool:{part.tool or part.name}", f"{head}\n\n{part.text}", use_id=part.use_id)
+    resource = ResourcePart(
+        part.server, f"tool:{part.tool or part.name}", f"{head}\n\n{part.text}", use_id=part.use_id, kept=part.kept
+    )
     images = (ImagePart(one.mime_type, one.data, f"{part.tool} result", part.server) for one in part.images)
     return Message(role="user", parts=(resource, *images))
 

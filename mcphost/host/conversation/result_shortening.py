@@ -18,7 +18,7 @@ from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
 from mcphost.host.result_room import ResultRoom
 from mcphost.host.results.presentation import truncate_text
 from mcphost.host.tools.builtin_tools import ResultTool
-from mcphost.llm.messages import Message, Part, ToolReturnPart
+from mcphost.llm.messages import Message, Part, ResourcePart, ToolReturnPart, is_result
 from mcphost.llm.model import ModelRequest
 from mcphost.pluralize import pluralize
 from mcphost.sanitize import replace_surrogates
@@ -81,7 +81,7 @@ class ResultShortening:
         old = self._old_count - (len(conversation.messages) - len(messages))
         room = self._room.round_bytes
         sent = tuple(
-            self._shorten(message, _OLD if at < old else room) if message.role == "tool" else message
+            self._shorten(message, _OLD if at < old else room) if message.results else message
             for at, message in enumerate(messages)
         )
         self._result_tool.has_shortened = self._result_tool.has_shortened or any(
@@ -121,13 +121,13 @@ class ResultShortening:
         count, results, saved = self._old_count, 0, 0
         room = self._room.round_bytes
         for at in range(max(count, conversation.covered), _find_last_results(messages)):
-            if messages[at].role == "tool":
+            if messages[at].results:
                 # Not the cached form, which is that of the next requests.
                 before, after = fit_results(messages[at], room), shorten_old_results(messages[at])
                 less = estimate_message_tokens(before) - estimate_message_tokens(after)
                 if less > 0:
                     count, saved = at + 1, saved + less
-                    results += sum(one is not other for one, other in zip(before.parts, after.parts, strict=True))
+                    results += sum(one is not other for one, other in zip(before.results, after.results, strict=True))
                 if target and saved >= target:
                     break
         return count, results, saved
@@ -144,7 +144,7 @@ class ResultShortening:
 
 def _find_last_results(messages: Sequence[Message]) -> int:
     """Return the position of the last message with results, 0 if there is none."""
-    return next((at for at in reversed(range(len(messages))) if messages[at].role == "tool"), 0)
+    return next((at for at in reversed(range(len(messages))) if messages[at].results), 0)
 
 
 def fit_results(message: Message, room: int) -> Message:
@@ -152,7 +152,7 @@ def fit_results(message: Message, room: int) -> Message:
 
     The longest are cut, each to the same length, with a note that says how to read on.
     """
-    sizes = [_size(part.text) if isinstance(part, ToolReturnPart) else 0 for part in message.parts]
+    sizes = [_size(part.text) if is_result(part) else 0 for part in message.parts]
     limit = max(_fair_limit(sizes, room), _MIN_CUT_BYTES)
     if max(sizes, default=0) <= limit + _NOTE_BYTES:
         return message
@@ -174,7 +174,7 @@ def _fair_limit(sizes: Sequence[int], room: int) -> int:
 
 def _cut(part: Part, size: int, limit: int) -> Part:
     # What `read_conversation` returns is sized to the window already, and says how to read on by itself.
-    if not isinstance(part, ToolReturnPart) or part.name == READ_CONVERSATION:
+    if not is_result(part) or (isinstance(part, ToolReturnPart) and part.name == READ_CONVERSATION):
         return part
     shown = truncate_text(part.text, limit)
     end = _size(shown)
@@ -191,12 +191,13 @@ def shorten_old_results(message: Message) -> Message:
 
 
 def _shorten_old(part: Part) -> Part:
-    if not isinstance(part, ToolReturnPart):
+    if not is_result(part):
         return part
+    images = part.images if isinstance(part, ToolReturnPart) else ()
     body = replace_surrogates(part.text).encode()
-    if len(body) < _MIN_OLD_BYTES and not part.images:
+    if len(body) < _MIN_OLD_BYTES and not images:
         return part
-    text, left_out = part.text, f"{len(part.images)} of its pictures" if part.images else ""
+    text, left_out = part.text, f"{len(images)} of its pictures" if images else ""
     if len(body) >= _MIN_OLD_BYTES:
         head = body[:OLD_HEAD_BYTES].decode(errors="ignore")
         tail = body[-OLD_TAIL_BYTES:].decode(errors="ignore")
@@ -204,10 +205,11 @@ def _shorten_old(part: Part) -> Part:
         left_out = f"{size:,} of {len(body):,} bytes{f' and {left_out}' if left_out else ''}"
         text = f"{head}\n[…]\n{tail}"
     note = f"this result is old: {left_out} are left out. Read it again with {_call(part, 0)}"
-    return replace(part, text=f"{text}\n[mcphost: {note}]", images=())
+    text = f"{text}\n[mcphost: {note}]"
+    return replace(part, text=text, images=()) if isinstance(part, ToolReturnPart) else replace(part, text=text)
 
 
-def _call(part: ToolReturnPart, offset: int) -> str:
+def _call(part: ToolReturnPart | ResourcePart, offset: int) -> str:
     return f'{READ_RESULT}: {{"result": "{part.use_id}", "offset": {offset}}}'
 
 

@@ -26,7 +26,7 @@ from mcphost.host.tools.conversation_tool import ConversationTool
 from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.host.tools.tool_search import ToolSearch
-from mcphost.llm.messages import ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import ResourcePart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ToolSpec
 from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
 from mcphost.sanitize import strip_hidden_text
@@ -93,14 +93,10 @@ class ResultTool:
         is_needed = self.has_shortened or any(result.kept for result in self._results())
         return (_READ_RESULT_SPEC,) if is_needed else ()
 
-    def _results(self) -> Iterable[ToolReturnPart]:
-        for message in self._conversation.messages:
-            if message.role == "tool":
-                for part in message.parts:
-                    if isinstance(part, ToolReturnPart):
-                        yield part
+    def _results(self) -> Iterable[ToolReturnPart | ResourcePart]:
+        return (part for message in self._conversation.messages for part in message.results)
 
-    async def _read(self, source: ToolReturnPart, name: str, offset: int, limit: int) -> StoredText:
+    async def _read(self, source: ToolReturnPart | ResourcePart, name: str, offset: int, limit: int) -> StoredText:
         """Read from the file of a result if *name* is the file's, else from the message. Raises StoreError."""
         limit = min(limit, self._room.result_bytes)
         if source.use_id == name:
@@ -130,8 +126,10 @@ class ResultTool:
         head = f"[mcphost: bytes {chunk.offset} to {chunk.end} of {chunk.size} of this result{continuation}]"
         text = f"{head}\n{chunk.text}"
         self._events.publish(ToolFinished(use.id, server, READ_RESULT, "ok", text))
-        images = source.images if source.use_id == name and not chunk.offset else ()
-        if not source.reviewed and self._reviewer.is_required(server):
+        is_whole = source.use_id == name and not chunk.offset
+        images = source.images if isinstance(source, ToolReturnPart) and is_whole else ()
+        is_reviewed = isinstance(source, ToolReturnPart) and source.reviewed
+        if not is_reviewed and self._reviewer.is_required(server):
             shown = (ResultPart(kind="text", text=chunk.text, size=len(chunk.text)),)
             reviewed = await self._reviewer.review(server, use.id, READ_RESULT, args, shown, why)
             self._reviewer.publish(use.id, server, READ_RESULT, reviewed, shown, "")

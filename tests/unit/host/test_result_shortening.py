@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,14 +15,20 @@ from PIL import Image
 
 from mcphost.config.schema import ContextConfig, ModelConfig
 from mcphost.errors import ModelError
+from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.conversation.background_results import make_result_message
 from mcphost.host.conversation.result_shortening import fit_results, shorten_old_results
-from mcphost.host.events import NoticeEvent
+from mcphost.host.events import EventBus, NoticeEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowSession
 from mcphost.host.reserved_names import READ_RESULT
-from mcphost.llm.messages import ImagePart, Message, ToolReturnPart, ToolUsePart
+from mcphost.host.tools.builtin_tools import ResultTool
+from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, StreamFinished, TextDelta, ToolUseReady, Usage
 from mcphost.serialization import encode
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.database import Database
+from mcphost.store.results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import Round, ScriptedModel, tool_return, tool_returns
 from tests.fakes.windowed_model import size_of
@@ -270,3 +277,36 @@ async def test_a_conversation_of_messages_alone_is_not_announced_as_shortened(tm
         assert not notices(feed)
 
     assert size_of(model.requests[-1]) > 0.8 * WINDOW
+
+
+# -- results that come late
+
+
+async def test_a_long_result_from_the_background_is_cut_and_read_on_like_any_other() -> None:
+    part = ToolReturnPart("call_0", "s__t", page(0, 3_000), server="s", tool="t", outcome="ok", kept="/r/0f.txt")
+    message = make_result_message(part)
+    (late,) = fit_results(message, 2 * ROOM).results
+    assert isinstance(late, ResourcePart)
+    assert (late.use_id, late.kept) == ("call_0", "/r/0f.txt")
+    assert len(late.text) <= ROOM + 400
+    assert f'{READ_RESULT}: {{"result": "call_0", "offset": {ROOM}}}' in late.text
+    (old,) = shorten_old_results(message).results
+    assert "this result is old" in old.text
+    assert len(old.text) < 1_300
+
+
+async def test_the_note_that_a_result_comes_later_is_not_the_result(tmp_path: Path) -> None:
+    placeholder = ToolReturnPart("call_0", "s__t", "It goes on.", server="", tool="t", outcome="background")
+    final = make_result_message(ToolReturnPart("call_0", "s__t", page(0), server="", tool="t", outcome="ok"))
+    database = Database(tmp_path / "store.db")
+    events = EventBus()
+    active = ActiveConversation(ConversationStore(database), events)
+    await active.current.append(Message(role="tool", parts=(placeholder,)))
+    await active.current.append(final)
+    reviewer: Any = SimpleNamespace(is_required=bool)
+    room: Any = SimpleNamespace(result_bytes=ROOM)
+    tool = ResultTool(ResultStore(None), active, events, reviewer, room)
+    outcome = await tool.run(ToolUsePart("call_1", READ_RESULT, {"result": "call_0"}), "")
+    await database.close()
+
+    assert outcome.part.text.endswith(page(0))
