@@ -67,7 +67,7 @@ class McpHostError(Exception):
 
 
 class UsageError(McpHostError):
-    """The command line, or another input of the user, is invalid."""
+    """The command line, or other input from the user, is invalid."""
 
     exit_code = 2
     kind = "usage"

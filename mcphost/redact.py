@@ -68,7 +68,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Redact this secret of the user from now on; values shorter than six characters are ignored."""
+    """Redact this user secret from now on; values shorter than six characters are ignored."""
     global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if len(secret) >= MIN_SECRET_LENGTH and secret not in _user_secrets:
         _user_secrets = _longest_first((*_user_secrets, secret))
@@ -110,7 +110,7 @@ def redact(text: str) -> str:
 
 
 def redact_identifier(name: str) -> str:
-    """Return a name for the audit log with strong secrets of the user removed.
+    """Return a name for the audit log with the user's strong secrets removed.
 
     All other text is kept, even if it looks like a secret or equals a server's token, because otherwise servers could
     choose tokens that hide names. If a secret was removed, `identifier_digest` is appended, so that the name can still
@@ -127,9 +127,9 @@ def identifier_digest(name: str) -> str:
 
 
 def redact_command(text: str) -> str:
-    """Return a command, a URL or a condition for the audit log, without text that matches patterns of secrets.
+    """Return a command, URL or condition for the audit log, without text that looks like a secret.
 
-    Of the registered values, only strong secrets of the user are removed.
+    Of the registered values, only the user's strong secrets are removed.
     """
     return redact_patterns(_replace_values(text[:_TEXT_LIMIT], [value for value in _user_secrets if is_strong(value)]))
 

@@ -261,8 +261,8 @@ class OAuthProvider:
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in, so that the refused request can be sent again.
 
-        *attempt* counts the sign-ins for one action of the user, from 1. Raises SignInRequired. If the task that runs
-        the sign-in is cancelled, another task that is waiting for it starts over.
+        *attempt* counts the sign-ins for one user action, from 1. Raises SignInRequired. If the task that runs the
+        sign-in is cancelled, another task that is waiting for it starts over.
         """
         challenge = select_challenge(refusal.www_authenticate)
         is_step_up = refusal.status == 403

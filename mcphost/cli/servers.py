@@ -186,9 +186,9 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
-    """Return lines that show the present values of references; the approval does not cover these values.
+    """Return lines that show the current values of references that the approval does not cover.
 
-    There are none for a project's server, whose approval covers them.
+    There are none for a project's server, whose approval covers the values.
     """
     from mcphost.config.approval_digest import describe_expansion
 

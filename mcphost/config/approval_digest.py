@@ -36,10 +36,10 @@ def ca_file_digest(path: str) -> str:
 
 
 def with_file_digests(server: ServerConfig) -> ServerConfig:
-    """Return the server with the digest of its environment file and, for a project's server, its certificate file.
+    """Return the server with the digests of the files that its approval covers.
 
-    An approval of the returned server covers the present content of these files, and connecting fails if a file has
-    changed since. Raises ConfigError if a file is missing, unreadable or too large.
+    These are its environment file and, for a project's server, its certificate file. Connecting with the returned
+    server fails if a file has changed since. Raises ConfigError if a file is missing, unreadable or too large.
     """
     server = with_env_file(server)
     if server.source != "project" or not server.ca_file or server.ca_digest:
@@ -136,12 +136,12 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
-    """Return a line with the present value of each reference in the command, arguments, directory and URL."""
+    """Return a line with the current value of each reference in the command, arguments, directory and URL."""
     return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
 
 
 def masked_expansion(server: ServerConfig) -> dict[str, str]:
-    """Return the present values of references in the command, arguments, directory and URL, keyed by reference.
+    """Return the current values of references in the command, arguments, directory and URL, by reference.
 
     Secrets are masked. If the directory has references, the key "folder" is added, with the directory's path after
     expansion and with symbolic links resolved.

@@ -52,7 +52,7 @@ def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str,
 
 
 def with_env_file(server: ServerConfig) -> ServerConfig:
-    """Return the server with the digest and the variable names of its present environment file.
+    """Return the server with the digest and the variable names of its environment file as it is now.
 
     Raises the errors of `read_env_file`.
     """

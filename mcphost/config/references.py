@@ -261,7 +261,7 @@ class ReferenceValue(Struct, frozen=True):
 
 
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
-    """Return the present value of each distinct reference in `target_texts`, and of a leading `~`.
+    """Return the current value of each distinct reference in `target_texts`, and of a leading `~`.
 
     References to the same variable that differ only in their defaults count as one if the variable is set, because
     their defaults are then not used.

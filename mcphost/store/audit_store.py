@@ -359,7 +359,7 @@ def current_microseconds() -> int:
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return how the log differs from its checkpoint, as a short phrase, or "". The log must have rows."""
+    """Return a short phrase on how the log differs from its checkpoint, or "". The log must not be empty."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:

@@ -134,7 +134,7 @@ def m008_switches(db: sqlite3.Connection) -> None:
 
 
 def m009_folder_answers(db: sqlite3.Connection) -> None:
-    """Create the table of lasting answers about sharing folders with servers."""
+    """Create the table of permanent answers about sharing folders with servers."""
     _execute_script(
         db,
         """

@@ -62,7 +62,7 @@ class FolderEditStore:
 
 
 class FolderAnswer(Struct, frozen=True, kw_only=True):
-    """The user's lasting answer to whether a folder is shared with a server.
+    """The user's permanent answer to whether a folder is shared with a server.
 
     It applies as long as the digest of the server's configuration is `server_digest`. `path` is the real path, with
     symbolic links resolved; `created` is in seconds since 1970.
@@ -82,7 +82,7 @@ class FolderAnswer(Struct, frozen=True, kw_only=True):
 
 
 class FolderAnswerStore:
-    """Store of lasting answers about sharing folders, shared by all processes.
+    """Store of permanent answers about sharing folders, shared by all processes.
 
     Every method may raise StoreError.
     """

@@ -100,10 +100,11 @@ class AuditLog:
 
     # -- decisions without a question
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
-        """Record a decision made without asking the user. Raises ConsentDenied if a required row cannot be written.
+        """Record a decision made without asking the user.
 
-        *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" for an action of the user.
-        *grant* is the id of the grant or the text of the rule that applied.
+        *who* says what decided: "grant", "session", "rule", "mode" or "config", or "person" for a user action. *grant*
+        is the id of the grant or the text of the rule that applied. Raises ConsentDenied if a required row cannot be
+        written.
         """
         self.require_written(
             await self.store.append(self.make_record(subject, "decided", decision=decision, who=who, grant=grant))

@@ -1,8 +1,8 @@
-"""Selection of the tools that a request offers to the model, in an order that providers' caches keep.
+"""Selection of the tools offered to the model, in an order that suits the providers' caches.
 
-When definitions would take much of the context window, only some are sent: tools that the conversation used or found
-by search, pinned ones, and the built-in ones. The model finds the others with `search_tools`, and a call of any of
-them by its name runs through the usual pipeline.
+If all definitions would take too much of the context window, only some are sent: those of built-in and pinned tools,
+and of tools that the conversation has used or found. The model finds the other (deferred) tools with `search_tools`,
+and calls to them run through the usual pipeline.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ Preference = Literal["auto", "pinned", "deferred"]
 
 
 class ToolSelection:
-    """The tools of ready servers and the built-in ones that the requests of the open conversation offer."""
+    """Selection of the tools that the open conversation's requests offer to the model."""
 
     def __init__(
         self,
@@ -85,10 +85,10 @@ class ToolSelection:
         return self._keep_order(specs)
 
     def describe_deferred(self) -> str:
-        """Return the section of the system prompt about deferred tools, "" if there are none.
+        """Return the section of the system prompt about deferred tools; "" if there are none.
 
-        It names how many tools each server has, not how many are deferred: a request would not be found in the
-        provider's cache if its beginning changed with each search.
+        It states how many tools each server has, not how many are deferred, because providers cache the beginning of
+        requests, which must therefore not change with each search.
         """
         if not self._is_searchable:
             return ""
@@ -102,11 +102,11 @@ class ToolSelection:
 
     # -- choices of the user for the open conversation
     def leave_out(self, conversation: str, server: str) -> None:
-        """Leave the tools of a server out of the requests of a conversation, until mcphost exits."""
+        """Omit a server's tools from the requests of a conversation until mcphost exits."""
         self._left_out.add((conversation, server))
 
     def prefer(self, server: str, tool: str, preference: Preference) -> None:
-        """Set what the user chose for a tool, or for all tools of a server (*tool* is ""), in the open conversation."""
+        """Set the user's choice for a tool in the open conversation, or for a whole server if *tool* is ""."""
         for key in [key for key in self._preferences if key[0] == server and tool in ("", key[1])]:
             del self._preferences[key]
         self._preferences[server, tool] = preference
@@ -116,12 +116,12 @@ class ToolSelection:
             self._wanted = {name: None for name in self._wanted if name not in forgotten}
 
     def preference(self, server: str, tool: str) -> Preference:
-        """Return the user's choice about a tool, or about all tools of a server (*tool* is "")."""
+        """Return the user's choice for a tool, or for a whole server if *tool* is ""."""
         default: Preference = "pinned" if tool and self._is_pinned_by_setting(server, tool) else "auto"
         return self._preferences.get((server, tool), self._preferences.get((server, ""), default))
 
     def find_server(self, name: str) -> str:
-        """Return the server of a tool by its name for the model, "" for a tool of mcphost."""
+        """Return the server of the tool with this model-facing name; "" for a built-in tool of mcphost."""
         return self._tool_registry.find_server(name)
 
     def _is_pinned_by_setting(self, server: str, tool: str) -> bool:
@@ -132,7 +132,7 @@ class ToolSelection:
 
     # -- deferral
     def _defer(self, offers: Sequence[ToolOffer]) -> list[ToolOffer]:
-        """Return the tools whose definitions are sent, and set `deferred` to the others."""
+        """Return the tools whose definitions are sent; the others are stored in `deferred`."""
         self._scan_messages()
         # A conversation that defers goes on doing so: its earlier requests are in the provider's cache.
         self._is_deferring = self._is_deferring or self._is_too_much(offers)
@@ -156,7 +156,7 @@ class ToolSelection:
         return tokens > self._config.tool_share * self._model_selection.window
 
     def _scan_messages(self) -> None:
-        """Add the tools that messages since the last scan called or found by search."""
+        """Add the tools that were called or found by search in messages since the last scan."""
         messages = self._conversation.messages
         for message in messages[self._scanned :]:
             self._wanted.update(dict.fromkeys(use.name for use in message.tool_uses))
@@ -176,7 +176,7 @@ class ToolSelection:
             self._reported_left_out = omitted
 
     def _keep_order(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """Return the tools in the same order as in earlier requests of the conversation, followed by new ones.
+        """Return the tools in the order of the conversation's earlier requests, followed by new ones.
 
         Providers cache the beginning of a request, which contains the tools.
         """

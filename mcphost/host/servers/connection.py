@@ -140,7 +140,7 @@ class ServerConnection:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server is starting and may become ready without action by the user."""
+        """Whether the server is starting and may become ready without any user action."""
         return self.is_started and self._status.is_starting
 
     async def is_first_start(self) -> bool:

@@ -99,7 +99,7 @@ class ServerStatus:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server is starting and may become ready without action by the user."""
+        """Whether the server is starting and may become ready without any user action."""
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:

@@ -1,7 +1,8 @@
-"""Scheduler of the model's tool calls: a limited number runs at a time, and the user may send one to the background.
+"""Scheduler of the model's tool calls, which limits how many run at a time.
 
-A call is a task of the host, for which its turn waits. In the background, the turn gets a result at once that says so,
-and goes on; the call ends later, or is cancelled when the host closes.
+A call runs as a task of the host while its turn waits for it. If the user sends it to the background, the turn
+continues with a placeholder result. The real result follows in a later message; a call that is still running when the
+host closes is cancelled.
 """
 
 import logging
@@ -29,7 +30,7 @@ RunCall = Callable[[], Awaitable[ToolCallOutcome]]
 
 
 class _Call:
-    """A call of the model; `released` is set when its turn need not wait for it any more."""
+    """A call by the model; `released` is set when its turn no longer needs to wait for it."""
 
     def __init__(self, use: ToolUsePart, conversation: str) -> None:
         self.use, self.conversation = use, conversation
@@ -48,8 +49,8 @@ class _Call:
 class CallScheduler:
     """Scheduler of the model's tool calls.
 
-    `on_result` receives the conversation's id and the result of each call that ended in the background. It is not
-    called for calls that are cancelled because the host closes.
+    `on_result` receives the conversation's id and the result of each call that ended in the background, except for
+    calls that are cancelled because the host closes.
     """
 
     def __init__(self, lifetime: Lifetime, events: EventBus, running_calls: RunningCalls, max_parallel: int) -> None:
@@ -61,10 +62,10 @@ class CallScheduler:
         self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
 
     async def run(self, use: ToolUsePart, conversation: str, run: RunCall) -> ToolCallOutcome:
-        """Run a call and return its outcome, or one that says that the user sent it to the background.
+        """Run a call and return its outcome, or a placeholder if the user sent it to the background.
 
-        *conversation* is the id of the conversation that gets the result then. Cancelling stops the call and waits
-        until it has ended.
+        *conversation* is the id of the conversation that later receives the result of a background call. Cancelling
+        stops the call and waits until it has ended.
         """
         tasks = self._lifetime.tasks
         if tasks is None:
@@ -110,10 +111,9 @@ class CallScheduler:
 
     @asynccontextmanager
     async def slot(self, use_id: str, server: str, tool: str) -> AsyncGenerator[None]:
-        """Wait until fewer calls than the limit run, and count this one until the block ends.
+        """Return a context manager that waits for a free slot, and holds it while *tool* is called.
 
-        A call in the background does not count, so that it cannot hold up others. *server* and *tool* are what it
-        calls.
+        A call that is sent to the background frees its slot, so that it does not block other calls.
         """
         call = self._calls[use_id]
         call.server, call.tool = server, tool
@@ -134,9 +134,9 @@ class CallScheduler:
 
     # -- background
     def send_to_background(self, use_id: str) -> None:
-        """Let the turn go on without this call.
+        """Let the turn continue without this call.
 
-        Raises UsageError if it is not a running call of the model, or if too many are in the background.
+        Raises UsageError if it is not a running call by the model, or if too many calls are in the background.
         """
         call = self._calls.get(use_id)
         if call is None or call.slot is None or not self._running_calls.is_running(use_id):
@@ -153,11 +153,11 @@ class CallScheduler:
 
     @property
     def background_ids(self) -> frozenset[str]:
-        """The ids of the calls that go on in the background."""
+        """The ids of the calls in the background."""
         return frozenset(use_id for use_id, call in self._calls.items() if call.is_in_background)
 
     def cancel_background(self, conversation: str | None = None) -> bool:
-        """Cancel the calls in the background, of one conversation or of all; return False if there are none."""
+        """Cancel the background calls of one conversation, or of all; return False if there are none."""
         calls = [one for one in self._calls.values() if one.is_in_background]
         chosen = [one for one in calls if conversation in (None, one.conversation)]
         for call in chosen:

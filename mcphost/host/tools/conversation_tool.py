@@ -1,4 +1,4 @@
-"""The tool `read_conversation`, with which the model reads the messages that a summary stands for."""
+"""The tool `read_conversation`, with which the model reads the messages that a summary replaces."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -50,9 +50,9 @@ class _Arguments(NamedTuple):
 
 
 class ConversationTool:
-    """The tool `read_conversation`, which is offered while a summary stands for messages.
+    """The tool `read_conversation`, which is offered while a summary replaces messages.
 
-    It needs no approval, because the model has had these messages before.
+    It needs no approval, because the model has received these messages before.
     """
 
     def __init__(self, conversation: ActiveConversation, model_selection: ModelSelection, events: EventBus) -> None:
@@ -80,7 +80,7 @@ class ConversationTool:
         return ToolCallOutcome(make_tool_return(use, "", READ_CONVERSATION, text, outcome="ok"))
 
     def _room(self) -> int:
-        """Return how many bytes a result may have: a share of the model's window."""
+        """Return the maximum size of a result in bytes, which is a share of the model's context window."""
         share = int(self._model_selection.window * _WINDOW_SHARE) * BYTES_PER_TOKEN
         return min(max(share, _MIN_BYTES), MODEL_TEXT_LIMIT)
 
@@ -95,7 +95,7 @@ def _parse_arguments(values: Mapping[str, Any], room: int) -> _Arguments:
 
 
 def _list_covered(conversation: Conversation) -> dict[int, Message]:
-    """Return the messages that the active summary stands for, by number."""
+    """Return the messages that the current summary replaces, keyed by number."""
     count = conversation.covered
     return dict(zip(conversation.numbers[:count], conversation.messages[:count], strict=True))
 

@@ -93,11 +93,11 @@ class ToolExecutor:
         return await self.execute(f"hand-{next(self._manual_numbers)}", offered, Approval("user", arguments))
 
     async def execute(self, call: str, offered: OfferedTool, approval: Approval) -> CallExecution:
-        """Send an approved call and return its validated and rendered result. Raises ServerError or ConsentDenied.
+        """Send an approved call and return its validated and rendered result.
 
         *call* is the id of the call in events. Immediately before each request, including repeated ones, the tool's
-        definition, the account and the grant are checked again; ToolChanged is raised if one of them has changed since
-        the approval. Raises RunningCallCancelled if the user cancels the call by itself.
+        definition, the account and the grant are checked again. Raises ToolChanged if one of them has changed since the
+        approval, RunningCallCancelled if the user cancels this call, ServerError, or ConsentDenied.
         """
         server, tool = offered.connection.config.name, offered.definition.name
         with self._running_calls.track(call, server, tool, approval.source) as active:
@@ -321,7 +321,10 @@ class ManualCalls:
         return ManualCallResult(execution.result, execution.rendered.text, execution.seconds, execution.validation)
 
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments after the hooks before calls. Raises ConsentDenied; the results need no review."""
+        """Run the hooks before a manual call; return the arguments, possibly changed. Raises ConsentDenied.
+
+        Hooks after the call are not run, because the model does not receive the result.
+        """
         await self._hooks.refresh()
         try:
             return await self._hooks.check("", identify_tool(offered).to_rule_input(arguments), HookNotes())

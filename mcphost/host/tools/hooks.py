@@ -1,4 +1,4 @@
-"""Hooks before and after a tool call: a stage of the pipeline that can deny, change or annotate, but never allow."""
+"""Hooks: the user's programs that run before or after tool calls; they can deny or change, never allow."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,13 +34,13 @@ RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
 
 
 async def refuse_to_run(command: Sequence[str], folder: str, document: bytes, seconds: float) -> HookOutput:
-    """Report a hook as failed, where the program has no way to run one."""
+    """Report a hook as failed; used where no hook runner is available."""
     del command, folder, document, seconds
     return HookOutput(failure="cannot be run here")
 
 
 class HookDenied(ToolFailure):
-    """Raised if a hook denies the call, or fails and was to deny then."""
+    """Raised if a hook denies a call, or fails and is configured to deny calls on failure."""
 
     outcome = "declined"
     decision = "declined"
@@ -53,7 +53,7 @@ class HookDenied(ToolFailure):
 
 
 class HookVerdict(Struct, frozen=True):
-    """What a hook answered; None and "" where it has nothing to say."""
+    """The answer of a hook; a member that is None or "" was not part of the answer."""
 
     denial: str = ""
     arguments: dict[str, Any] | None = None
@@ -63,22 +63,22 @@ class HookVerdict(Struct, frozen=True):
 
 @dataclass(eq=False)
 class HookNotes:
-    """What hooks did with one call: notes for the model, and the hook that changed the arguments last."""
+    """Effects of hooks on one call: notes for the model, and the last hook that changed the arguments."""
 
     notes: list[str] = field(default_factory=list[str])
     changed_by: str = ""
 
     @property
     def editor(self) -> str:
-        """Who changed the arguments, for the model."""
+        """Who changed the arguments, as text for the model."""
         return "A hook of the user" if self.changed_by else "The user"
 
     def why(self, why: str) -> str:
-        """Return the reason for the question about the call, which tells that a hook changed the arguments."""
+        """Return the reason for the approval question; it names the hook if one changed the arguments."""
         return f"{why}; the hook {self.changed_by} changed its arguments" if self.changed_by else why
 
     def add_to(self, outcome: ToolCallOutcome) -> ToolCallOutcome:
-        """Add the notes before the result."""
+        """Insert the notes before the text of the result."""
         if not self.notes:
             return outcome
         text = "".join(f"A hook of the user notes: {note}\n\n" for note in self.notes)
@@ -86,7 +86,7 @@ class HookNotes:
 
 
 class ToolHooks:
-    """The hooks of the user's configuration, and those of the project once they are approved."""
+    """The user's hooks from the configuration, and the project's hooks once they are approved."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class ToolHooks:
         self._lock = anyio.Lock()
 
     async def refresh(self) -> None:
-        """Read the project's hooks, and ask the user about new or changed ones; problems are reported once."""
+        """Read the project's hooks and ask the user about new or changed ones; report each problem once."""
         if self._places is None:
             return
         async with self._lock:
@@ -125,9 +125,9 @@ class ToolHooks:
                     self._events.notify("warning", problem)
 
     async def check(self, call: str, rule_input: RuleInput, notes: HookNotes) -> dict[str, Any]:
-        """Run the hooks before a call; return the arguments, changed or not. Raises HookDenied.
+        """Run the hooks before a call and return the arguments, possibly changed. Raises HookDenied.
 
-        A later hook gets the arguments that an earlier one changed. Each run is recorded in the audit log.
+        Each hook receives the arguments as changed by earlier ones. Each run is recorded in the audit log.
         """
         for hook in await self._select("before_call", rule_input):
             verdict = await self._ask(hook, "before_call", call, rule_input, {})
@@ -144,7 +144,7 @@ class ToolHooks:
         return rule_input.arguments
 
     async def review(self, call: str, rule_input: RuleInput, text: str, *, is_error: bool, notes: HookNotes) -> str:
-        """Run the hooks after a call on its result; return why the model must not get it, "" if it may."""
+        """Run the hooks after a call; return why the model must not receive the result, "" if it may."""
         members = {
             "result": text[:MAX_RESULT_CHARACTERS],
             "is_error": is_error,
@@ -164,7 +164,7 @@ class ToolHooks:
         return [one for one in hooks if await self._matches(one, rule_input)]
 
     async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
-        """Return whether a hook covers the call; an uncertain match counts, as for never-rules."""
+        """Return whether a hook applies to a call; as with never-rules, an uncertain match counts."""
         for rule in hook.rules:
             if await self._matcher.match(rule, rule_input) != "no":
                 return True
@@ -218,7 +218,7 @@ class ToolHooks:
 
 
 def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, str]:
-    """Return the hook's verdict, and how it failed as a phrase, "" if it did not."""
+    """Parse a hook's output; return its verdict, and a phrase that says how it failed, "" if it did not."""
     if output.failure:
         return HookVerdict(), output.failure
     if output.code == DENY_CODE:
@@ -255,5 +255,5 @@ def _parse_answer(event: HookEvent, answer: dict[str, Any]) -> tuple[HookVerdict
 
 
 def _line(text: str) -> str:
-    """Return the beginning of a text from a hook as one sanitized line."""
+    """Return the beginning of a hook's text as a single sanitized line."""
     return sanitize(" ".join(text.split())[:_MAX_REASON], keep_newlines=False)

@@ -69,7 +69,7 @@ class ToolPipeline:
         self._scheduler = scheduler
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """Run one tool call, as `CallScheduler.run` does, and return what the model receives.
+        """Run one tool call through the scheduler, and return what the model receives.
 
         Errors are part of the outcome; cancelling stops the call. *why* is the reason shown in questions to the user.
         """
@@ -136,9 +136,9 @@ class ToolPipeline:
         *,
         has_changed: bool,
     ) -> tuple[OfferedTool, Approval]:
-        """Validate the arguments, run the hooks on them, and ask for approval; begin again if the user edits them.
+        """Validate the arguments, run the hooks, and ask for approval; start over if the user edits them.
 
-        Return the tool as currently listed, and the approval for arguments that the hooks let pass. Raises ToolFailure
+        Returns the tool as currently listed, and the approval for arguments that the hooks accepted. Raises ToolFailure
         if the call must not run.
         """
 

@@ -1,4 +1,4 @@
-"""The built-in tool `search_tools`, with which the model finds tools whose definitions it was not sent."""
+"""The built-in tool `search_tools`, with which the model finds tools whose definitions were not sent."""
 
 import math
 import re
@@ -55,7 +55,7 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.5  # k1 and b of BM25
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Yield the words of a text without their English endings; texts without spaces give pairs of characters."""
+    """Yield the words of a text without common English endings; text without spaces yields character pairs."""
     for word in _WORD.findall(text):
         if _UNSPACED.match(word):
             yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
@@ -97,7 +97,7 @@ class ToolIndex:
 
 
 def _weigh_words(query: str) -> dict[str, float]:
-    """Return the words of a query, and their synonyms with less weight."""
+    """Return the words of a query with their weights; synonyms are added with a lower weight."""
     words = dict.fromkeys(split_words(query), 1.0)
     for line in _SYNONYMS:
         group = set(split_words(line))
@@ -116,9 +116,10 @@ def _count_words(offer: ToolOffer) -> dict[str, float]:
 
 
 class ToolSearch:
-    """The tool `search_tools`. It needs no approval: it only reads definitions that the servers listed anyway.
+    """The built-in tool `search_tools`.
 
-    A call of a tool that was found is approved like any other.
+    It needs no approval, because it only reads definitions that servers have listed. Calling a tool that it finds needs
+    the usual approval.
     """
 
     def __init__(self, events: EventBus) -> None:
@@ -130,11 +131,11 @@ class ToolSearch:
         """Receives the model-facing names of the tools that a search returned."""
 
     def set_deferred(self, offers: Sequence[ToolOffer], *, is_searchable: bool) -> None:
-        """Set the tools to search in. Without *is_searchable*, the tool is not offered at all."""
+        """Set the tools to search; if not *is_searchable*, `search_tools` is not offered."""
         self._offers, self._is_searchable = offers, is_searchable
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if there are deferred tools, else nothing."""
+        """Return the tool's definition if it is offered, else nothing."""
         return (_SPEC,) if self._is_searchable else ()
 
     async def run(self, use: ToolUsePart) -> ToolCallOutcome:
@@ -162,7 +163,7 @@ class ToolSearch:
 
 
 def describe_matches(found: Iterable[ToolOffer]) -> str:
-    """Return a line for each tool that was found: its name, and the beginning of its description."""
+    """Return a text with a line for each tool found: its name, and the beginning of its description."""
     lines = ["You can call these tools from your next message on. Descriptions are the servers' words."]
     for offer in found:
         words = sanitize(" ".join(offer.spec.description.split())[:_SHOWN_CHARS], keep_newlines=False)
@@ -171,6 +172,6 @@ def describe_matches(found: Iterable[ToolOffer]) -> str:
 
 
 def parse_matches(text: str) -> tuple[str, ...]:
-    """Return the names of the tools in a result of `search_tools`, as `describe_matches` wrote them."""
+    """Return the tool names in a result of `search_tools`, which `describe_matches` wrote."""
     lines = text.splitlines()[: MAX_MATCHES + 1]
     return tuple(line[2:].partition(": ")[0] for line in lines if line.startswith("- "))
