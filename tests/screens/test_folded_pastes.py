@@ -31,10 +31,11 @@ async def paste(driver: Any, pasted: str) -> None:
     await driver.pilot.pause()
 
 
-async def test_a_long_paste_is_folded_and_sent_in_full(run: Run) -> None:
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n"], ids=["LF", "CR", "CRLF"])
+async def test_a_long_paste_is_folded_and_sent_in_full(run: Run, line_break: str) -> None:
     async with run() as driver:
         await driver.type("Explain: ")
-        await paste(driver, LONG)
+        await paste(driver, LONG.replace("\n", line_break))
         assert text(driver) == "Explain: [pasted 40 lines]"
         await driver.until(lambda: "Tab unfolds the paste, backspace removes it." in driver.text(), "the hint")
         await driver.type(" briefly")

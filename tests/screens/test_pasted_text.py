@@ -128,6 +128,32 @@ async def test_a_paste_with_its_own_end_bracket_runs_nothing(run: Run, clock: Ma
         await assert_sent_as_message(driver, LINE)
 
 
+async def test_a_paste_that_ends_itself_and_then_stalls_runs_nothing(run: Run, clock: ManualClock) -> None:
+    async with run(turn=echo_reply) as driver:
+        driver.app.post_message(Paste("x"))
+        await driver.until(lambda: composer_input(driver).text == "x", "the paste")
+        clock.now += 1
+        await driver.pilot.press("ctrl+u")
+        for key in LINE:
+            driver.app.post_message(Key({" ": "space"}.get(key, key), key))
+        await driver.until(lambda: composer_input(driver).text == LINE, "the text")
+        clock.now += 1
+        await assert_sent_as_message(driver, LINE)
+
+
+async def test_a_call_typed_after_an_earlier_paste_is_a_call(run: Run, clock: ManualClock) -> None:
+    async with run(turn=echo_reply) as driver:
+        await paste(driver, "hello")
+        clock.now += GUARD_SECONDS * 1.1
+        await assert_sent_as_message(driver, "hello")
+        await driver.until(lambda: not driver.app.chat.is_answering, "the answer")
+        for key in LINE:
+            clock.now += 0.1
+            await driver.type(key)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.host.called, "the call")
+
+
 async def test_a_partly_pasted_call_stays_with_a_hint(run: Run) -> None:
     async with run(turn=echo_reply) as driver:
         await driver.type("!files/search_files pattern=")

@@ -60,14 +60,11 @@ def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple
     return tuple(calls)
 
 
-def find_audit_row(call: CompletedCall, conversation: str, rows: Sequence[AuditRow]) -> AuditRow | None:
+def find_audit_row(call: CompletedCall, rows: Sequence[AuditRow]) -> AuditRow | None:
     """Return the oldest of *rows* about this call, which tells who allowed it; None if there is none.
 
-    *rows* are newest first. Another branch may use the same call id, so rows from before the call are ignored.
+    *rows* are newest first. The conversation does not matter: a fork contains calls of its original. Another branch may
+    use the same call id, so rows from before the call are ignored.
     """
-    matching = (
-        row
-        for row in reversed(rows)
-        if row.call == call.id and row.conversation == conversation and row.at >= call.at * 1e6
-    )
+    matching = (row for row in reversed(rows) if row.call == call.id and row.at >= call.at * 1e6)
     return next(matching, None)

@@ -237,4 +237,4 @@ def _format_price(model: "AvailableModel") -> str:
 
 
 def _format_tokens(count: int) -> str:
-    return f"{count / 1_000_000:g}M" if count >= 1_000_000 else f"{round(count / 1000)}k"
+    return f"{count / 1_000_000:.3g}M" if count >= 1_000_000 else f"{round(count / 1000)}k"

@@ -157,7 +157,7 @@ class RewindScreen(ListScreen):
         return clean_line(f"{at}  {where}  {call.outcome}  {known}  {arguments}", 400)
 
     def _describe_audit(self, call: CompletedCall, rows: tuple[AuditRow, ...]) -> str:
-        row = find_audit_row(call, self.host.conversation.id, rows)
+        row = find_audit_row(call, rows)
         if row is not None:
             who = "you" if row.who == "person" else row.who
             return f"audit {row.seq}: {row.decision or row.event} by {who}"

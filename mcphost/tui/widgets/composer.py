@@ -12,7 +12,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
@@ -27,7 +26,7 @@ from mcphost.tui.messages import (
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.completion_popup import CompletionPopup
 from mcphost.tui.widgets.inputs import OrderedTextArea
-from mcphost.tui.widgets.pasted_text import FoldedPastes, parse_pasted_paths
+from mcphost.tui.widgets.pasted_text import FoldedPastes, PasteGuard, parse_pasted_paths
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult
@@ -144,7 +143,8 @@ class ComposerInput(OrderedTextArea):
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Insert pasted text, folding long text to a placeholder, and record that it was not typed."""
         event.prevent_default()  # TextArea's own handler would insert it once more
-        self._insert_paste(event.text)
+        # Most terminals send line breaks as carriage returns, as if Enter had been pressed.
+        self._insert_paste(event.text.replace("\r\n", "\n").replace("\r", "\n"))
 
     def action_paste(self) -> None:
         """Attach the image in the system clipboard; if there is none, paste the text copied in this app."""
@@ -265,7 +265,7 @@ class Composer(Vertical):
         self._origin: TextOrigin = "typed"
         self._source = ""
         self._can_restore_insertion = False
-        self._insert_guard: AnswerGuard | None = None
+        self._paste_guard: PasteGuard | None = None
 
     def compose(self) -> ComposeResult:
         """Create the list of attachments and the text area. The other widgets are created when they are needed."""
@@ -373,27 +373,29 @@ class Composer(Vertical):
     def is_too_soon(self, key: str, ago: float) -> bool:
         """Return whether to ignore *key*: an Enter pressed too soon after an insertion, or held down since then.
 
-        *ago* is the number of seconds since the key was pressed. In some terminals, pasted text can contain the code
-        that ends a paste; the rest of the text then arrives as key presses. Keys that follow the paste without a pause
-        are therefore treated as pasted text, even if they first clear the message.
+        *ago* is the number of seconds since the key was pressed. Keys that count as part of a paste make the text count
+        as inserted, even if they first clear the message.
         """
-        if self._insert_guard is None:
+        guard = self._paste_guard
+        if guard is None:
             return False
-        is_enter = key == "enter"
-        closed = self._insert_guard.is_blocking(ago, is_letter=not is_enter)
-        self._insert_guard.record_key(ago, is_navigation=not is_enter or not closed)
-        if closed and not is_enter:
+        if key == "enter":
+            if is_early := guard.is_early_enter(ago):
+                self.notify(PASTE_GUARD_HINT, markup=False, timeout=4)
+            else:
+                self.reset_origin_if_empty()
+            return is_early
+        if guard.is_pasted(ago):
             self._origin = "inserted" if self._origin == "typed" else self._origin
             self._can_restore_insertion = True
-        elif not closed:
+        else:
             self.reset_origin_if_empty()
-        if closed and is_enter:
-            self.notify(PASTE_GUARD_HINT, markup=False, timeout=4)
-        return closed and is_enter
+        if guard.is_over:
+            self._paste_guard = None
+        return False
 
     def _start_guard(self) -> None:
-        self._insert_guard = AnswerGuard()
-        self._insert_guard.show()
+        self._paste_guard = PasteGuard()
 
     def _show_origin(self) -> None:
         document = self.composer_input.document

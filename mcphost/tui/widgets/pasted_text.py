@@ -1,10 +1,12 @@
-"""Pasted text in the composer: folding of long pastes, and recognition of pasted file paths."""
+"""Pasted text in the composer: folding of long pastes, the guard after a paste, and pasted file paths."""
 
 import re
 import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
+
+from mcphost.tui import input_guard
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit
@@ -13,9 +15,45 @@ FOLDED_LINES = 30
 """Minimum number of lines of a paste that is folded."""
 FOLDED_LENGTH = 4_000
 """Minimum number of characters of a paste that is folded."""
+BURST_SECONDS = 0.03
+"""Keys that follow each other faster than this were not typed; a held key repeats at about this speed."""
 MAX_PATHS = 20
 MAX_PATH_TEXT = 8_000
 _PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters)(?: #\d+)?\]")
+
+
+class PasteGuard:
+    """Guard that tells keys which belong to a paste from those that the user types after it.
+
+    In some terminals, pasted text can contain the code that ends a paste; the rest of the text then arrives as key
+    presses. They follow the paste, or one another, without a pause, even if the connection stalled in between. The
+    guard ends at the second key in a row that came after a pause. The parameter `ago` is the number of seconds since
+    the key was pressed.
+    """
+
+    def __init__(self) -> None:
+        self._pasted_at = self._last_key_at = self._last_enter_at = input_guard.clock()
+        self._typed_keys = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all further keys count as typed."""
+        return self._typed_keys >= 2
+
+    def is_pasted(self, ago: float) -> bool:
+        """Record a key other than Enter, and return whether it counts as part of the paste."""
+        at = input_guard.clock() - ago
+        is_pasted = at - self._pasted_at < input_guard.GUARD_SECONDS or at - self._last_key_at < BURST_SECONDS
+        self._last_key_at = max(self._last_key_at, at)
+        self._typed_keys = 0 if is_pasted else self._typed_keys + 1
+        return is_pasted
+
+    def is_early_enter(self, ago: float) -> bool:
+        """Record an Enter, and return whether it came right after the paste, or is held down since then."""
+        at = input_guard.clock() - ago
+        is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
+        self._last_enter_at = max(self._last_enter_at, at)
+        return is_early
 
 
 class FoldedPastes:
