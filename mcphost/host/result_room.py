@@ -5,7 +5,7 @@ from mcphost.host.model_selection import ModelSelection
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
 
 BYTES_PER_TOKEN = 3
-"""A cautious figure: English has four bytes a token and Chinese three."""
+"""A cautious estimate: English has about four bytes per token, Chinese about three."""
 MIN_RESULT_BYTES = 2_000
 
 

@@ -9,7 +9,7 @@ from mcphost.tui.keymap import ACTIONS, Action
 from mcphost.tui.screen_text import clean_line
 
 KEPT_KEYS = frozenset({"answer", "auto_approval"})
-"""Actions that always have a key: they lead to what waits, and stop what runs unasked."""
+"""Actions that must always have a key: to answer questions, and to stop automatic approval."""
 
 FIXED_KEYS: Mapping[str, str] = {
     "ctrl+c": "copies and quits",
@@ -22,12 +22,12 @@ FIXED_KEYS: Mapping[str, str] = {
     "ctrl+h": "stands for Backspace in terminals",
     "escape": "stops and leaves",
 }
-"""Keys that no setting changes, and what each does."""
+"""Keys that settings cannot change, and what each does."""
 
 QUESTION_KEYS = frozenset({
     "ctrl+a", "ctrl+b", "ctrl+d", "ctrl+e", "ctrl+f", "ctrl+g", "ctrl+n", "ctrl+o", "ctrl+r", "ctrl+t",
 })  # fmt: skip
-"""Keys of questions and forms. An action that works over them must not take one away."""
+"""Keys of questions and forms; an action that also works over these must not use one of them."""
 
 _MODIFIERS = ("alt", "ctrl", "hyper", "meta", "shift", "super")
 _FUNCTION_KEY = re.compile(r"f([1-9]|1\d|2[0-4])")

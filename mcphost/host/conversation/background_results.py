@@ -1,4 +1,4 @@
-"""Results of calls that ended in the background: they enter their conversation as messages of their own."""
+"""Results of background calls, which are added to their conversation as separate messages."""
 
 from collections.abc import Callable, Iterable
 
@@ -16,7 +16,7 @@ _INTRODUCTION = "The call {id} of the tool {tool}, which went on in the backgrou
 
 
 def make_result_message(part: ToolReturnPart) -> Message:
-    """Return the message with which the result of a call in the background enters a conversation."""
+    """Return the message that adds the result of a background call to a conversation."""
     outcome = "its result follows" if part.outcome == "ok" else part.outcome or "error"
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=f"{outcome}.")
     resource = ResourcePart(
@@ -27,7 +27,7 @@ def make_result_message(part: ToolReturnPart) -> Message:
 
 
 def make_lost_message(part: ToolReturnPart) -> Message:
-    """Return the message that tells the model that the result of a call in the background will not come."""
+    """Return the message that tells the model that the result of a background call will never arrive."""
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=LOST_TEXT)
     return Message(
         role="user", parts=(ResourcePart(part.server, f"tool:{part.tool or part.name}", head, use_id=part.use_id),)
@@ -35,7 +35,7 @@ def make_lost_message(part: ToolReturnPart) -> Message:
 
 
 def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
-    """Return the calls, by id, that were sent to the background and whose results are not among *messages*."""
+    """Return the background calls, keyed by id, whose results are not in *messages* yet."""
     awaited: dict[str, ToolReturnPart] = {}
     for message in messages:
         for part in message.parts:
@@ -47,10 +47,10 @@ def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
 
 
 class BackgroundResults:
-    """The results of calls that ended in the background and wait to enter their conversation.
+    """Results of background calls that are waiting to be added to their conversation.
 
-    A result enters at once if no turn is running, and otherwise when the turn ends. It never enters a branch that does
-    not have its call.
+    A result is added at once if no turn is running, otherwise when the turn ends, and only to a branch that contains
+    its call.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BackgroundResults:
         self._may_have_lost = True
 
     async def add(self, conversation_id: str, part: ToolReturnPart) -> None:
-        """Take over the result of a call of this conversation, and tell the user."""
+        """Accept the result of a background call, publish an event, and add it to its conversation if possible."""
         self._waiting.setdefault(conversation_id, {})[part.use_id] = part
         outcome = part.outcome or "error"
         self._events.publish(BackgroundCallEnded(part.use_id, part.server, part.tool or part.name, outcome))
@@ -82,16 +82,13 @@ class BackgroundResults:
             await self.deliver()
 
     async def deliver(self) -> None:
-        """Add the results that wait for the open conversation to it, unless a turn is running, which does it later."""
+        """Add the waiting results to the open conversation; do nothing while a turn is running."""
         # Each is added in the same step as the check: a turn must not be interrupted between a call and its result.
         while not self._active.is_busy and (message := self._take_next(self._active.current)) is not None:
             await self._append(self._active.current, message)
 
     async def deliver_in_turn(self) -> None:
-        """Add the results that wait, and tell the model of each call whose result will not come.
-
-        A turn does this before its first request.
-        """
+        """Add the waiting results at the start of a turn, and tell the model about results that were lost."""
         conversation = self._active.current
         while (message := self._take_next(conversation)) is not None:
             await self._append(conversation, message)
@@ -107,9 +104,9 @@ class BackgroundResults:
         self._events.publish(BackgroundResultAdded(added))
 
     async def _deliver_to_stored(self, conversation_id: str) -> None:
-        """Add the results to a conversation that is not open; drop them if it was deleted.
+        """Add the waiting results to a conversation that is not open; drop them if it was deleted.
 
-        If they cannot be stored, they wait until it is open.
+        If they cannot be stored, they are added when the conversation is opened.
         """
         try:
             conversation = await Conversation.load(self._store, self._events.report_error, conversation_id)
@@ -125,7 +122,7 @@ class BackgroundResults:
                 await conversation.append(message)
 
     def _take_next(self, conversation: Conversation) -> Message | None:
-        """Return the message of the next waiting result whose call is in the conversation, and forget others."""
+        """Return the message for the next waiting result whose call is in the conversation; drop the others."""
         waiting = self._waiting.get(conversation.id, {})
         awaited = find_awaited(conversation.messages) if waiting else {}
         while waiting:

@@ -46,7 +46,7 @@ class _Arguments(NamedTuple):
     search: str
     offset: int
     room: int
-    """How many bytes of messages are returned at most."""
+    """Maximum number of bytes of messages that are returned."""
 
 
 class ConversationTool:

@@ -40,7 +40,7 @@ from mcphost.host.tools.tool_outcome import (
 from mcphost.llm.messages import ToolUsePart
 
 _MAX_HOOK_ROUNDS = 5
-"""How often hooks may see the arguments of one call, which the user edits in between."""
+"""Maximum number of times that hooks run for one call, because the user may edit the arguments in between."""
 
 
 class ToolPipeline:

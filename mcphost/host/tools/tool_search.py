@@ -20,7 +20,7 @@ MAX_MATCHES = 10
 DEFAULT_MATCHES = 5
 MAX_QUERY_CHARS = 500
 _INDEXED_CHARS = 1_000
-"""Of each description; what a tool is for stands at its beginning."""
+"""Number of characters of each description that are indexed; its purpose is usually stated first."""
 _SHOWN_CHARS = 200
 _SCHEMA = {
     "type": "object",
@@ -49,7 +49,7 @@ _SYNONYMS = (
     "send post publish",
     "run execute start",
 )
-"""Verbs that servers choose differently for the same thing."""
+"""Groups of verbs that servers use for the same thing."""
 _SYNONYM_WEIGHT = 0.4
 _SATURATION, _LENGTH_WEIGHT = 1.2, 0.5  # k1 and b of BM25
 
