@@ -10,6 +10,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.host.events import ServerLog, ServerStateName
 from mcphost.host.server_requests.root_list import KnownRoots
 from mcphost.llm.messages import ImagePart
+from mcphost.llm.token_estimate import estimate_definition
 from mcphost.pluralize import pluralize
 from mcphost.protocol.base import Icon, is_set
 from mcphost.protocol.prompts import Prompt
@@ -52,8 +53,8 @@ def summarize_catalog(catalog: Catalog) -> str:
 
 
 def estimate_definition_tokens(tool: Tool) -> int:
-    """Estimate how many tokens a tool's definition adds to each model request, at one token per four bytes."""
-    return (len(tool.name) + len(tool.description or "") + len(bytes(tool.input_schema))) // 4
+    """Estimate how many tokens a tool's definition adds to each model request."""
+    return estimate_definition(tool.name, tool.description or "", bytes(tool.input_schema))
 
 
 class ServerView(Struct, frozen=True):

@@ -108,6 +108,6 @@ async def test_without_a_result_there_is_nothing_to_attach(files: Files) -> None
         assert driver.app.chat.attachments.parts == []
 
 
-def test_a_definition_costs_a_token_for_four_bytes() -> None:
+def test_a_definition_costs_a_token_for_four_bytes_and_four_for_its_separators() -> None:
     tool = Tool(name="a" * 40, description="b" * 60, input_schema=Raw(b'{"type": "object"}' + b" " * 282))
-    assert estimate_definition_tokens(tool) == 100
+    assert estimate_definition_tokens(tool) == 104

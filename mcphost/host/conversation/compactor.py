@@ -10,11 +10,6 @@ from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.conversation.compaction import find_cut, list_request_messages, write_summary
 from mcphost.host.conversation.summarizer import Summarizer
-from mcphost.host.conversation.token_estimate import (
-    estimate_message_tokens,
-    estimate_request_tokens,
-    estimate_text_tokens,
-)
 from mcphost.host.events import CompactionChanged, EventBus, SummaryProgress
 from mcphost.host.message_text import describe_message, shorten_middle
 from mcphost.host.model_selection import ModelSelection
@@ -30,6 +25,11 @@ from mcphost.host.questions.frontend import Frontend
 from mcphost.host.spending import OpenSpending, SpendingTracker
 from mcphost.llm.messages import Usage
 from mcphost.llm.model import ChatModel, ModelRequest
+from mcphost.llm.token_estimate import (
+    estimate_message_tokens,
+    estimate_request_tokens,
+    estimate_text_tokens,
+)
 from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction
@@ -119,7 +119,7 @@ class Compactor:
         if self._config.mode == "never" or model is None:
             return RoomResult()
         window = model.facts.context_window
-        tokens = estimate_request_tokens(request, self._active.current)
+        tokens = estimate_request_tokens(request, self._active.current.beginning_changed_at)
         conversation = self._active.current
         if overflow is None and (not window or tokens < window * self._config.threshold / 100):
             return RoomResult()

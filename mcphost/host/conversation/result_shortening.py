@@ -6,20 +6,20 @@ each time. The decision is in docs/decisions/0028-shorten-old-results-in-batches
 """
 
 import time
-import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mcphost.config.schema import ContextConfig
 from mcphost.host.active_conversation import ActiveConversation, Conversation
-from mcphost.host.conversation.token_estimate import estimate_message_tokens, estimate_request_tokens
 from mcphost.host.events import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
 from mcphost.host.result_room import ResultRoom
 from mcphost.host.results.presentation import truncate_text
 from mcphost.host.tools.builtin_tools import ResultTool
+from mcphost.llm.message_cache import MessageCache
 from mcphost.llm.messages import Message, Part, ResourcePart, ToolReturnPart, is_result
 from mcphost.llm.model import ModelRequest
+from mcphost.llm.token_estimate import estimate_message_tokens, estimate_request_tokens
 from mcphost.pluralize import pluralize
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import replace
@@ -35,7 +35,6 @@ _TARGET = 2 / 3
 """Where a batch ends, as a part of the size at which it begins: far enough below for many requests to follow."""
 _MIN_SAVING = 0.1
 """A batch that would save less than this share of the window is not worth the provider's cache."""
-_OLD = 0
 
 
 class ResultShortening:
@@ -58,8 +57,8 @@ class ResultShortening:
         self._events = events
         self._old_count = 0  # how many of the conversation's first messages have old results
         self._model: str = ""
-        # By the id of each message of results: the message, its limit in bytes, and what is sent instead of it.
-        self._cache: dict[int, tuple[weakref.ref[Message], int, Message]] = {}
+        self._old_messages = _create_cache(shorten_old_results)
+        self._fitted_messages, self._fitted_bytes = self._old_messages, 0
         self._active = active
         active.on_replaced(self._reset)
         active.on_rewound(self._go_back)
@@ -80,8 +79,10 @@ class ResultShortening:
         # A summary takes the place of the first messages, so positions are counted from the end.
         old = self._old_count - (len(conversation.messages) - len(messages))
         room = self._room.round_bytes
+        if room != self._fitted_bytes:
+            self._fitted_messages, self._fitted_bytes = _create_cache(lambda message: fit_results(message, room)), room
         sent = tuple(
-            self._shorten(message, _OLD if at < old else room) if message.results else message
+            (self._get_old(message) if at < old else self._get_fitted(message)) if message.results else message
             for at, message in enumerate(messages)
         )
         self._result_tool.has_shortened = self._result_tool.has_shortened or any(
@@ -89,13 +90,19 @@ class ResultShortening:
         )
         return sent
 
+    def _get_old(self, message: Message) -> Message:
+        return self._old_messages.get(message) or message
+
+    def _get_fitted(self, message: Message) -> Message:
+        return self._fitted_messages.get(message) or message
+
     def advance(self, conversation: Conversation, request: ModelRequest, *, is_refused: bool = False) -> bool:
         """Shorten a batch of older results if *request* is large, and return whether it must be built again.
 
         With *is_refused*, the provider refused it as too long: then all results but the last ones are shortened.
         """
         window = self._model_selection.window
-        tokens = estimate_request_tokens(request, conversation)
+        tokens = estimate_request_tokens(request, conversation.beginning_changed_at)
         if not is_refused and tokens <= window * self._threshold:
             return False
         target = 0 if is_refused else tokens - window * self._threshold * _TARGET
@@ -119,11 +126,9 @@ class ResultShortening:
         """
         messages = conversation.messages
         count, results, saved = self._old_count, 0, 0
-        room = self._room.round_bytes
         for at in range(max(count, conversation.covered), _find_last_results(messages)):
             if messages[at].results:
-                # Not the cached form, which is that of the next requests.
-                before, after = fit_results(messages[at], room), shorten_old_results(messages[at])
+                before, after = self._get_fitted(messages[at]), self._get_old(messages[at])
                 less = estimate_message_tokens(before) - estimate_message_tokens(after)
                 if less > 0:
                     count, saved = at + 1, saved + less
@@ -132,14 +137,15 @@ class ResultShortening:
                     break
         return count, results, saved
 
-    def _shorten(self, message: Message, limit: int) -> Message:
-        key = id(message)
-        found = self._cache.get(key)
-        if found is not None and found[0]() is message and found[1] == limit:
-            return found[2]
-        sent = fit_results(message, limit) if limit else shorten_old_results(message)
-        self._cache[key] = (weakref.ref(message, lambda _: self._cache.pop(key, None)), limit, sent)
-        return sent
+
+def _create_cache(shorten: Callable[[Message], Message]) -> MessageCache[Message | None]:
+    """Create a cache of shortened messages; one that stays as it is has None, so as not to keep itself in memory."""
+
+    def compute(message: Message) -> Message | None:
+        shortened = shorten(message)
+        return None if shortened is message else shortened
+
+    return MessageCache(compute)
 
 
 def _find_last_results(messages: Sequence[Message]) -> int:

@@ -14,10 +14,10 @@ from mcphost.host.conversation.summary_format import (
     encode_sentence,
     parse_summary,
 )
-from mcphost.host.conversation.token_estimate import estimate_text_tokens
 from mcphost.host.spending import OpenSpending
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, TextPart, Usage
+from mcphost.llm.token_estimate import estimate_text_tokens
 from mcphost.store.compactions import MAX_SENTENCES, Compaction, SummarySentence
 
 UNKNOWN_WINDOW = 32_000

@@ -12,7 +12,6 @@ from typing import Literal
 
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.conversation.token_estimate import estimate_tool_tokens
 from mcphost.host.events import EventBus, ToolsSelected
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import SEARCH_TOOLS
@@ -21,6 +20,7 @@ from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.host.tools.tool_search import parse_matches
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.llm.model import ToolSpec
+from mcphost.llm.token_estimate import estimate_tool_tokens
 from mcphost.sanitize import sanitize
 
 MAX_NAMED_SERVERS = 50

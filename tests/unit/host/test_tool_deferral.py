@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import ContextConfig
-from mcphost.host.conversation.token_estimate import estimate_tool_tokens
 from mcphost.host.events import NoticeEvent, ToolsSelected
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.llm.model import ModelFacts, ModelRequest
+from mcphost.llm.token_estimate import estimate_tool_tokens
 from mcphost.tui.screens.status_model import StatusModel
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_return, tool_round

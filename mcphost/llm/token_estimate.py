@@ -4,10 +4,9 @@ A token is about four Latin characters, two characters of other alphabets, or on
 The estimate of a message is cached for the message's lifetime, so that a round costs one addition per message.
 """
 
-import weakref
 from typing import assert_never
 
-from mcphost.host.active_conversation import Conversation
+from mcphost.llm.message_cache import MessageCache
 from mcphost.llm.messages import (
     FilePart,
     ImagePart,
@@ -19,8 +18,8 @@ from mcphost.llm.messages import (
     ToolReturnPart,
     ToolUsePart,
 )
-from mcphost.llm.model import ModelRequest, ToolSpec, Usage
-from mcphost.serialization import Struct, encode
+from mcphost.llm.model import ModelRequest, ToolSpec
+from mcphost.serialization import encode
 
 IMAGE_TOKENS = 1_500
 """About what OpenAI and Anthropic count for an image of one megapixel; the actual size is not examined."""
@@ -28,9 +27,6 @@ BYTES_PER_FILE_TOKEN = 40
 """A PDF page of about 100 kB takes 1,500 to 3,000 tokens; audio of that size takes slightly fewer."""
 MESSAGE_TOKENS = 4
 """Overhead of each message and part, for its role and separators."""
-_MIN_RATIO, _MAX_RATIO = 0.5, 2.0
-
-_cache: dict[int, tuple["weakref.ref[Message]", int]] = {}
 
 
 def estimate_text_tokens(text: str) -> int:
@@ -44,19 +40,21 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def estimate_tool_tokens(spec: ToolSpec) -> int:
-    """Estimate the tokens of a tool definition."""
-    return MESSAGE_TOKENS + (len(spec.name) + len(spec.description.encode()) + len(bytes(spec.schema)) + 3) // 4
+    """Estimate the tokens of a tool's definition."""
+    return estimate_definition(spec.name, spec.description, bytes(spec.schema))
+
+
+def estimate_definition(name: str, description: str, schema: bytes) -> int:
+    """Estimate the tokens of the definition of a tool, by the parts of it that a model is sent."""
+    return MESSAGE_TOKENS + (len(name) + len(description.encode("utf-8", "replace")) + len(schema) + 3) // 4
 
 
 def estimate_message_tokens(message: Message) -> int:
-    """Estimate the tokens of a message; the result is cached for each message object."""
-    key = id(message)
-    found = _cache.get(key)
-    if found is not None and found[0]() is message:
-        return found[1]
-    tokens = MESSAGE_TOKENS + sum(map(estimate_part_tokens, message.parts))
-    _cache[key] = weakref.ref(message, lambda _: _cache.pop(key, None)), tokens
-    return tokens
+    """Estimate the tokens of a message; the estimate of each message object is computed once."""
+    return _message_tokens.get(message)
+
+
+_message_tokens = MessageCache(lambda message: MESSAGE_TOKENS + sum(map(estimate_part_tokens, message.parts)))
 
 
 def estimate_part_tokens(part: Part) -> int:
@@ -80,35 +78,16 @@ def estimate_part_tokens(part: Part) -> int:
     assert_never(part)
 
 
-def estimate_request_tokens(request: ModelRequest, conversation: Conversation) -> int:
+def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate starts from the provider's count for the last answer, unless the beginning of requests has changed
-    since then.
+    The estimate starts from the provider's count for the last answer, if that came after *since*, when the beginning
+    of requests changed last, in seconds since 1970.
     """
     size = 0
     for message in reversed(request.messages):
         usage = message.usage
-        if usage is not None and usage.input_tokens and message.at > conversation.beginning_changed_at:
+        if usage is not None and usage.input_tokens and message.at > since:
             return size + usage.input_tokens + usage.output_tokens
         size += estimate_message_tokens(message)
     return size + estimate_text_tokens(request.system) + sum(map(estimate_tool_tokens, request.tools))
-
-
-class TokenCalibration(Struct, frozen=True):
-    """Ratio of the provider's last token count to our estimate of the same request; 1 until there is one."""
-
-    ratio: float = 1.0
-
-    def update(self, estimated: int, usage: Usage | None) -> "TokenCalibration":
-        """Return a calibration from the *usage* that was reported for a request of *estimated* tokens.
-
-        The ratio is kept between 0.5 and 2, whatever the provider reports.
-        """
-        if usage is None or usage.input_tokens <= 0 or estimated <= 0:
-            return self
-        return TokenCalibration(min(max(usage.input_tokens / estimated, _MIN_RATIO), _MAX_RATIO))
-
-    def apply(self, estimated: int) -> int:
-        """Return the calibrated number of tokens."""
-        return round(estimated * self.ratio)

@@ -5,15 +5,15 @@ import weakref
 
 import pytest
 
-from mcphost.host.conversation.token_estimate import (
+from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart, Usage
+from mcphost.llm.model import ModelRequest, ToolSpec
+from mcphost.llm.token_estimate import (
     IMAGE_TOKENS,
-    TokenCalibration,
     estimate_message_tokens,
+    estimate_request_tokens,
     estimate_text_tokens,
     estimate_tool_tokens,
 )
-from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart, Usage
-from mcphost.llm.model import ToolSpec
 from mcphost.serialization import Raw
 
 ENGLISH = "The quick brown fox jumps over the lazy dog, and then it reads the minutes of the meeting. " * 20
@@ -66,7 +66,7 @@ def test_a_message_is_estimated_once_however_long_it_is(monkeypatch: pytest.Monk
     def refuse(_part: object) -> int:
         raise AssertionError("the message was estimated again")
 
-    monkeypatch.setattr("mcphost.host.conversation.token_estimate.estimate_part_tokens", refuse)
+    monkeypatch.setattr("mcphost.llm.token_estimate.estimate_part_tokens", refuse)
 
     assert estimate_message_tokens(message) == first
 
@@ -92,11 +92,11 @@ def test_a_definition_takes_tokens_for_its_description_and_its_schema() -> None:
     assert estimate_tool_tokens(long_schema) > 1_000
 
 
-def test_what_the_provider_counted_corrects_the_next_estimate_within_bounds() -> None:
-    calibration = TokenCalibration().update(1_000, Usage(input_tokens=1_300))
+def test_a_request_is_estimated_from_the_last_count_of_the_provider() -> None:
+    question = Message(role="user", parts=(TextPart("word " * 4_000),), at=1)
+    answer = Message(role="assistant", parts=(TextPart("ok"),), at=2, usage=Usage(input_tokens=900, output_tokens=50))
+    result = Message(role="user", parts=(TextPart("word " * 400),), at=3)
+    request = ModelRequest(messages=(question, answer, result), system="word " * 400)
 
-    assert calibration.apply(2_000) == 2_600
-    assert calibration.update(1_000, None) == calibration
-    assert TokenCalibration().update(1_000, Usage()).apply(100) == 100
-    assert TokenCalibration().update(1_000, Usage(input_tokens=10**9)).apply(100) == 200
-    assert TokenCalibration().update(1_000, Usage(input_tokens=1)).apply(100) == 50
+    assert estimate_request_tokens(request, since=1.5) == 950 + estimate_message_tokens(result)
+    assert estimate_request_tokens(request, since=2.5) == 500 + sum(map(estimate_message_tokens, request.messages))

@@ -1,0 +1,28 @@
+"""Cache of values that are computed from messages, each kept as long as its message."""
+
+import weakref
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from mcphost.llm.messages import Message
+
+T = TypeVar("T")
+
+
+class MessageCache(Generic[T]):
+    """Cache by the identity of messages: comparing long messages would cost more than it saves."""
+
+    def __init__(self, compute: Callable[[Message], T]) -> None:
+        self._compute = compute
+        self._values: dict[int, tuple[weakref.ref[Message], T]] = {}
+
+    def get(self, message: Message) -> T:
+        """Return the value of a message, which is computed the first time."""
+        key = id(message)
+        found = self._values.get(key)
+        if found is not None and found[0]() is message:
+            return found[1]
+        values = self._values  # not self: a message must not keep this cache alive
+        value = self._compute(message)
+        values[key] = weakref.ref(message, lambda _: values.pop(key, None)), value
+        return value
