@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from threading import Timer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.cli import parser as parsing
 from mcphost.errors import McpHostError, StoreError, UsageError
@@ -97,7 +97,11 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     settings = _read_screen_settings(options)
     keys, _ = build_key_table(read_wanted(settings.get("keys")))
     app = McpHostApp(
-        theme=_choose_theme(options, settings), keys=keys, greeting=GREETING if options.demo else "", demo=options.demo
+        theme=_choose_theme(options, settings),
+        keys=keys,
+        reader=wants_reader(options, settings),
+        greeting=GREETING if options.demo else "",
+        demo=options.demo,
     )
     user_left = asyncio.Event()
     failures: list[Exception] = []
@@ -183,6 +187,12 @@ def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOpti
     configured, remembered = theme if isinstance(theme, str) else "", RememberedTheme(paths.state_dir())
     folder = paths.config_dir(options.config_dir) / "themes"
     return ThemeOptions(remembered.load(configured), configured, folder, remembered)
+
+
+def wants_reader(options: "Options", settings: Mapping[str, Any]) -> bool:
+    """Return whether to draw for a screen reader: by the flag, or by config.toml, given as *settings*."""
+    screen = settings.get("screen")
+    return options.screen_reader or (isinstance(screen, dict) and cast("dict[str, Any]", screen).get("reader") is True)
 
 
 def _read_screen_settings(options: "Options") -> dict[str, Any]:

@@ -114,6 +114,12 @@ def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse
     group.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default=default, help="what the log file keeps"
     )
+    group.add_argument(
+        "--screen-reader",
+        action="store_true",
+        default=default,
+        help="draw the chat for a screen reader: one column, nothing that moves, a line for each state",
+    )
     group.add_argument("--quiet", action="store_true", default=default, help="only results and errors")
 
 
@@ -216,6 +222,9 @@ class Options:
 
     log_level: str = "info"
     quiet: bool = False
+    screen_reader: bool = False
+    """Whether the chat is drawn for a screen reader, whatever `[screen] reader` says."""
+
     resume: str | None = None
     """`--resume`: the prefix of a conversation's id, empty for the latest one; None starts a new conversation."""
 
@@ -249,6 +258,7 @@ _COMMON_FLAGS = (
     "era",
     "timeout",
     "quiet",
+    "screen_reader",
     "resume",
     "yes",
     "trust_project",

@@ -25,6 +25,7 @@ from mcphost.config.schema import (
     RegistryConfig,
     ResultsConfig,
     SamplingLimits,
+    ScreenConfig,
     SecretStore,
     build_json_schema,
     settable_fields,
@@ -107,6 +108,9 @@ def config_toml_schema() -> Schema:
             "notifications": _describe(
                 _table(NotificationsConfig, settable_fields(NotificationsConfig)),
                 "Notifications while the terminal has no focus, and the terminal's title.",
+            ),
+            "screen": _describe(
+                _table(ScreenConfig, settable_fields(ScreenConfig)), "The screen, also for screen readers."
             ),
             "keys": _KEYS,
             "profiles": {

@@ -401,6 +401,13 @@ class NotificationsConfig(Struct, frozen=True, kw_only=True):
     """Whether the terminal's title shows the state, as in "mcphost - ready"."""
 
 
+class ScreenConfig(Struct, frozen=True, kw_only=True):
+    """Settings of the screen."""
+
+    reader: bool = False
+    """Whether to draw for a screen reader: one column of plain text, nothing that moves, a line for each state."""
+
+
 class KeyConfig(Struct, frozen=True):
     """The keys of an action of the screen, such as "ctrl+k"; () for none."""
 
@@ -489,6 +496,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     context: ContextConfig = ContextConfig()
     registry: RegistryConfig = RegistryConfig()
     notifications: NotificationsConfig = NotificationsConfig()
+    screen: ScreenConfig = ScreenConfig()
     keys: tuple[KeyConfig, ...] = ()
     """Changed keys, in the order of the file; the screen checks the names of actions and keys."""
 

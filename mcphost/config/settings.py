@@ -28,6 +28,7 @@ from mcphost.config.schema import (
     RootConfig,
     SamplingConfig,
     SamplingLimits,
+    ScreenConfig,
     SecretStore,
     Source,
     convert_value,
@@ -99,6 +100,7 @@ _TABLES = (
     "context",
     "registry",
     "notifications",
+    "screen",
     "keys",
     "profiles",
 )
@@ -174,6 +176,7 @@ def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostCon
         context=top.get_table("context").read(ContextConfig),
         registry=top.get_table("registry").read(RegistryConfig),
         notifications=top.get_table("notifications").read(NotificationsConfig),
+        screen=top.get_table("screen").read(ScreenConfig),
         keys=_parse_keys(top.get_table("keys"), text),
         roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
         secret_store=top.get_table("secrets").read(_SecretsTable).store,

@@ -29,6 +29,7 @@ _SETTINGS_AT_START = (
     "context",
     "registry",
     "notifications",
+    "screen",
     "keys",
     "roots",
     "project_roots",

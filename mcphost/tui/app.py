@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingsMap
 from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.events import DescendantFocus
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
@@ -33,11 +34,13 @@ from mcphost.tui.theme_choice import ThemeChoice, ThemeOptions
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.command import Provider
+    from textual.widgets import OptionList
 
     from mcphost.host.events import BackgroundCallEnded, CallEnded, EventDispatcher, EventQueue, ResourceChanged
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.sign_in import SignInProgress
+    from mcphost.tui.announcer import Announcer
     from mcphost.tui.file_diff import FileDiffRequested
     from mcphost.tui.frontend import TuiFrontend
     from mcphost.tui.terminal_notifications import TerminalNotifier
@@ -107,11 +110,15 @@ class McpHostApp(QuestionApp):
         *,
         theme: ThemeOptions | None = None,
         keys: KeyTable = DEFAULT_KEYS,
+        reader: bool = False,
         greeting: str = "",
         demo: bool = False,
     ) -> None:
         super().__init__()
         self.key_table = keys
+        self.is_reader = reader
+        """Whether the screen is drawn for a screen reader."""
+        self._announcer = self._make_announcer() if reader else None
         self._bindings = BindingsMap(_build_bindings(keys))
         self._host = host
         self._frontend = frontend
@@ -132,6 +139,12 @@ class McpHostApp(QuestionApp):
         self._interrupted_at = 0.0
         self.is_suspended = False
         """Whether the user's editor is using the terminal; Ctrl+C then goes to the editor."""
+
+    def _make_announcer(self) -> "Announcer":
+        from mcphost.tui.announcer import READER_CSS, Announcer
+
+        self.stylesheet.add_source(READER_CSS, ("mcphost", "reader"), is_default_css=False)
+        return Announcer(self)
 
     def get_driver_class(self) -> type[Driver]:
         """Return Textual's driver class; on Linux, ResilientDriver, which handles the loss of the terminal."""
@@ -184,6 +197,25 @@ class McpHostApp(QuestionApp):
 
     def _handle_screen_change(self, _: object) -> None:
         self.update_question_cards()
+        if self._announcer is not None:
+            screen = self.screen
+            screen.call_after_refresh(self._announcer.announce_screen, screen)
+
+    def update_question_cards(self) -> None:
+        """Update the question cards; announce a question that waits in one."""
+        super().update_question_cards()
+        if self._announcer is not None:
+            self._announcer.announce_card(self._minimized[0] if self._minimized else None)
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """For a screen reader, move the terminal's cursor to what has the focus."""
+        if self._announcer is not None:
+            self._announcer.follow_focus(event.widget)
+
+    def on_option_list_option_highlighted(self, event: "OptionList.OptionHighlighted") -> None:
+        """For a screen reader, move the terminal's cursor to the entry of a list."""
+        if self._announcer is not None:
+            self._announcer.follow_focus(event.option_list)
 
     def _start_host(self) -> None:
         from mcphost.host.events import EventDispatcher
@@ -197,6 +229,8 @@ class McpHostApp(QuestionApp):
         self._notifier = TerminalNotifier(self, lambda: self.host.config.notifications)
         dispatcher.add_all(self._notifier.event_handlers)
         self.chat.add_event_handlers(dispatcher)
+        if self._announcer is not None:
+            dispatcher.add_all(self._announcer.event_handlers)
         self._add_event_handlers(dispatcher)
         self.run_worker(partial(dispatcher.run, self._feed), name="events", group="events")
         deferred, self._deferred_calls = self._deferred_calls, []
@@ -229,6 +263,8 @@ class McpHostApp(QuestionApp):
 
     def show_pending_questions(self, pending: "tuple[Question[Any], ...]") -> None:
         """Show the pending questions on the screen and in the window title; notify a user who is elsewhere."""
+        if self._announcer is not None:
+            self._announcer.show_waiting(len(pending))
         super().show_pending_questions(pending)
         if self._notifier is not None:
             self._notifier.show_questions(pending)
@@ -399,7 +435,9 @@ class McpHostApp(QuestionApp):
         """
         now, wanted = monotonic(), (message, title, severity)
         self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
-        if wanted not in self._shown_notices:
+        if self._announcer is not None:
+            self._announcer.announce(message)
+        elif wanted not in self._shown_notices:
             self._shown_notices[wanted] = now + (self.NOTIFICATION_TIMEOUT if timeout is None else timeout)
             super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 

@@ -162,11 +162,12 @@ def run() -> Run:
         greeting: str = "",
         theme: ThemeOptions | None = None,
         keys: KeyTable = DEFAULT_KEYS,
+        reader: bool = False,
         **options: Any,
     ) -> AsyncIterator[AppDriver]:
         frontend = TuiFrontend()
         host = FakeHost(frontend, **options)
-        app = McpHostApp(host, frontend, demo=demo, greeting=greeting, theme=theme, keys=keys)  # type: ignore[arg-type]
+        app = McpHostApp(host, frontend, demo=demo, greeting=greeting, theme=theme, keys=keys, reader=reader)  # type: ignore[arg-type]
         with frames_on_demand():
             async with app.run_test(size=size) as pilot:
                 frontend.bind(app)

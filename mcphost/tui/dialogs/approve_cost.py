@@ -23,6 +23,7 @@ from mcphost.host.questions.cost import (
 )
 from mcphost.pluralize import format_dollars
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 
@@ -103,7 +104,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         out: list[Content | Widget] = [
             KeyValueList([("model", clean_line(asked.label, 200)), *_describe_cost(asked), *limits]),
             Content.styled("\nWhat is sent", "$muted"),
-            _render_shares(asked),
+            _render_shares(asked, 0 if is_reader(self) else _BAR_CELLS),
         ]
         if self.choices:
             out.append(Content.styled("\nMake it cheaper", "$muted"))
@@ -179,20 +180,20 @@ def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:
     return asked.input_cost * share.tokens / asked.input_tokens
 
 
-def _render_shares(asked: ApproveCost) -> Content:
-    """Return a row for each of the largest parts, with a bar, its share of the input and its cost."""
+def _render_shares(asked: ApproveCost, cells: int) -> Content:
+    """Return a row for each of the largest parts, with a bar of *cells* cells, its share of the input and its cost."""
     shown = asked.shares[:_MAX_SHARES_SHOWN]
     rest = sum(share.tokens for share in asked.shares[_MAX_SHARES_SHOWN:])
     total = max(1, asked.input_tokens)
     rows: list[Content] = []
     for share in (*shown, *([CostShare("other", "", "", rest)] if rest else [])):
         cost = _share_cost(asked, share)
-        filled = round(share.tokens / total * _BAR_CELLS)
+        filled = round(share.tokens / total * cells)
         price = f" {format_dollars(cost):>8}" if cost is not None else ""
         rows.append(
             Content.assemble(
                 ("━" * filled, "$accent"),
-                ("─" * (_BAR_CELLS - filled), "$faint"),
+                ("─" * (cells - filled), "$faint"),
                 (f" {share.tokens / total:>4.0%}{price}  ", "$muted"),
                 clean_line(describe_part(share.kind, share.server, share.tool), 120),
             )

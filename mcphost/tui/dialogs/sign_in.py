@@ -26,6 +26,7 @@ from mcphost.sign_in import SignInProgress
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
+from mcphost.tui.reader_mode import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList
@@ -157,7 +158,7 @@ class SignInDialog(Dialog[SignInVerdict]):
             self.query_one("#switch_method", Button).label = Content("Without a code")
         self.show_key_hints(self.key_hints())
         self.update_remaining_time()
-        self.set_interval(1.0, self.update_remaining_time)
+        self.set_interval(update_seconds(self, 1.0), self.update_remaining_time)
 
     def _requester_text(self) -> str:
         """Return the reason to sign in, how often mcphost asks for the token, and the time that remains."""

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.reader_mode import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.unicode_forms import split_url
@@ -136,7 +137,9 @@ class RetryCallDialog(Dialog[bool]):
         super().on_mount()
         # On top, so that it stays visible above long addresses.
         self.query_one("#body").mount(Static(self._waiting_text(), id="waited", markup=False), before=0)
-        self.set_interval(1, lambda: self.query_one("#waited", Static).update(self._waiting_text()))
+        self.set_interval(
+            update_seconds(self, 1), lambda: self.query_one("#waited", Static).update(self._waiting_text())
+        )
 
     def _waiting_text(self) -> Content:
         seconds = int(monotonic() - self._started_at)

@@ -23,6 +23,7 @@ from mcphost.tui.messages import (
     PromptRequested,
     ScrollRequested,
 )
+from mcphost.tui.reader_mode import is_reader, update_seconds
 from mcphost.tui.screens.attachments import Attachments
 from mcphost.tui.screens.file_completion import FileCompletion
 from mcphost.tui.screens.manual_calls import ManualCallRunner
@@ -159,7 +160,7 @@ class ChatScreen(Screen[None]):
         self.attachments.connect(host, self.presenter)
         popup = self.query_one(Composer).popup
         popup.file_search = FileCompletion(self, popup, host).search
-        self.set_interval(1.0, self._tick)
+        self.set_interval(update_seconds(self, 1.0), self._tick)
         self._show_greeting()
         self.refresh_status()
         self._submit_early_drafts()
@@ -575,9 +576,9 @@ class ChatScreen(Screen[None]):
         self._update_sidebar(event.size.width)
 
     def _update_sidebar(self, width: int) -> None:
-        self.set_class(
-            width >= SIDEBAR_MIN_WIDTH if self.sidebar_preference is None else self.sidebar_preference, "sidebar"
-        )
+        # A screen reader reads rows, so that a second column would end up in the middle of sentences.
+        shown = width >= SIDEBAR_MIN_WIDTH and not is_reader(self)
+        self.set_class(shown if self.sidebar_preference is None else self.sidebar_preference, "sidebar")
 
     def toggle_sidebar(self) -> None:
         """Show or hide the server list; from then on, its visibility no longer depends on the screen's width."""

@@ -11,6 +11,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.cost_report import CostPeriod, PartCost, describe_part, summarize, summarize_days
 from mcphost.pluralize import format_dollars, pluralize
 from mcphost.store.spending import SpendingEntry, SpendingSum
+from mcphost.tui.reader_mode import is_reader, remove_drawing
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -73,7 +74,8 @@ class CostsScreen(ListScreen):
             *((name or "unknown model", _describe_sum(total)) for name, total in period.models[:_MAX_PARTS_SHOWN]),
         ]
         self.show_about(clean_pairs(pairs))
-        self.query_one(LongText).show(_format_parts(period))
+        parts = _format_parts(period)
+        self.query_one(LongText).show(remove_drawing(parts) if is_reader(self) else parts)
 
 
 def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]) -> tuple[CostPeriod, ...]:

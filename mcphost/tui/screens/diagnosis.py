@@ -7,6 +7,7 @@ import anyio
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
+from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ class DiagnosisScreen(ListScreen):
                 return
             if len(seconds) > 1:
                 self._rows.pop()
-            detail = f"{draw_sparkline(seconds)}  {1000 * seconds[-1]:.1f} ms"
+            detail = f"{1000 * seconds[-1]:.1f} ms"
+            if not is_reader(self):
+                detail = f"{draw_sparkline(seconds)}  {detail}"
             self._rows.append(ListRow(make_step("latency", "ok", detail), "latency", detail, mark, style))
             self._show_last()
             await anyio.sleep(_MEASURE_SECONDS)

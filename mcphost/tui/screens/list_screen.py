@@ -15,6 +15,7 @@ from mcphost.errors import McpHostError, SignInRequired
 from mcphost.host.views import find_drawable
 from mcphost.protocol.base import Icon
 from mcphost.tui.key_table import keys_in_use
+from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.inputs import OrderedInput
@@ -128,8 +129,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one("#entries").focus()
 
     def on_resize(self) -> None:
-        """Put the details beside the list if the screen is at least 100 columns wide, otherwise below it."""
-        narrow = self.size.width < 100
+        """Put the details below the list on a narrow screen and for a screen reader, otherwise beside it."""
+        narrow = self.size.width < 100 or is_reader(self)
         self.set_class(narrow, "narrow")
         # An entry has two rows; avoid showing only one of them.
         self.query_one("#entries").styles.max_height = max(6, self.size.height // 3 // 2 * 2 - 2) if narrow else None

@@ -14,6 +14,7 @@ from mcphost.host.servers.accounts import describe_client, describe_discovery, d
 from mcphost.host.views import ServerView, estimate_definition_tokens, parse_icons, summarize_catalog
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import Revision
+from mcphost.tui.reader_mode import update_seconds
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.server_form import ServerForm
@@ -172,7 +173,7 @@ class ServersScreen(ListScreen):
         if self.initial_server in names:
             self.query_one("#entries", OptionList).highlighted = names.index(self.initial_server)
 
-        self.set_interval(1.0, self._update_starting_times)
+        self.set_interval(update_seconds(self, 1.0), self._update_starting_times)
 
     def _update_starting_times(self) -> None:
         """Update the elapsed seconds of servers that are starting, without reloading the details pane."""

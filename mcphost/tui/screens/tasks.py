@@ -14,6 +14,7 @@ from mcphost.host.servers.orphaned_tasks import OrphanedTask
 from mcphost.host.servers.running_calls import RunningCall
 from mcphost.serialization import Struct
 from mcphost.tui.messages import BackgroundRequested
+from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.transcript.tool_card import render_progress_bar
@@ -155,6 +156,8 @@ class TasksScreen(ListScreen):
                 self.run_worker(self._load_orphaned, group="stored", exclusive=True)
             self.reload()
             return
+        if is_reader(self):
+            return  # only the times differ
         self.entries = rows
         fresh = {_item_key(row.value): row for row in rows}
         entries = self.query_one("#entries", OptionList)

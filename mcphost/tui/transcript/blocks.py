@@ -208,6 +208,8 @@ class MarkdownBlock(TranscriptBlock):
     ) -> None:
         super().__init__()
         self.text, self.is_plain, self.continues_code = text, is_plain, continues_code
+        self.is_linear = False
+        """Whether each cell of a table has a row of its own, as for a screen reader."""
         self.gap = 0 if is_joined else 1
 
     def render(self, width: int) -> list[PrefixedContent]:
@@ -216,7 +218,7 @@ class MarkdownBlock(TranscriptBlock):
             return [PrefixedContent("", "", Content(clean(self.text.rstrip("\n"))), max_width=PROSE_WIDTH)]
         from mcphost.tui.transcript.markdown import render_markdown  # imported with the first answer
 
-        return render_markdown(self.text, width, continues_code=self.continues_code)
+        return render_markdown(self.text, width, continues_code=self.continues_code, is_linear=self.is_linear)
 
     def estimate_height(self, width: int) -> int:
         """Estimate the height in rows from the length of the Markdown source."""

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions
 
-from mcphost.tui.transcript.blocks import TranscriptBlock
+from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock
 from mcphost.tui.transcript.image_block import render_half_blocks
 from mcphost.tui.transcript.line_breaks import break_line, needs_own_breaks
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
@@ -220,6 +220,8 @@ class BlockRenderer:
         found: "FoundText | None" = None,
     ) -> None:
         self._found, self._found_count = found, 0
+        self.is_reader = False
+        """Whether the rows are for a screen reader."""
         self.width, self.base, self.resolve_style, self.current_style, self.selection_style = (
             width,
             base,
@@ -238,11 +240,18 @@ class BlockRenderer:
         out = [Strip([Segment(" " * self.width, gap)], self.width)] * block.gap
         line = first_line
         self._found_count = 0
+        if self.is_reader and isinstance(block, MarkdownBlock):
+            block.is_linear = True
         for piece in block.render(self.width):
-            shown = piece
+            shown: PrefixedContent | None = piece
             if self._found is not None and not piece.is_decoration:
                 shown = piece._replace(content=self._highlight(piece.content, self._found))
-            out.extend(self._render_content(shown, line, selection))
+            if self.is_reader:
+                from mcphost.tui.transcript.reader_rows import simplify_piece
+
+                shown = simplify_piece(shown)
+            if shown is not None:
+                out.extend(self._render_content(shown, line, selection))
             line += piece.content.plain.count("\n") + 1
         return out
 

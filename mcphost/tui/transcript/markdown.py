@@ -160,12 +160,15 @@ def _next_list_marker(build: _Builder, token: "Token") -> str:
     return f"{number}{token.markup or '.'} "
 
 
-def render_markdown(source: str, width: int, *, continues_code: bool = False) -> list[PrefixedContent]:
+def render_markdown(
+    source: str, width: int, *, continues_code: bool = False, is_linear: bool = False
+) -> list[PrefixedContent]:
     """Render a Markdown text for *width* columns.
 
     Tables and code may have this width, other text has at most PROSE_WIDTH columns. Tables are laid out here; other
     content wraps when it is drawn. A text that is too complex to parse is returned as plain text. *continues_code*
-    means that the text begins with the rest of a code block, which needs no heading.
+    means that the text begins with the rest of a code block, which needs no heading; *is_linear* lists the cells of
+    tables below each other.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):
@@ -181,7 +184,7 @@ def render_markdown(source: str, width: int, *, continues_code: bool = False) ->
             _render_inline_block(build, token, tokens[index - 1])
         elif token.type == "table_open":
             build.gap()
-            index = _render_table(build, tokens, index)
+            index = _render_table(build, tokens, index, is_linear=is_linear)
         elif token.type in _CODE_TOKENS:
             build.gap()
             _render_code(build, token, has_heading=not (continues_code and index == 0))
@@ -262,11 +265,11 @@ def _render_inline_block(build: _Builder, token: "Token", parent: "Token") -> No
         build.add(Content.styled(rule, "$accent"), is_decoration=True)
 
 
-def _render_table(build: _Builder, tokens: "Sequence[Token]", index: int) -> int:
+def _render_table(build: _Builder, tokens: "Sequence[Token]", index: int, *, is_linear: bool) -> int:
     """Add the table that opens at *index*, and return the index of the token that closes it."""
     table, end = read_table(tokens, index)
     room = build.width - sum(len(rest) for _, rest in build.stack)
-    layout = layout_table(table, room)
+    layout = None if is_linear else layout_table(table, room)
     part = build.next_part()
     if layout is None:
         _render_table_as_list(build, table.rows)

@@ -19,6 +19,7 @@ from mcphost.llm.messages import (
 )
 from mcphost.pluralize import pluralize
 from mcphost.tui.key_table import keys_in_use
+from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import (
     LateResult,
@@ -352,7 +353,8 @@ class TranscriptPresenter:
         card = self.cards.get(event.call) or self.manual_cards.get(event.call)
         if card is not None:
             card.progress = (event.progress, event.total, event.message)
-            self.transcript.update_block(card)
+            if not is_reader(self.transcript):
+                self.transcript.update_block(card)
 
     def _handle_tool_finished(self, event: events.ToolFinished) -> None:
         if (own := self.manual_cards.pop(event.call, None)) is not None:

@@ -29,6 +29,7 @@ class StreamingText:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
         self.pending: list[str] = []
         self._size = 0
+        self._held = ""
 
     def accepts(self, *, thinking: bool) -> bool:
         """Return whether the tail shows reasoning, if *thinking* is True, or answer text, if it is False."""
@@ -52,6 +53,9 @@ class StreamingText:
         # A long text is split in the same way as one that arrives in small pieces.
         for start in range(0, len(text), _SLICE_CHARACTERS):
             out.extend(self._append_slice(text[start : start + _SLICE_CHARACTERS]))
+        if self._held:
+            self.pending.append(self._held)
+            self._held = ""
         return out
 
     def _append_slice(self, text: str) -> list[TranscriptBlock]:
@@ -83,6 +87,21 @@ class StreamingText:
             continues_code=bool(rest and rest.continues_code),
         )
         return [*out, self.tail]
+
+    def hold_unfinished(self) -> bool:
+        """Hold back the pending text after the last blank line until the next flush; return whether text is before it.
+
+        Of a long text without blank lines, only the last line is held back.
+        """
+        text = "".join(self.pending)
+        end = text.rfind("\n\n") + 2
+        if end == 1 and len(text) > _SLICE_CHARACTERS:
+            end = text.rfind("\n") + 1
+        if end <= 1:
+            self.pending = [text]
+            return False
+        self.pending, self._held = [text[:end]], text[end:]
+        return True
 
     def finish(self) -> TranscriptBlock | None:
         """End the stream and discard pending text; return the block that was the tail, or None."""

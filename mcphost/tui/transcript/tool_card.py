@@ -38,7 +38,7 @@ _FOLDED_VALUE = 160
 _UNFOLDED_VALUE = 4000
 _UNFOLDED_ROWS = 200
 _SEARCHED_BLOCKS = 200
-_BACKGROUND_OFFER_SECONDS = 3.0
+BACKGROUND_OFFER_SECONDS = 3.0
 """Seconds after which the card of a running call offers to send it to the background."""
 
 BACKGROUND_STYLE = Style.from_meta({"act": "background"})
@@ -125,7 +125,7 @@ class ToolCard(TranscriptBlock):
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
         left = Content.assemble((f"{mark} ", style), (who, "$muted"), (name, "bold"))
         right = Content.styled(f"{words}{self._format_elapsed()}", style)
-        if self.can_go_to_background and monotonic() - self.started_at >= _BACKGROUND_OFFER_SECONDS:
+        if self.can_go_to_background and monotonic() - self.started_at >= BACKGROUND_OFFER_SECONDS:
             offer = Content.styled("b go on without it", "$accent").stylize(BACKGROUND_STYLE)
             right = Content.assemble(offer, " · ", right)
         out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, min(width, PROSE_WIDTH) - 2), "", lead)]

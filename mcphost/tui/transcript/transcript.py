@@ -29,6 +29,7 @@ from mcphost.tui.messages import (
     LinkClicked,
     TextViewRequested,
 )
+from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import render_with_blank_rows
 from mcphost.tui.transcript.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
 from mcphost.tui.transcript.copying import list_copyable_parts
@@ -42,7 +43,7 @@ from mcphost.tui.transcript.layout import (
     list_plain_lines,
 )
 from mcphost.tui.transcript.streaming import StreamingText
-from mcphost.tui.transcript.tool_card import ToolCard, find_background_candidate
+from mcphost.tui.transcript.tool_card import BACKGROUND_OFFER_SECONDS, ToolCard, find_background_candidate
 from mcphost.tui.transcript.unseen import UnseenBlocks
 
 if TYPE_CHECKING:
@@ -185,7 +186,10 @@ class Transcript(ScrollView, can_focus=True):
             self.close_tail()
             self._append(self._streaming.start_tail(thinking=thinking))
         self._streaming.pending.append(text)
-        if self._flush_timer is None:
+        if is_reader(self):  # a row that grows would be read aloud again and again
+            if "\n" in text and not thinking and self._streaming.hold_unfinished():
+                self.flush_stream()
+        elif self._flush_timer is None:
             # Expensive tails are drawn less often: drawing takes at most a third of the time.
             self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
@@ -307,6 +311,7 @@ class Transcript(ScrollView, can_focus=True):
         if found is not None and block is not self._found_block:
             found = found._replace(place=-1)
         pen = BlockRenderer(self.text_width, self.visual_style, self._get_style, edge, chosen, found)
+        pen.is_reader = is_reader(self)
         if isinstance(block, ImageCard):
             self._request_image(block)
         return pen.render(block, index * LINES_PER_BLOCK, selection)
@@ -569,13 +574,11 @@ class Transcript(ScrollView, can_focus=True):
     def _start_spinner(self) -> None:
         if self._spinner_timer is None and any(block.is_running for block in self.blocks[-_MAX_SPINNER_BLOCKS:]):
             self._spin_count = 0
-            self._spinner_timer = self.set_timer(_SPIN_SECONDS, self.advance_spinner)
+            wait = BACKGROUND_OFFER_SECONDS if is_reader(self) else _SPIN_SECONDS
+            self._spinner_timer = self.set_timer(wait, self.advance_spinner)
 
     def advance_spinner(self) -> None:
-        """Update the spinner and the elapsed time of each visible running tool call.
-
-        Only one row per call is redrawn each time, because a call may take hours.
-        """
+        """Redraw only the row with the spinner and the time of each visible running call, which may take hours."""
         self._spinner_timer = None
         first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
         running = [index for index in range(first, len(self.blocks)) if self.blocks[index].is_running]
@@ -583,7 +586,8 @@ class Transcript(ScrollView, can_focus=True):
             return
         self._spin_count += 1
         often = self._spin_count * _SPIN_SECONDS < _FAST_SPIN_SECONDS
-        self._spinner_timer = self.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self.advance_spinner)
+        if not is_reader(self):  # for a screen reader once, to offer the background
+            self._spinner_timer = self.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self.advance_spinner)
         if not self.screen.is_current and not self.app.screen.is_modal:  # pyright: ignore[reportUnknownMemberType]
             return
         top, end = self.scroll_offset.y, self.scroll_offset.y + self.size.height

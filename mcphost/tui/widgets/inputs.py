@@ -14,6 +14,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
+from mcphost.tui.reader_mode import is_reader
+
 
 async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
     """Run the widget's binding for a key immediately, when the key reaches the widget.
@@ -41,12 +43,20 @@ async def wait_for_typed_text(*fields: Widget) -> None:
 class OrderedInput(Input):
     """Input that handles letters and editing keys such as Backspace in the order in which they were pressed."""
 
+    def on_mount(self) -> None:
+        """Keep the cursor from blinking for a screen reader."""
+        self.cursor_blink = not is_reader(self)
+
     async def _on_key(self, event: events.Key) -> None:
         await run_key_binding(self, event)
 
 
 class OrderedTextArea(TextArea):
     """TextArea that handles letters and editing keys such as Backspace in the order in which they were pressed."""
+
+    def on_mount(self) -> None:
+        """Keep the cursor from blinking for a screen reader."""
+        self.cursor_blink = not is_reader(self)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
         """Scroll to the cursor, unless the cursor's line was just removed by an undo.

@@ -11,6 +11,7 @@ from textual.visual import Visual
 from textual.widget import Widget
 from textual.widgets import Static
 
+from mcphost.tui.reader_mode import is_reader, replace_drawing
 from mcphost.tui.screen_text import TAB_WIDTH, find_row_breaks, has_stable_width
 
 _MAX_KEY_WIDTH = 24
@@ -185,6 +186,8 @@ class QuotedText(Widget):
         if not 0 <= y < len(rows):
             return Strip.blank(width, self.visual_style.rich_style)
         lead, text, style = rows[y]
+        if is_reader(self):
+            lead = replace_drawing(lead)
         content = Content.assemble((lead, "$faint"), (text, style))
         span = self.text_selection.get_span(y) if self.text_selection is not None else None
         if span is not None:

@@ -21,6 +21,7 @@ from textual.strip import Strip
 
 from mcphost.sanitize import count_unsafe, is_sanitized
 from mcphost.tui.messages import Section, join_sections
+from mcphost.tui.reader_mode import is_reader, replace_drawing
 from mcphost.tui.screen_text import TAB_WIDTH, clean, find_row_breaks, is_clean, measure_character
 
 SLICE_SECONDS = 0.008
@@ -222,6 +223,7 @@ def _are_joined(pair: str) -> bool:
 MAX_CLEANED_WHOLE = 100_000
 _MAX_CLEANED_LENGTH = 150_000
 _MAX_ODD_CHARACTERS = 5_000
+HEADING_MARK = "── "
 _BAR, _CONTINUATION_BAR = "│ ", "┆ "
 _MARGIN = len(_BAR)
 
@@ -329,7 +331,8 @@ class LongText(ScrollView, can_focus=True):
         start = self._row_index.span(number)[0]
         if not self._sections or start in self._headings:
             return ""
-        return _BAR if not start or self._display_text[start - 1] == "\n" else _CONTINUATION_BAR
+        bar = _BAR if not start or self._display_text[start - 1] == "\n" else _CONTINUATION_BAR
+        return replace_drawing(bar) if is_reader(self) else bar
 
     def render_line(self, y: int) -> Strip:
         """Sanitize and render one row, no wider than the widget, and highlight the selected text."""
@@ -339,6 +342,8 @@ class LongText(ScrollView, can_focus=True):
         if number >= self.rows or not self._wrap_width:
             return Strip.blank(width, style)
         text = self._row(number)
+        if text.startswith(HEADING_MARK) and self._row_index.span(number)[0] in self._headings and is_reader(self):
+            text = " " * len(HEADING_MARK) + text.removeprefix(HEADING_MARK)
         selection = self.text_selection
         span = selection.get_span(number) if selection is not None else None
         if span is None:

@@ -13,6 +13,7 @@ from textual.widget import Widget
 from mcphost.pluralize import pluralize
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested
+from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ class TopBar(Widget):
             parts.append(
                 Content.assemble(
                     ("ctx ", "$faint"),
-                    ("━" * filled, style),
-                    ("─" * (6 - filled), "$faint"),
+                    ("" if is_reader(self) else "━" * filled, style),
+                    ("" if is_reader(self) else "─" * (6 - filled), "$faint"),
                     (f" {status.context:.0%}", style),
                 )
             )

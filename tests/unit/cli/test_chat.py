@@ -90,3 +90,21 @@ def test_resuming_without_a_stored_conversation_is_refused_before_anything_is_pa
     assert main(["chat", *arguments]) == 2
     assert f"{text}" in capsys.readouterr().err
     assert not Path(os.environ["MCPHOST_DATA_DIR"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "settings", "is_wanted"),
+    [
+        (True, {}, True),
+        (True, {"screen": {"reader": False}}, True),
+        (False, {"screen": {"reader": True}}, True),
+        (False, {"screen": {"reader": False}}, False),
+        (False, {"screen": {"reader": "yes"}}, False),
+        (False, {"screen": True}, False),
+        (False, {}, False),
+    ],
+)
+def test_a_flag_or_the_settings_choose_the_mode_for_screen_readers(
+    settings: dict[str, object], *, flag: bool, is_wanted: bool
+) -> None:
+    assert chat.wants_reader(Options(screen_reader=flag), settings) is is_wanted

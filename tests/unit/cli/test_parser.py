@@ -5,7 +5,7 @@ from importlib import import_module
 
 import pytest
 
-from mcphost.cli.parser import COMMANDS, command_parser, merge_flags, split_command
+from mcphost.cli.parser import COMMANDS, build_options, command_parser, merge_flags, split_command
 from mcphost.errors import UsageError
 
 
@@ -29,6 +29,12 @@ def test_flags_work_before_and_after_the_command() -> None:
     )
     assert given.mcp_config == ["a", "b"]
     assert given.era == "stateless"
+
+
+@pytest.mark.parametrize("argv", [["--screen-reader"], ["chat", "--screen-reader"], ["--screen-reader", "demo"]])
+def test_the_chat_can_be_drawn_for_a_screen_reader(argv: list[str]) -> None:
+    assert build_options(parse_arguments(*argv)[1]).screen_reader
+    assert not build_options(parse_arguments()[1]).screen_reader
 
 
 def test_pairs_and_flags_mix() -> None:

@@ -332,3 +332,11 @@ def test_a_wrong_budget_is_refused_because_its_default_is_no_limit(tmp_path: Pat
     with pytest.raises(ConfigError, match="not a table"):
         read_settings(tmp_path, "budget = 5")
     assert "budget.per_week" in read_settings(tmp_path, "[budget]\nper_week = 2").problems[0]
+
+
+def test_a_wrong_value_for_screen_readers_is_reported() -> None:
+    problems: list[str] = []
+    assert parse_settings("[screen]\nreader = true\n", "config.toml", problems.append).screen.reader is True
+    assert problems == []
+    assert parse_settings('[screen]\nreader = "yes"\n', "config.toml", problems.append).screen.reader is False
+    assert "screen.reader" in problems[0]

@@ -1,0 +1,188 @@
+"""Announcements for screen readers: each state and question as one plain line at the top of every screen."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from textual.content import Content
+from textual.geometry import Offset
+from textual.screen import Screen, SystemModalScreen
+from textual.widget import Widget
+from textual.widgets import Input, OptionList, Static, TextArea
+
+from mcphost.pluralize import pluralize
+from mcphost.tui.input_guard import Guarded
+from mcphost.tui.key_table import KeyTable
+from mcphost.tui.screen_text import clean_line
+
+if TYPE_CHECKING:
+    from mcphost.host import events
+    from mcphost.tui.dialogs.dialog import AnyDialog
+
+READER_CSS = """
+#box, QuestionCard { border: blank $warning; }
+* { scrollbar-size: 0 0; }
+"""
+"""Styles without frames and scrollbars, whose characters are read aloud. The titles of frames stay."""
+
+_MAX_LENGTH = 300
+_SHOW_CURSOR = "\x1b[?25h"
+_OUTCOMES = {"ok": "done", "error": "error", "declined": "denied", "failed": "failed", "stopped": "stopped"}
+_SERVER_STATES = {
+    "ready": "ready",
+    "failed": "failed",
+    "sign_in": "sign-in needed",
+    "stopped": "stopped",
+    "untrusted": "not approved",
+    "silent": "not answering",
+}
+_TURN_ENDS = {
+    "done": "The answer is complete.",
+    "stopped": "The answer was stopped.",
+    "failed": "The answer failed.",
+    "rounds": "The answer stopped at the limit of tool rounds.",
+    "budget": "The answer stopped at the limit of its cost.",
+}
+
+
+class AnnouncingApp(Protocol):
+    """Interface of the app that the announcer uses."""
+
+    cursor_position: Offset
+    key_table: KeyTable
+
+    @property
+    def screen(self) -> Screen[Any]:
+        """The top screen."""
+        ...
+
+    @property
+    def terminal(self) -> Any:
+        """The app's terminal driver; None while there is none."""
+        ...
+
+
+class AnnouncementLine(Widget):
+    """The newest announcement, in the first row of a screen."""
+
+    DEFAULT_CSS = "AnnouncementLine { dock: top; height: 1; background: $surface; color: $text; padding: 0 1; }"
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+
+    def show(self, text: str) -> None:
+        """Show another announcement."""
+        if text != self.text:
+            self.text = text
+            self.refresh()
+
+    def render(self) -> Content:
+        """Return the announcement, truncated to the row."""
+        return Content(self.text).truncate(max(1, self.size.width - 2), ellipsis=True)
+
+
+class Announcer:
+    """Writer of the announcements. While a question waits, each of them also says how to reach it."""
+
+    def __init__(self, app: AnnouncingApp) -> None:
+        self._app = app
+        self._waiting = 0
+        self._card: AnyDialog | None = None
+        self.text = ""
+        """The newest announcement."""
+
+    @property
+    def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
+        """The handlers of the events that are announced, keyed by event type."""
+        from mcphost.host import events
+
+        return {
+            events.TurnStarted: lambda _: self.announce("Answering."),
+            events.ServersAwaited: lambda event: self.announce(f"Starting {', '.join(event.servers[:3])}."),
+            events.ModelRetrying: lambda event: self.announce(f"{event.reason} Trying again."),
+            events.ToolStarted: lambda event: self.announce(f"Running {_call_name(event)}."),
+            events.ToolFinished: lambda event: self.announce(f"{_call_name(event)}: {_OUTCOMES[event.outcome]}."),
+            events.ToolBackgrounded: lambda event: self.announce(f"{_call_name(event)}: in the background."),
+            events.TurnFinished: lambda event: self.announce(f"{_TURN_ENDS[event.outcome]} {event.error}"),
+            events.NoticeEvent: lambda event: self.announce(event.text),
+            events.ServerState: self._handle_server_state,
+            events.AutoApprovalChanged: self._handle_auto_approval,
+        }
+
+    def _handle_server_state(self, event: "events.ServerState") -> None:
+        if state := _SERVER_STATES.get(event.state):
+            self.announce(f"Server {clean_line(event.server, 40)}: {state}.")
+
+    def _handle_auto_approval(self, event: "events.AutoApprovalChanged") -> None:
+        if not event.on:
+            self.announce("Auto-approve is off.")
+        elif event.calls_left == event.calls:  # otherwise it approved a call
+            self.announce("Auto-approve is on.")
+
+    def announce(self, text: str) -> None:
+        """Show a text as one line; it replaces the last one."""
+        self.text = clean_line(text.strip(), _MAX_LENGTH)
+        self.show_on(self._app.screen)
+
+    def show_waiting(self, count: int) -> None:
+        """Say with each announcement from now on that *count* questions wait."""
+        self._waiting = count
+
+    def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
+        """Announce a question that opened, or one that waits while the user types."""
+        title, _, place = dialog.card_texts()
+        way = "{answer} answers, Escape refuses." if is_open else "It waits: {answer} opens it."
+        self.announce(
+            " ".join(filter(None, (f"Question: {title}.", place and f"{place}.", self._app.key_table.fill(way))))
+        )
+
+    def announce_card(self, dialog: "AnyDialog | None") -> None:
+        """Announce a question that waits in a card, once; None if there is none."""
+        if dialog is not None and dialog is not self._card:
+            self.announce_question(dialog, is_open=False)
+        self._card = dialog
+
+    def follow_focus(self, widget: Widget) -> None:
+        """Show the terminal's cursor, and move it to the widget that has the focus, in a list to the entry."""
+        if (terminal := self._app.terminal) is not None:
+            terminal.write(_SHOW_CURSOR)
+        if isinstance(widget, Input | TextArea):
+            return  # it moves the cursor itself
+        widget.call_after_refresh(self._move_cursor, widget)  # it may be about to move
+
+    def _move_cursor(self, widget: Widget) -> None:
+        if self._app.screen.focused is widget:
+            at = widget.region.offset
+            if isinstance(widget, OptionList) and widget.highlighted is not None:
+                at += Offset(0, max(0, widget.highlighted - round(widget.scroll_offset.y)))
+            self._app.cursor_position = at
+
+    def announce_screen(self, screen: Screen[Any]) -> None:
+        """Announce the screen that is now on top, by its title."""
+        if isinstance(screen, Guarded):
+            self.announce_question(screen, is_open=True)  # type: ignore[arg-type]
+            return
+        heads = [str(one.render()) for one in screen.query("#head")]
+        titles = [str(box.border_title) for box in screen.query("#box") if box.border_title]
+        self.show_on(screen)
+        others = [str(one.render()) for one in screen.query(Static)] if screen.is_modal else []
+        if title := next(iter((*heads, *titles, *others)), ""):
+            self.announce(f"{title.strip()}. Escape goes back.")
+
+    def show_on(self, screen: Screen[Any]) -> None:
+        """Show the newest announcement in the first row of a screen."""
+        if isinstance(screen, SystemModalScreen) or not screen.is_attached:
+            return
+        shown = self.text
+        if self._waiting and not shown.startswith("Question"):
+            waits = "waits" if self._waiting == 1 else "wait"
+            shown = f"{shown} {pluralize(self._waiting, 'question')} {waits}: {self._app.key_table.long('answer')}."
+        lines = list(screen.query(AnnouncementLine))
+        if lines:
+            lines[0].show(shown)
+        else:
+            screen.mount(AnnouncementLine(shown))
+
+
+def _call_name(event: Any) -> str:
+    return " ".join(clean_line(one, 60) for one in (event.server, event.tool) if one)

@@ -1,0 +1,28 @@
+"""Rows of the transcript for a screen reader: words instead of marks, and nothing that is only drawn."""
+
+from textual.content import Content
+
+from mcphost.tui.reader_mode import is_drawing, remove_drawing, replace_drawing
+from mcphost.tui.transcript.blocks import LEVEL_MARKS
+from mcphost.tui.transcript.prefixed_content import PrefixedContent
+from mcphost.tui.transcript.tool_card import SPINNER, STATES
+
+_LEVEL_WORDS = {"info": "Note: ", "warning": "Warning: ", "error": "Error: "}
+_PREFIX_WORDS = {f"{mark} ": _LEVEL_WORDS[level] for level, (mark, _) in LEVEL_MARKS.items()}
+_SPINNER_MARKS = str.maketrans(dict.fromkeys(SPINNER, STATES["running"][0]))
+
+
+def simplify_piece(piece: PrefixedContent) -> PrefixedContent | None:
+    """Return the piece as it is shown for a screen reader, None for one that is only drawn."""
+    plain = piece.content.plain
+    if plain.strip() and is_drawing(plain):
+        return None
+    if piece.is_decoration and is_drawing(plain[:1]):  # such as the line below a table's head, with "copy" at its end
+        start = next(at for at, one in enumerate(plain) if not is_drawing(one))
+        return piece._replace(content=piece.content[start:])
+    shown = replace_drawing(plain[:1].translate(_SPINNER_MARKS) + plain[1:])
+    return piece._replace(
+        first_prefix=_PREFIX_WORDS.get(piece.first_prefix) or remove_drawing(piece.first_prefix),
+        rest_prefix=remove_drawing(piece.rest_prefix),
+        content=piece.content if shown == plain else Content(shown, list(piece.content.spans)),
+    )
