@@ -279,6 +279,12 @@ class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
     outcome: str
 
 
+class MessagesInserted(HostEvent, frozen=True, tag="messages_inserted"):
+    """The messages of a prompt were inserted at the end of the open conversation; they are already saved."""
+
+    messages: tuple[Message, ...]
+
+
 class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
     """The result of a call in the background entered the open conversation; `message` is already saved."""
 
@@ -414,6 +420,7 @@ AnyEvent = (
     | ToolBackgrounded
     | BackgroundCallEnded
     | BackgroundResultAdded
+    | MessagesInserted
     | CallEnded
     | ResultReviewed
     | TurnFinished

@@ -37,6 +37,8 @@ from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
 FILES_OMITTED = "(The file {} was left out: this model does not take such files.)"
+BEGINS_WITH_ANSWER = "(The conversation begins with an answer.)"
+MEDIA_FOLLOW = "(Its media follow.)"
 IMAGES_OMITTED = "(An image was left out: this model does not take images.)"
 PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Tool call ids that every provider accepts; other ids are sent only to the model that created them."""
@@ -111,7 +113,7 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
     """Yield messages as Chat Completions JSON; as providers require, exactly one result follows each tool call."""
     if system:
         yield {"role": "system", "content": system}
-    messages = _join_late_results(messages)
+    messages = _join_inserted(messages)
     if not route.has_tools:
         messages = map(_describe_calls, messages)
     open_calls: dict[str, str] = {}
@@ -132,25 +134,43 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
     yield from _close_open_calls(open_calls, pictures)
 
 
-def _join_late_results(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages, with results of calls in the background as a part of the user message that follows them.
+def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages with those of prompts and late results in the form that every provider accepts.
 
-    Some providers refuse two user messages in a row.
+    Some refuse two messages of one role in a row, all refuse media in an answer, and some a conversation that begins
+    with one. Messages that the user or the model wrote are left alone, unless they are beside an inserted one.
     """
-    waiting: tuple[Part, ...] = ()
+    held: Message | None = None
     for message in messages:
-        if message.role == "user" and message.late_result is not None:
-            waiting += message.parts
-        elif message.role == "user" and waiting:
-            yield replace(message, parts=(*waiting, *message.parts))
-            waiting = ()
-        else:
-            if waiting:
-                yield Message(role="user", parts=waiting)
-                waiting = ()
-            yield message
-    if waiting:
-        yield Message(role="user", parts=waiting)
+        for piece in _split_media(message):
+            if held is None:
+                if piece.role == "assistant" and piece.prompt is not None:
+                    yield Message(role="user", parts=(TextPart(BEGINS_WITH_ANSWER),))
+            elif _can_join(held, piece):
+                between = (TextPart("\n\n"),) if piece.role == "assistant" else ()
+                held = replace(held, parts=(*held.parts, *between, *piece.parts), prompt=held.prompt or piece.prompt)
+                continue
+            else:
+                yield held
+            held = piece
+    if held is not None:
+        yield held
+
+
+def _split_media(message: Message) -> Iterator[Message]:
+    """Yield a prompt's answer without its media, and then these as a user message; yield others unchanged."""
+    media = tuple(part for part in message.parts if not isinstance(part, TextPart))
+    if message.prompt is None or message.role != "assistant" or not media:
+        yield message
+        return
+    yield replace(message, parts=(TextPart("\n\n".join(filter(None, (message.text, MEDIA_FOLLOW)))),))
+    yield replace(message, role="user", parts=(TextPart("Of the answer before:"), *media))
+
+
+def _can_join(first: Message, second: Message) -> bool:
+    is_inserted = any(one.prompt is not None or one.late_result is not None for one in (first, second))
+    is_text = all(isinstance(part, TextPart) for part in (*first.parts, *second.parts))
+    return is_inserted and first.role == second.role and (first.role == "user" or is_text)
 
 
 def _describe_calls(message: Message) -> Message:

@@ -134,12 +134,19 @@ def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
     return isinstance(part, ResourcePart) and bool(part.use_id)
 
 
+class PromptSource(Struct, frozen=True):
+    """The prompt of a server that a message was inserted from."""
+
+    server: str
+    name: str
+
+
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
     """A message of a conversation; `at` is in seconds since 1970.
 
     `cut` means that the message is incomplete because it was stopped or interrupted. `usage` belongs to the request
     that produced the message; it is None for messages that no request produced and for those stored by earlier
-    versions.
+    versions. `prompt` is where an inserted message came from, in either role; it is None for all others.
     """
 
     role: Role
@@ -148,6 +155,7 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
     model: str = ""
     cut: bool = False
     usage: Usage | None = None
+    prompt: PromptSource | None = None
 
     @property
     def text(self) -> str:
@@ -165,6 +173,11 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
         if self.role == "assistant":
             return ()
         return tuple(part for part in self.parts if is_result(part))
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether the user wrote the message."""
+        return self.role == "user" and self.prompt is None and self.late_result is None
 
     @property
     def tool_uses(self) -> tuple[ToolUsePart, ...]:

@@ -79,6 +79,8 @@ def write_summary(conversation: Conversation, compaction: Compaction, covered: i
 def _authors(message: Message) -> tuple[str, ...]:
     if message.late_result is not None:
         return ("tool",)
+    if message.prompt is not None:
+        return ("attachment",)
     if message.role == "user" and any(isinstance(part, ResourcePart) for part in message.parts):
         return ("user", "attachment")
     return (message.role,)

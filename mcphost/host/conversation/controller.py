@@ -3,15 +3,15 @@
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError, UsageError
-from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.events import EventBus, TurnFinished, TurnStarted
+from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.events import EventBus, MessagesInserted, TurnFinished, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers, ServerStartup
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 CONTINUE_PROMPT = "Your answer was cut off. Go on exactly where it ended."
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+
+class _Insertion(NamedTuple):
+    """Messages that were inserted at index `start` of a conversation."""
+
+    conversation: Conversation
+    start: int
+    messages: tuple[Message, ...]
+
+    def is_at_end(self) -> bool:
+        return tuple(self.conversation.messages[self.start :]) == self.messages
 
 
 class ConversationController:
@@ -58,6 +69,7 @@ class ConversationController:
         self._numbers = itertools.count(1)
         self._scope: anyio.CancelScope | None = None
         self._steering: list[str] = []
+        self._insertion: _Insertion | None = None
 
     # -- the open conversation
     @property
@@ -98,6 +110,41 @@ class ConversationController:
     def open_new(self) -> None:
         """Open a new, empty conversation. Raises UsageError while a turn is running."""
         self._active.open_new()
+
+    # -- messages of prompts
+    async def insert(self, messages: Sequence[Message]) -> None:
+        """Add the messages of a prompt, in both roles, to the end of the open conversation.
+
+        The model is not asked; `continue_turn` does that if the last of them is the user's. Raises UsageError while a
+        turn is running.
+        """
+
+        async def work() -> None:
+            conversation = self._active.current
+            before = len(conversation.messages)
+            added = [await conversation.append(message) for message in messages]
+            self._insertion = _Insertion(conversation, before, tuple(added))
+            self._events.publish(MessagesInserted(tuple(added)))
+
+        await self._run_alone(work)
+
+    @property
+    def can_undo_insert(self) -> bool:
+        """Whether the last messages of the open conversation were inserted by `insert` in this run."""
+        last = self._insertion
+        return last is not None and last.conversation is self._active.current and last.is_at_end()
+
+    async def undo_insert(self) -> int:
+        """Take back the messages that were inserted last, and return their number; they stay stored as a branch.
+
+        Raises UsageError while a turn is running or if something followed them, and StoreError.
+        """
+        last = self._insertion
+        if last is None or not self.can_undo_insert:
+            raise UsageError("Nothing was inserted last.", "Go back to an earlier message with /rewind.")
+        await self._active.rewind(last.start)
+        self._insertion = None
+        return len(last.messages)
 
     # -- corrections
     async def rewind(self, count: int) -> None:

@@ -90,6 +90,8 @@ def _describe(info: ConversationInfo) -> str:
 
 def _author(message: Message) -> str:
     name = "Result from the background" if message.late_result is not None else _AUTHORS[message.role]
+    if message.prompt is not None:
+        name = f"{message.role.capitalize()}, from the prompt {message.prompt.name} of {message.prompt.server}"
     details = [name, f" ({message.model})" if message.model else "", ", stopped" if message.cut else ""]
     return sanitize("".join(details), keep_newlines=False)
 

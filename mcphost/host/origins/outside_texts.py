@@ -100,6 +100,8 @@ def outside_texts(message: Message) -> Iterator[OutsideText]:
                 yield OutsideText(part.server, part.tool or part.name, part.text)
             case ResourcePart():
                 yield OutsideText(part.server or FILES, part.source, part.text)
+            case TextPart() if message.prompt is not None:
+                yield OutsideText(message.prompt.server, f"prompt {message.prompt.name}", part.text)
             case _:
                 pass
 
@@ -109,7 +111,7 @@ def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: i
     for message in messages:
         for outside in outside_texts(message):
             index.add(outside)
-        if message.role == "user":
+        if message.is_typed:
             for part in message.parts:
                 if isinstance(part, TextPart):
                     index.add_typed(part.text)

@@ -9,6 +9,7 @@ from mcphost.llm.chat_completions import AnswerAssembler, ApiRoute, encode_messa
 from mcphost.llm.messages import (
     ImagePart,
     Message,
+    PromptSource,
     ResourcePart,
     TextPart,
     ThinkingPart,
@@ -62,6 +63,48 @@ def test_a_plain_conversation_stays_plain_text() -> None:
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "hello"},
     ]
+
+
+def from_prompt(role: Any, *parts: Any) -> Message:
+    return Message(role=role, parts=parts, prompt=PromptSource("peer", "plan"))
+
+
+def roles_and_texts(*messages: Message) -> list[tuple[str, Any]]:
+    return [(one["role"], one["content"]) for one in chat_messages(*messages)]
+
+
+def test_messages_of_a_prompt_alternate_and_begin_with_the_user_as_providers_require() -> None:
+    assert roles_and_texts(
+        from_prompt("assistant", TextPart("I plan.")),
+        from_prompt("assistant", TextPart("Step one.")),
+        from_prompt("user", TextPart("Go on.")),
+        user_turn(TextPart("And I say this.")),
+    ) == [
+        ("user", "(The conversation begins with an answer.)"),
+        ("assistant", "I plan.\n\nStep one."),
+        ("user", "Go on.\n\nAnd I say this."),
+    ]
+
+
+def test_messages_that_were_not_inserted_are_sent_one_by_one() -> None:
+    texts = [user_turn(TextPart("one")), user_turn(TextPart("two"))]
+    assert roles_and_texts(*texts) == [("user", "one"), ("user", "two")]
+
+
+def test_media_in_an_answer_of_a_prompt_follow_as_the_users() -> None:
+    image = ImagePart("image/png", "AAEC", name="chart", server="peer")
+    answer, media = chat_messages(user_turn(TextPart("hi")), from_prompt("assistant", image))[1:]
+    assert answer == {"role": "assistant", "content": "(Its media follow.)"}
+    assert media["role"] == "user"
+    assert [one["type"] for one in media["content"]] == ["text", "text", "image_url"]
+    assert media["content"][0]["text"] == "Of the answer before:"
+
+
+def test_a_late_result_and_the_message_after_it_are_one() -> None:
+    late = user_turn(ResourcePart("peer", "tool:index", "42 files", use_id="u1"))
+    ((_, content),) = roles_and_texts(late, user_turn(TextPart("thanks")))
+    assert content.startswith("Message from mcphost, not from the user, with a result of the server peer:")
+    assert content.endswith("42 files\n\nthanks")
 
 
 def test_an_attached_resource_is_text_that_names_its_origin() -> None:
