@@ -283,6 +283,15 @@ ACTIONS: tuple[Action, ...] = (
         "Add the result of the latest call that you made by hand to your message",
         "attach",
     ),
+    Action(
+        "undo_insert",
+        "ctrl+g",
+        "^G",
+        "take back",
+        "Take back an inserted prompt",
+        "Remove the messages of a prompt that were inserted last; they stay stored as a branch",
+        "take-back",
+    ),
     Action("theme", "ctrl+l", "^L", "theme", "Choose a theme", "Choose a dark or light theme, shown at once", "theme"),
     Action(
         "copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard", "copy"

@@ -15,6 +15,7 @@ from mcphost.tui.messages import (
     EditRequested,
     ImageDecodeRequested,
     LinkClicked,
+    PromptRequested,
     QrCodeRequested,
     ServerSelected,
     TextViewRequested,
@@ -26,6 +27,7 @@ from mcphost.tui.transcript.transcript import Transcript
 if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.llm.messages import ResourcePart
+    from mcphost.protocol.prompts import Prompt
     from mcphost.tui.config_follower import ConfigFollower
     from mcphost.tui.image_cache import ImageCache
     from mcphost.tui.screens.history import HistoryChoice
@@ -229,9 +231,31 @@ class NavigationApp(InputGuardApp):
 
         def fill(chosen: Any) -> None:
             if chosen is not None:
-                self.chat.fill_prompt(*chosen)
+                self.fill_prompt(*chosen)
 
         self.open_page(PromptsScreen(self.host), fill)
+
+    def on_prompt_requested(self, message: PromptRequested) -> None:
+        """Open the arguments form of the MCP prompt that the user selected from the "/" completions."""
+        message.stop()
+        for view in self.host.servers.views():
+            for prompt in view.catalog.prompts:
+                if (view.name, prompt.name) == (message.server, message.prompt):
+                    self.fill_prompt(view.name, prompt)
+                    return
+
+    def fill_prompt(self, server: str, prompt: "Prompt") -> None:
+        """Open a form for the arguments of an MCP prompt, and insert the resulting text or messages."""
+        from mcphost.tui.prompt_insertion import fill_prompt
+
+        fill_prompt(self.chat, server, prompt)
+
+    def action_undo_insert(self) -> None:
+        """Take back the messages of a prompt that were inserted last."""
+        from mcphost.tui.prompt_insertion import undo_insert
+
+        if self.screen is self.chat:
+            self.run_worker(partial(undo_insert, self.chat), group="turn")
 
     def action_history(self) -> None:
         """Open the history screen, and load the conversation that the user selects there."""

@@ -112,6 +112,10 @@ class AppDriver:
         del width, height
         return "\n".join("".join(segment.text for segment in line) for line in lines)
 
+    def has_notified(self, text: str) -> bool:
+        """Return whether a notification with this text was shown and has not expired."""
+        return any(text in one.message for one in self.app._notifications)
+
     def transcript(self) -> str:
         """Return the whole conversation."""
         blocks = self.app.chat.presenter.transcript.blocks

@@ -346,6 +346,7 @@ class FakeConversation:
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
         self._messages: tuple[Message, ...] = ()
+        self.inserted = 0
         self._turns = 0
         self._task: asyncio.Task[Any] | None = None
 
@@ -388,6 +389,19 @@ class FakeConversation:
         self._host.put(events.MessageFinished(turn, answer, usage))
         self._host.put(events.TurnFinished(turn, outcome, usage))
         return TurnResult(outcome=outcome, text=said)
+
+    async def insert(self, messages: Sequence[Message]) -> None:
+        self._messages += tuple(messages)
+        self.inserted = len(messages)
+        self._host.put(events.MessagesInserted(tuple(messages)))
+
+    async def undo_insert(self) -> int:
+        if not self.inserted:
+            raise UsageError("Nothing was inserted last.", "Go back to an earlier message with /rewind.")
+        count, self.inserted = self.inserted, 0
+        self._messages = self._messages[:-count]
+        self._host.put(events.ConversationOpened(self.id, "", len(self._messages)))
+        return count
 
     def send_to_background(self, call: str) -> None:
         if not self._host.running_calls.is_running(call):

@@ -47,10 +47,11 @@ from mcphost.host.server_requests.roots import Roots
 from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
+from mcphost.protocol.prompts import GetPromptResult
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.serialization import Raw, encode, replace
+from mcphost.serialization import Raw, decode, encode, replace
 from mcphost.sign_in import SignInProgress
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.grants import Grant
@@ -768,6 +769,36 @@ def show_tasks(*pressed: str) -> ScreenSetup:
     return show
 
 
+PLAN_MESSAGES = (
+    ("user", {"type": "text", "text": "Plan a trip through 中文 provinces.\nThree days, by train."}),
+    ("assistant", {"type": "text", "text": "I need a map and a photo."}),
+    ("user", {"type": "resource", "resource": {"uri": "file:///map.md", "text": "# The map\n\n- Xi'an\n- Chengdu"}}),
+    ("assistant", {"type": "image", "data": sunset_image().data, "mimeType": "image/png"}),
+    ("user", {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}),
+    ("user", {"type": "resource_link", "uri": "https://example.com/timetable", "name": "timetable"}),
+)
+
+
+def show_prompt_preview(*pressed: str) -> ScreenSetup:
+    """Return a step that shows the preview of a prompt with every kind of content, and presses keys there."""
+    body = {"messages": [{"role": role, "content": content} for role, content in PLAN_MESSAGES]}
+
+    async def answer(server: str, name: str, arguments: dict[str, str]) -> GetPromptResult:
+        return decode(encode(body), GetPromptResult)
+
+    async def show(pilot: Any, host: FakeHost) -> None:
+        host.features.get_prompt = answer  # type: ignore[method-assign]
+        prompt = host.views[0].catalog.prompts[1]
+        pilot.app.fill_prompt("files", prompt)
+        await _settle(pilot)
+        await pilot.press("enter")
+        await _settle(pilot)
+        await pilot.press(*pressed)
+        await _settle(pilot)
+
+    return show
+
+
 async def show_background(pilot: Any, host: FakeHost) -> None:
     """Show a call that offers to go on without it, one in the background, and the result of a third."""
     late = Message(
@@ -802,6 +833,8 @@ SCREENS: dict[str, ScreenSetup] = {
     "tasks_cancel": show_tasks("x"),
     "tasks_none": keys("f8"),
     "background": show_background,
+    "prompt_preview": show_prompt_preview(),
+    "prompt_inserted": show_prompt_preview("enter"),
     "summary_offer": show_question(OFFER),
     "summary_review": show_question(REVIEW),
     "folders": show_folders,

@@ -19,10 +19,6 @@ def find_card(driver: AppDriver) -> ToolCard:
     return next(block for block in driver.app.chat.presenter.transcript.blocks if isinstance(block, ToolCard))
 
 
-def notified(driver: AppDriver, text: str) -> bool:
-    return any(text in one.message for one in driver.app._notifications)
-
-
 async def start_slow_call(driver: AppDriver, seconds: int) -> None:
     """Ask the demo model for a slow call, allow it, and wait until it runs."""
     await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
@@ -50,7 +46,7 @@ async def test_b_on_the_card_lets_the_answer_go_on_and_the_result_comes_later(
         await driver.until(lambda: driver.host.conversation.messages[-1].late_result, "the result")
         await driver.until(lambda: "Result from the background" in driver.transcript(), "its block")
         assert find_card(driver).state == "ok"
-        await driver.until(lambda: notified(driver, "has ended in the background: ok."), "the notice")
+        await driver.until(lambda: driver.has_notified("has ended in the background: ok."), "the notice")
         late = next(one for one in driver.app.chat.presenter.transcript.blocks if isinstance(one, LateResult))
         opened = late.activate()
         assert opened is not None
@@ -94,4 +90,4 @@ async def test_b_without_a_running_call_says_what_to_select(run: Run) -> None:
         await driver.until(lambda: "something" in driver.transcript(), "a block")
         driver.app.query_one(Transcript).focus()
         await driver.pilot.press("b")
-        await driver.until(lambda: notified(driver, "Select a running call of the model first"), "the hint")
+        await driver.until(lambda: driver.has_notified("Select a running call of the model first"), "the hint")

@@ -11,6 +11,7 @@ from mcphost.tui.dialogs.sign_in import SignInDialog
 from mcphost.tui.screens.accounts import AccountNameForm
 from mcphost.tui.screens.auto_approve import AutoApprovalForm
 from mcphost.tui.screens.folders import FolderForm
+from mcphost.tui.screens.prompt_preview import PromptPreview
 from mcphost.tui.screens.prompts import PromptArgumentsForm
 from mcphost.tui.screens.resources import ResourceTemplateForm
 from tests.flows.consent_attacks.attack import attack_tool
@@ -22,6 +23,9 @@ from tests.unit.auth.oauth_peer import run_peer
 GREET = {"name": "greet", "arguments": [{"name": "who", "required": True}]}
 NOTE = {"name": "note", "uriTemplate": "note://{name}"}
 SAYS = {"messages": [{"role": "user", "content": {"type": "text", "text": "hello to you"}}]}
+TALKS = {
+    "messages": [*SAYS["messages"], {"role": "assistant", "content": {"type": "text", "text": "I greet you"}}],
+}  # fmt: skip
 FACTS = {
     "capabilities": {"tools": {}, "prompts": {}, "resources": {}}, "serverInfo": {"name": "peer", "version": "1"},
 }  # fmt: skip
@@ -135,6 +139,41 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
 
     user.expect_acceptance(AutoApprovalForm, picks, unasked, "list_notes", keys=["C-s"])
     terminal.wait_for("AUTO-APPROVE ON")
+
+
+@pytest.mark.timeout(240)
+@drives_dialogs(PromptPreview)
+def test_the_preview_of_a_prompt_with_several_messages(user: DialogUser) -> None:
+    replies = {**REPLIES, "prompts/get": TALKS}
+    user.start_chat(peer=user.hostile_server("peer", facts=FACTS, replies=replies))
+    user.wait_for_servers()
+    terminal, texts = user.terminal, ("peer · greet · 2 messages", "Edit as text")
+
+    def fill_in(*ahead: str) -> None:
+        postpone(user, "F5", "Prompts", "greet", "fill in and insert")()
+        terminal.press("Enter")
+        user.wait_for_dialog(PromptArgumentsForm, "peer · greet", "Insert")
+        terminal.press("A")
+        terminal.wait_until(lambda screen: any(line.strip("│ ") == "A" for line in screen.splitlines()), "the letter")
+        terminal.press("Enter")
+        terminal.wait_between_keys()
+        terminal.press("Enter", *ahead)
+
+    (happened, recorded), is_there = user.marks, user.dialog_matcher(PromptPreview, texts)
+    fill_in("C-s", "C-s", "C-s")
+    user.wait_for_dialog(PromptPreview, *texts)
+    user.press_until(["Escape"], lambda screen: not is_there(screen), "the preview left")
+    assert "from the prompt" not in terminal.screen()
+    user.expect_effects(happened, "prompts/get")
+    user.expect_answers(recorded)
+    user.refused.add(PromptPreview)
+
+    user.expect_acceptance(PromptPreview, fill_in, *texts, keys=["Enter"], effects=["prompts/get"])
+    terminal.wait_for(
+        "User  from the prompt greet of peer", "hello to you", "Assistant  from the prompt", "I greet you"
+    )
+    terminal.press("C-g")
+    terminal.wait_until(lambda screen: "from the prompt" not in screen, "the messages taken back")
 
 
 @pytest.mark.timeout(240)

@@ -20,14 +20,12 @@ from mcphost.tui.messages import (
     DetachRequested,
     FileAttachRequested,
     PathsPasted,
-    PromptRequested,
     ScrollRequested,
 )
 from mcphost.tui.reader_mode import is_reader, update_seconds
 from mcphost.tui.screens.attachments import Attachments
 from mcphost.tui.screens.file_completion import FileCompletion
 from mcphost.tui.screens.manual_calls import ManualCallRunner
-from mcphost.tui.screens.prompt_insertion import fill_prompt
 from mcphost.tui.transcript.blocks import UserMessage
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.completion_popup import CompletionItem
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
-    from mcphost.protocol.prompts import Prompt
     from mcphost.tui.screens.draft_saver import DraftSaver
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.pending_edit import PendingEdit
@@ -216,7 +213,7 @@ class ChatScreen(Screen[None]):
         self.status_model.load_messages(messages)
         self.run_worker(self._load_spending, group="spending", exclusive=True)
         self.query_one(Composer).load_history(
-            [message.text for message in messages if message.role == "user" and message.text]
+            [message.text for message in messages if message.is_typed and message.text]
         )
         self.query_one(Composer).composer_input.focus()
 
@@ -531,19 +528,6 @@ class ChatScreen(Screen[None]):
             self.notify(f"There is no result to attach. {way}", markup=False, timeout=6)
         else:
             self.attachments.add(part)
-
-    def on_prompt_requested(self, message: PromptRequested) -> None:
-        """Open the arguments form of the MCP prompt that the user selected from the "/" completions."""
-        message.stop()
-        for view in self.host.servers.views():
-            for prompt in view.catalog.prompts:
-                if (view.name, prompt.name) == (message.server, message.prompt):
-                    self.fill_prompt(view.name, prompt)
-                    return
-
-    def fill_prompt(self, server: str, prompt: "Prompt") -> None:
-        """Open a form for the arguments of an MCP prompt, and insert the resulting text into the composer."""
-        fill_prompt(self, self.host, self.query_one(Composer), server, prompt)
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
         """Return the completions for *kind*, the character that the user typed: "/", "@" or "!".

@@ -321,6 +321,8 @@ def _format_preview(preview: "ConversationPreview") -> str:
 def _format_message(one: StoredMessage) -> str:
     message = one.message
     author = _AUTHORS[message.role] if message.late_result is None else "Result from the background"
+    if message.prompt is not None:
+        author = f"{message.role.capitalize()}, from the prompt {message.prompt.name} of {message.prompt.server}"
     return f"{author} · {format_time(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
 
 

@@ -1,7 +1,7 @@
-"""Prompts screen (F5): browse the prompts of all servers, enter arguments, and insert the resulting text."""
+"""Prompts screen: browse the prompts of all servers, enter arguments, and insert the resulting text or messages."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -9,7 +9,10 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
+from mcphost.host.conversation.prompt_messages import make_prompt_messages
 from mcphost.host.results.presentation import render_block
+from mcphost.llm.messages import Message
+from mcphost.llm.model import ModelFacts
 from mcphost.protocol.content import EmbeddedResource
 from mcphost.protocol.prompts import Completion, GetPromptResult, Prompt, PromptReference
 from mcphost.tui.forms.suggestion_input import SuggestionInput
@@ -36,8 +39,17 @@ def render_prompt_result(result: GetPromptResult) -> str:
     return clean("\n\n".join(out))
 
 
-class PromptArgumentsForm(FormScreen[str]):
-    """Form for the arguments of a prompt; its result is the prompt's text, or None if the user leaves."""
+class FilledPrompt(NamedTuple):
+    """A prompt with its arguments filled in: as one sanitized text for the composer, and as messages."""
+
+    server: str
+    name: str
+    text: str
+    messages: tuple[Message, ...]
+
+
+class PromptArgumentsForm(FormScreen[FilledPrompt]):
+    """Form for the arguments of a prompt; its result is the filled prompt, or None if the user leaves."""
 
     DEFAULT_CSS = """
     PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
@@ -116,10 +128,13 @@ class PromptArgumentsForm(FormScreen[str]):
         self.show_fault("asking the server…")
         try:
             result = await self.host.features.get_prompt(self.server, self.prompt.name, values)
+            model = self.host.model_selection.model
+            facts = model.facts if model is not None else ModelFacts()
+            messages = await make_prompt_messages(self.server, self.prompt.name, result, facts)
         except McpHostError as error:
             self.show_fault(str(error))
             return
-        self.dismiss(render_prompt_result(result))
+        self.dismiss(FilledPrompt(self.server, self.prompt.name, render_prompt_result(result), messages))
 
 
 class PromptsScreen(ListScreen):

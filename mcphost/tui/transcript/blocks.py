@@ -106,14 +106,17 @@ class SpeakerHeading(TranscriptBlock):
 
 
 class UserMessage(TranscriptBlock):
-    """Message from the user, shown as plain text with the names of its attachments."""
+    """Message from the user, shown as plain text with the names of its attachments.
+
+    `source` names the prompt that the message was inserted from; it is "" if the user wrote it.
+    """
 
     gap = 1
     can_step = True
 
-    def __init__(self, text: str, attachment_names: tuple[str, ...] = (), time: str = "") -> None:
+    def __init__(self, text: str, attachment_names: tuple[str, ...] = (), time: str = "", source: str = "") -> None:
         super().__init__()
-        self.text, self.attachment_names, self.time = text, attachment_names, time
+        self.text, self.attachment_names, self.time, self.source = text, attachment_names, time, source
 
     def render(self, width: int) -> list[PrefixedContent]:
         """Return the message, truncated if it is very long, and one row per attachment."""
@@ -121,8 +124,8 @@ class UserMessage(TranscriptBlock):
         right = Content.styled(self.time + " ", "$faint")
         shown = self.text[:_MAX_INLINE_MESSAGE]
         contents = [
-            justify_ends(Content.styled("You", "bold $accent"), right, width - 2),
-            Content(clean(shown).rstrip("\n")),
+            justify_ends(self._format_speaker(), right, width - 2),
+            *([Content(clean(shown).rstrip("\n"))] if shown or not self.attachment_names else []),
         ]
         if len(shown) < len(self.text):
             note = f"… {len(self.text) - len(shown):,} more characters · enter opens all"
@@ -131,6 +134,11 @@ class UserMessage(TranscriptBlock):
         return [
             PrefixedContent("▌ ", "▌ ", content, "on $panel", "$accent", max_width=PROSE_WIDTH) for content in contents
         ]
+
+    def _format_speaker(self) -> Content:
+        if self.source:
+            return Content.assemble(("User", "bold $accent"), (f"  {clean_line(self.source, 120)}", "$muted"))
+        return Content.styled("You", "bold $accent")
 
     def estimate_height(self, width: int) -> int:
         """Estimate the height in rows from the length of the text."""

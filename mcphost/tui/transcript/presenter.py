@@ -51,7 +51,21 @@ def build_user_message(message: Message) -> UserMessage | LateResult:
         images = len(message.parts) - 1
         return LateResult(late.server, late.source, late.text, format_time(message.at), images)
     attached = tuple(name for part in message.parts if (name := describe_attachment(part)))
-    return UserMessage(message.text, attached, format_time(message.at))
+    return UserMessage(message.text, attached, format_time(message.at), describe_source(message))
+
+
+def describe_source(message: Message) -> str:
+    """Return which prompt a message was inserted from, "" if it was not."""
+    return f"from the prompt {message.prompt.name} of {message.prompt.server}" if message.prompt else ""
+
+
+def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
+    """Return the blocks for a message in the model's role that came from a prompt."""
+    out: list[TranscriptBlock] = [SpeakerHeading("Assistant", describe_source(message), format_time(message.at))]
+    for part in message.parts:
+        attached = describe_attachment(part)
+        out.extend([NoticeBlock("info", f"@ {attached}")] if attached else _build_part_blocks(part, {}))
+    return out
 
 
 def describe_attachment(part: Part) -> str:
@@ -91,6 +105,10 @@ def build_blocks(
     for message in messages:
         if message.role == "user":
             out.append(build_user_message(message))
+            heading = None
+            continue
+        if message.prompt is not None:
+            out.extend(build_inserted_answer(message))
             heading = None
             continue
         if message.role == "assistant" and heading is None and message.parts:
@@ -175,6 +193,7 @@ class TranscriptPresenter:
             events.ToolFinished: self._handle_tool_finished,
             events.ToolBackgrounded: self._handle_backgrounded,
             events.BackgroundResultAdded: self._handle_late_result,
+            events.MessagesInserted: self._handle_inserted,
             events.ResultReviewed: self._handle_result_reviewed,
             events.TurnFinished: self._handle_turn_finished,
             events.NoticeEvent: self._handle_notice,
@@ -384,6 +403,16 @@ class TranscriptPresenter:
         self.transcript.close_tail()
         self._heading = None
         self.transcript.add(build_user_message(event.message))
+
+    def _handle_inserted(self, event: events.MessagesInserted) -> None:
+        self.transcript.close_tail()
+        self._heading = None
+        for message in event.messages:
+            blocks = [build_user_message(message)] if message.role == "user" else build_inserted_answer(message)
+            for block in blocks:
+                self.transcript.add(block)
+            if message.role == "user":
+                self._user_message = blocks[0]
 
     def _images_unsupported_reason(self) -> str:
         """Return why this terminal cannot show images; "" if it can."""

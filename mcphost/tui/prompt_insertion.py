@@ -1,0 +1,73 @@
+"""Insertion of a server's prompt: its text into the composer, or its messages into the conversation after a preview."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcphost.errors import McpHostError
+from mcphost.pluralize import pluralize
+from mcphost.tui.key_table import keys_in_use
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.composer import Composer
+
+if TYPE_CHECKING:
+    from mcphost.protocol.prompts import Prompt
+    from mcphost.tui.screens.chat import ChatScreen
+    from mcphost.tui.screens.prompt_preview import PromptChoice
+    from mcphost.tui.screens.prompts import FilledPrompt
+
+
+def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
+    """Open a form for the arguments of a prompt, and insert the result.
+
+    A single text of the user goes into the composer, where it can be changed. Anything else is shown first, with its
+    roles and contents, and then enters the conversation as messages.
+    """
+    from mcphost.host.conversation.prompt_messages import is_plain_text
+    from mcphost.tui.screens.prompt_preview import PromptPreview
+    from mcphost.tui.screens.prompts import PromptArgumentsForm
+
+    composer = chat.query_one(Composer)
+
+    def filled(result: "FilledPrompt | None") -> None:
+        """Insert or preview the filled prompt; None means that the user left the form."""
+        if result is None:
+            composer.composer_input.focus()
+        elif is_plain_text(result.messages):
+            composer.insert_prompt_text(server, result.text)
+            composer.composer_input.focus()
+        else:
+            chat.app.push_screen(PromptPreview(chat.host, result), partial(decided, result))  # pyright: ignore[reportUnknownMemberType]
+
+    def decided(result: "FilledPrompt", choice: "PromptChoice | None") -> None:
+        if choice == "edit":
+            composer.insert_prompt_text(server, result.text)
+        elif choice is not None:
+            chat.run_worker(partial(_insert, chat, result, asks=choice == "answer"), group="turn")
+        composer.composer_input.focus()
+
+    chat.app.push_screen(PromptArgumentsForm(chat.host, server, prompt), filled)  # pyright: ignore[reportUnknownMemberType]
+
+
+async def _insert(chat: "ChatScreen", prompt: "FilledPrompt", *, asks: bool) -> None:
+    try:
+        await chat.host.conversation.insert(prompt.messages)
+    except McpHostError as error:
+        chat.presenter.add_notice("error", error.message, error.hint)
+        return
+    name = clean_line(f"{prompt.server} · {prompt.name}", 80)
+    back = keys_in_use(chat).fill(
+        "{undo_insert} takes it back." if len(prompt.messages) == 1 else "{undo_insert} takes them back."
+    )
+    chat.notify(f"{pluralize(len(prompt.messages), 'message')} of {name} inserted. {back}", markup=False, timeout=8)
+    if asks:
+        chat.call_later(chat.continue_turn)
+
+
+async def undo_insert(chat: "ChatScreen") -> None:
+    """Take back the messages of a prompt that were inserted last; say why if that is not possible."""
+    try:
+        count = await chat.host.conversation.undo_insert()
+    except McpHostError as error:
+        chat.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=6)
+        return
+    chat.notify(f"{pluralize(count, 'message')} taken back.", markup=False, timeout=4)

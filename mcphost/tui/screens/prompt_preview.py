@@ -1,0 +1,120 @@
+"""Preview of a filled prompt: each message with its role and contents, before any of them enters the conversation."""
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Static
+
+from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart
+from mcphost.pluralize import pluralize
+from mcphost.tui.messages import Section
+from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.screens.prompts import FilledPrompt
+from mcphost.tui.widgets.long_text import LongText
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+
+PromptChoice = Literal["insert", "answer", "edit"]
+_ABOUT = "The server wrote all of this, including the assistant's messages. The model reads them as its own."
+_BUSY = "Still answering. Insert it when the answer has ended, or edit it as text."
+
+
+def describe_part(part: Part) -> str:
+    """Return the text of a part, or what it is; it may contain anything that the server sent."""
+    match part:
+        case TextPart():
+            return part.text
+        case ResourcePart():
+            return f"resource {part.uri}{f', {part.mime_type}' if part.mime_type else ''}\n{part.text}"
+        case ImagePart():
+            return f"[{part.name}: {part.mime_type}, {_format_size(part.data)}]"
+        case FilePart():
+            return f"[{part.name}: {part.mime_type}, {_format_size(part.data)}]"
+        case _:
+            return ""
+
+
+def _format_size(data: str) -> str:
+    return f"about {len(data) * 3 // 4:,} bytes"
+
+
+def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
+    """Return a section for each message, with its role as the heading."""
+    names = {"user": "User", "assistant": "Assistant"}
+    return [
+        Section(
+            f"{names.get(one.role, one.role)}  {number} of {len(messages)}", "\n".join(map(describe_part, one.parts))
+        )
+        for number, one in enumerate(messages, 1)
+    ]
+
+
+class PromptPreview(FormScreen[PromptChoice]):
+    """Preview of a filled prompt; its result is what to do with it, or None if the user leaves."""
+
+    AUTO_FOCUS = "#insert"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "insert", show=False),
+        Binding("pageup", "scroll_text(-1)", show=False),
+        Binding("pagedown", "scroll_text(1)", show=False),
+    ]
+    DEFAULT_CSS = """
+    PromptPreview #box { width: 95%; max-width: 110; height: 95%; }
+    PromptPreview LongText { height: 1fr; margin: 1 0 0 0; }
+    """
+
+    def __init__(self, host: "Host", prompt: FilledPrompt) -> None:
+        super().__init__()
+        self.host, self.prompt = host, prompt
+
+    def headline(self) -> str:
+        """Return the title, which names the server and the prompt."""
+        count = pluralize(len(self.prompt.messages), "message")
+        return f"{self.prompt.server} · {self.prompt.name} · {count}"
+
+    def body(self) -> ComposeResult:
+        """Yield who wrote the messages, and the messages."""
+        yield Static(Content.styled(_ABOUT, "$muted"), markup=False)
+        yield LongText("")
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the action and the label of each button; the model can answer a user's message only."""
+        last = self.prompt.messages[-1].role
+        answer = (("answer", "Insert and send"),) if last == "user" else ()
+        return (("insert", "Insert"), *answer, ("edit", "Edit as text"))
+
+    def key_hints(self) -> str:
+        """Return the line that explains the keys."""
+        return "tab next · enter chooses · page up/down scroll · esc back"
+
+    def on_mount(self) -> None:
+        """Show the messages, and focus the first button."""
+        super().on_mount()
+        self.query_one(LongText).show("", preview_sections(self.prompt.messages))
+        self.query_one("#insert").focus()
+
+    def action_scroll_text(self, by: int) -> None:
+        """Scroll the messages by a page."""
+        text = self.query_one(LongText)
+        (text.scroll_page_down if by > 0 else text.scroll_page_up)(animate=False)
+
+    def action_insert(self) -> None:
+        """Insert the messages without asking the model."""
+        self._decide("insert")
+
+    def action_answer(self) -> None:
+        """Insert the messages, and let the model answer the last one."""
+        self._decide("answer")
+
+    def action_edit(self) -> None:
+        """Put the messages into the composer as one text."""
+        self.dismiss("edit")
+
+    def _decide(self, choice: PromptChoice) -> None:
+        if self.host.conversation.is_busy:
+            self.show_fault(_BUSY)
+        else:
+            self.dismiss(choice)
