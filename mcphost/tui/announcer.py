@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 READER_CSS = """
 #box, QuestionCard { border: blank $warning; }
 * { scrollbar-size: 0 0; }
+ModalScreen { background: $background; }
 """
-"""Styles without frames and scrollbars, whose characters are read aloud. The titles of frames stay."""
+"""Styles without frames, scrollbars and text behind questions, which are read aloud. The titles of frames stay."""
 
 _MAX_LENGTH = 300
 _SHOW_CURSOR = "\x1b[?25h"
@@ -146,13 +147,12 @@ class Announcer:
         """Show the terminal's cursor, and move it to the widget that has the focus, in a list to the entry."""
         if (terminal := self._app.terminal) is not None:
             terminal.write(_SHOW_CURSOR)
-        if isinstance(widget, Input | TextArea):
-            return  # it moves the cursor itself
         widget.call_after_refresh(self._move_cursor, widget)  # it may be about to move
 
     def _move_cursor(self, widget: Widget) -> None:
         if self._app.screen.focused is widget:
-            at = widget.region.offset
+            is_text = isinstance(widget, Input | TextArea)
+            at = widget.cursor_screen_offset if is_text else widget.region.offset
             if isinstance(widget, OptionList) and widget.highlighted is not None:
                 at += Offset(0, max(0, widget.highlighted - round(widget.scroll_offset.y)))
             self._app.cursor_position = at

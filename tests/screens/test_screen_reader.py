@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from rich.console import ColorSystem
 from textual.widget import Widget
 from textual.widgets import Button
 
@@ -16,6 +17,7 @@ from mcphost.tui.widgets.composer import Composer
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion, each_example_question, open_guarded_dialog, tool_question
 from tests.screens.conftest import AppDriver, Run
+from tests.screens.sample_images import sunset_image
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +45,7 @@ async def test_questions_are_announced_and_nothing_in_them_is_drawn(
         title = dialog.card_texts()[0]
         assert first_row(driver)[10:50] in f"{title}. F8 answers, Escape refuses."
         assert drawn(driver) == []
+        assert "Ask anything" not in driver.text(), "no text of the screen behind the question"
         assert title[:30] in "\n".join(driver.text().split("\n")[1:]), "the title is also in the question"
         buttons = [one for one in dialog.query("#buttons Button").results(Button) if one.display]
         assert all(0 < one.region.y < size[1] for one in buttons)
@@ -176,8 +179,11 @@ async def test_notices_begin_with_a_word_instead_of_a_mark(run: Run) -> None:
         assert "Error: text error" in driver.text()
 
 
-async def test_no_cursor_blinks(run: Run) -> None:
+async def test_no_cursor_blinks_and_it_begins_in_the_message(run: Run) -> None:
     async with run(reader=True) as driver:
+        field = driver.app.query_one(Composer).composer_input
+        await driver.until(lambda: driver.app.cursor_position == field.cursor_screen_offset, "the cursor")
+        assert field.region.contains(*driver.app.cursor_position)
         assert driver.app.query_one(Composer).composer_input.cursor_blink is False
 
 
@@ -228,3 +234,14 @@ async def test_without_the_mode_there_is_no_line(run: Run) -> None:
         driver.host.put(events.ServerState("git", "ready"))
         await driver.pilot.pause()
         assert len(driver.app.screen.query(AnnouncementLine)) == 0
+
+
+async def test_pictures_are_named_and_not_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with run(reader=True) as driver:
+        monkeypatch.setattr(driver.app.console, "_color_system", ColorSystem.TRUECOLOR)
+        call, server, tool, arguments = CALL
+        driver.host.put(events.ToolStarted(call, server, tool, arguments, "session"))
+        driver.host.put(events.ToolFinished(call, server, tool, "ok", "[image: image/png]", images=(sunset_image(),)))
+        await driver.until(lambda: "Images are listed by name and not drawn." in driver.text(), "the notice")
+        assert "[image: image/png]" in driver.text()
+        assert drawn(driver) == []
