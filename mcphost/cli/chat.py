@@ -190,13 +190,13 @@ def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOpti
 
 
 def wants_reader(options: "Options", settings: Mapping[str, Any]) -> bool:
-    """Return whether to draw for a screen reader: by the flag, or by config.toml, given as *settings*."""
+    """Return whether the flag or *settings*, the parsed config.toml, turn on the mode for screen readers."""
     screen = settings.get("screen")
     return options.screen_reader or (isinstance(screen, dict) and cast("dict[str, Any]", screen).get("reader") is True)
 
 
 def _read_screen_settings(options: "Options") -> dict[str, Any]:
-    """Return config.toml as it is, for what the first frame needs of it; {} if it cannot be read, and in the demo."""
+    """Return the parsed config.toml for the first frame; {} if it cannot be read, or in the demo."""
     from mcphost import paths
 
     try:
@@ -209,7 +209,7 @@ def _read_screen_settings(options: "Options") -> dict[str, Any]:
 
 
 def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConfig":
-    """Return the configuration with the problems of its theme and its keys."""
+    """Return the configuration with problems of its theme and keys added."""
     from pathlib import Path
 
     from mcphost.config.toml_lines import find_entry_line

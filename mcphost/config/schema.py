@@ -402,14 +402,14 @@ class NotificationsConfig(Struct, frozen=True, kw_only=True):
 
 
 class ScreenConfig(Struct, frozen=True, kw_only=True):
-    """Settings of the screen."""
+    """Settings of the terminal user interface."""
 
     reader: bool = False
     """Whether to draw for a screen reader: one column of plain text, nothing that moves, a line for each state."""
 
 
 class KeyConfig(Struct, frozen=True):
-    """The keys of an action of the screen, such as "ctrl+k"; () for none."""
+    """The keys of one action, such as "ctrl+k"; () means no key."""
 
     action: str
     keys: tuple[str, ...] = ()
@@ -428,10 +428,10 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
     """Tools that are always sent, as `server/tool`; `*` stands for any text."""
 
     result_share: Annotated[float, Meta(ge=0.001, le=0.5)] = 0.15
-    """The share of the window that one result of a tool may take; those of a round take twice as much together."""
+    """Share of the context window that one tool result may take; the results of one round may take twice as much."""
 
     shorten_above: Annotated[float, Meta(ge=0.1, le=1)] = 0.6
-    """The share of the window above which old results of tools are sent in short form."""
+    """Share of the context window above which old tool results are shortened."""
 
 
 class RegistryConfig(Struct, frozen=True, kw_only=True):
@@ -498,7 +498,7 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     notifications: NotificationsConfig = NotificationsConfig()
     screen: ScreenConfig = ScreenConfig()
     keys: tuple[KeyConfig, ...] = ()
-    """Changed keys, in the order of the file; the screen checks the names of actions and keys."""
+    """Changed keys, in the order of the file; the user interface checks the names of actions and keys."""
 
     theme: Annotated[str, Meta(max_length=64)] = ""
     system_prompt: Annotated[str, Meta(max_length=200_000)] = ""

@@ -272,7 +272,7 @@ def _parse_sampling(table: TomlTable) -> SamplingConfig:
 
 
 def _parse_keys(table: TomlTable, text: str) -> tuple[KeyConfig, ...]:
-    """Parse `theme = "ctrl+k"` and `history = ["f6", "alt+h"]`; wrong entries are reported and left out."""
+    """Parse `theme = "ctrl+k"` and `history = ["f6", "alt+h"]`; report and skip invalid entries."""
     if len(table.values) > MAX_KEYS:
         table.on_problem(f'{table.file}: "keys" has over {MAX_KEYS} entries; the others are left out.')
     found: list[KeyConfig] = []

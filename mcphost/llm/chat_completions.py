@@ -135,10 +135,11 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages with those of prompts and late results in the form that every provider accepts.
+    """Yield the messages, with prompts and background results in a form that all providers accept.
 
-    Some refuse two messages of one role in a row, all refuse media in an answer, and some a conversation that begins
-    with one. Messages that the user or the model wrote are left alone, unless they are beside an inserted one.
+    Some providers reject two consecutive messages of the same role or a conversation that begins with an answer, and
+    all reject media in an answer. Messages written by the user or the model are unchanged, unless they are next to an
+    inserted one.
     """
     held: Message | None = None
     for message in messages:
@@ -158,7 +159,7 @@ def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _split_media(message: Message) -> Iterator[Message]:
-    """Yield a prompt's answer without its media, and then these as a user message; yield others unchanged."""
+    """Yield a prompt's answer without its media, then the media as a user message; yield others unchanged."""
     media = tuple(part for part in message.parts if not isinstance(part, TextPart))
     if message.prompt is None or message.role != "assistant" or not media:
         yield message

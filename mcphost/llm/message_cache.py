@@ -1,4 +1,4 @@
-"""Cache of values that are computed from messages, each kept as long as its message."""
+"""Cache of values computed from messages; each value is kept as long as its message."""
 
 import weakref
 from collections.abc import Callable
@@ -10,14 +10,14 @@ T = TypeVar("T")
 
 
 class MessageCache(Generic[T]):
-    """Cache by the identity of messages: comparing long messages would cost more than it saves."""
+    """Cache keyed by the identity of messages, because comparing long messages would be too slow."""
 
     def __init__(self, compute: Callable[[Message], T]) -> None:
         self._compute = compute
         self._values: dict[int, tuple[weakref.ref[Message], T]] = {}
 
     def get(self, message: Message) -> T:
-        """Return the value of a message, which is computed the first time."""
+        """Return the value for a message, computing it on first use."""
         key = id(message)
         found = self._values.get(key)
         if found is not None and found[0]() is message:

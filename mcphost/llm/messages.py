@@ -62,11 +62,11 @@ class ToolUsePart(Struct, frozen=True, tag="tool_use"):
 
 
 class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
-    """Result of a tool call, as sent to the model. `server` and `tool` are "" if the tool is unknown.
+    """Result of a tool call, as sent to the model; `server` and `tool` are "" if the tool is unknown.
 
     If the text is truncated, `kept` is the file with the complete result. `reviewed` is whether the user reviewed the
     result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions. "background"
-    means that it did not end: its result follows in a message of its own.
+    means that the call is still running, and that its result follows in a separate message.
     """
 
     use_id: str
@@ -120,7 +120,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
 
     @property
     def source(self) -> str:
-        """The address of an attachment, or the name of the tool that gave a result."""
+        """The URI of an attachment, or the name of the tool that returned a background result."""
         return self.uri.removeprefix("tool:") if self.use_id else self.uri
 
 
@@ -128,14 +128,14 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
-    """Return whether the part is the result of a tool call, not only the note that it follows later."""
+    """Return whether the part is a tool call's result, not just the note that it will follow later."""
     if isinstance(part, ToolReturnPart):
         return part.outcome != "background"
     return isinstance(part, ResourcePart) and bool(part.use_id)
 
 
 class PromptSource(Struct, frozen=True):
-    """The prompt of a server that a message was inserted from."""
+    """The server's prompt from which a message was inserted."""
 
     server: str
     name: str
@@ -146,7 +146,7 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     `cut` means that the message is incomplete because it was stopped or interrupted. `usage` belongs to the request
     that produced the message; it is None for messages that no request produced and for those stored by earlier
-    versions. `prompt` is where an inserted message came from, in either role; it is None for all others.
+    versions. `prompt` is the prompt from which a message of either role was inserted, None for all other messages.
     """
 
     role: Role
@@ -164,12 +164,12 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def late_result(self) -> ResourcePart | None:
-        """The result of a call in the background, if the message is one; no user wrote it."""
+        """The result of a background call if this message adds one, else None; the user did not write it."""
         return next((part for part in self.parts if isinstance(part, ResourcePart) and part.use_id), None)
 
     @property
     def results(self) -> "tuple[ToolReturnPart | ResourcePart, ...]":
-        """The results of tool calls in the message; one that follows from the background is a ResourcePart."""
+        """The results of tool calls in the message; a background result is a ResourcePart."""
         if self.role == "assistant":
             return ()
         return tuple(part for part in self.parts if is_result(part))

@@ -45,7 +45,7 @@ def estimate_tool_tokens(spec: ToolSpec) -> int:
 
 
 def estimate_definition(name: str, description: str, schema: bytes) -> int:
-    """Estimate the tokens of the definition of a tool, by the parts of it that a model is sent."""
+    """Estimate the tokens of a tool definition from the parts that the model receives."""
     return MESSAGE_TOKENS + (len(name) + len(description.encode("utf-8", "replace")) + len(schema) + 3) // 4
 
 
@@ -81,8 +81,8 @@ def estimate_part_tokens(part: Part) -> int:
 def estimate_request_tokens(request: ModelRequest, since: float) -> int:
     """Estimate the size of a request in tokens.
 
-    The estimate starts from the provider's count for the last answer, if that came after *since*, when the beginning
-    of requests changed last, in seconds since 1970.
+    The estimate starts from the provider's count for the last answer if it is newer than *since*, the time in seconds
+    since 1970 at which the beginning of requests last changed.
     """
     size = 0
     for message in reversed(request.messages):

@@ -202,18 +202,18 @@ class McpHostApp(QuestionApp):
             screen.call_after_refresh(self._announcer.announce_screen, screen)
 
     def update_question_cards(self) -> None:
-        """Update the question cards; announce a question that waits in one."""
+        """Update the question cards, and announce a question that is minimized to one."""
         super().update_question_cards()
         if self._announcer is not None:
             self._announcer.announce_card(self._minimized[0] if self._minimized else None)
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """For a screen reader, move the terminal's cursor to what has the focus."""
+        """For screen readers, move the terminal's cursor to the focused widget."""
         if self._announcer is not None:
             self._announcer.follow_focus(event.widget)
 
     def on_option_list_option_highlighted(self, event: "OptionList.OptionHighlighted") -> None:
-        """For a screen reader, move the terminal's cursor to the entry of a list."""
+        """For screen readers, move the terminal's cursor to the highlighted list entry."""
         if self._announcer is not None:
             self._announcer.follow_focus(event.option_list)
 

@@ -245,13 +245,13 @@ class NavigationApp(InputGuardApp):
                     return
 
     def fill_prompt(self, server: str, prompt: "Prompt") -> None:
-        """Open a form for the arguments of an MCP prompt, and insert the resulting text or messages."""
+        """Open a form for the arguments of an MCP prompt, then insert the resulting text or messages."""
         from mcphost.tui.prompt_insertion import fill_prompt
 
         fill_prompt(self.chat, server, prompt)
 
     def action_undo_insert(self) -> None:
-        """Take back the messages of a prompt that were inserted last."""
+        """Remove the prompt messages that were inserted last."""
         from mcphost.tui.prompt_insertion import undo_insert
 
         if self.screen is self.chat:

@@ -1,4 +1,4 @@
-"""Insertion of a server's prompt: its text into the composer, or its messages into the conversation after a preview."""
+"""Insertion of a server's prompt: as text in the composer, or as messages after a preview."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
-    """Open a form for the arguments of a prompt, and insert the result.
+    """Open a form for the arguments of a prompt, then insert the filled prompt.
 
-    A single text of the user goes into the composer, where it can be changed. Anything else is shown first, with its
-    roles and contents, and then enters the conversation as messages.
+    A single user text is inserted into the composer, where it can be edited. Anything else is previewed, and then added
+    to the conversation as messages.
     """
     from mcphost.host.conversation.prompt_messages import is_plain_text
     from mcphost.tui.screens.prompt_preview import PromptPreview
@@ -64,7 +64,7 @@ async def _insert(chat: "ChatScreen", prompt: "FilledPrompt", *, asks: bool) -> 
 
 
 async def undo_insert(chat: "ChatScreen") -> None:
-    """Take back the messages of a prompt that were inserted last; say why if that is not possible."""
+    """Remove the prompt messages that were inserted last, or explain why this is not possible."""
     try:
         count = await chat.host.conversation.undo_insert()
     except McpHostError as error:

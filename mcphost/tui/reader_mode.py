@@ -1,4 +1,4 @@
-"""The mode for screen readers: who draws for one, and which characters are not read aloud."""
+"""Mode for screen readers: whether it is on, and removal of characters that only draw."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _DRAWING = {
 
 
 def is_reader(node: Any) -> bool:
-    """Return whether the app of a widget or screen draws for a screen reader."""
+    """Return whether the app that *node* belongs to is in the mode for screen readers."""
     try:
         return bool(getattr(node.app, "is_reader", False))
     except RuntimeError:  # there is no app
@@ -22,20 +22,20 @@ def is_reader(node: Any) -> bool:
 
 
 def update_seconds(node: Any, seconds: float) -> float:
-    """Return how often to update a text that shows the time: every *seconds*, for a screen reader once a minute."""
+    """Return the update interval of a text that shows a time: *seconds*, or a minute for screen readers."""
     return _QUIET_SECONDS if is_reader(node) else seconds
 
 
 def replace_drawing(text: str) -> str:
-    """Replace characters for drawing boxes and bars with ASCII characters, each with one of the same width."""
+    """Replace box-drawing and block characters with ASCII characters of the same width."""
     return text.translate(_DRAWING)
 
 
 def is_drawing(text: str) -> bool:
-    """Return whether a text consists of nothing but spaces and characters for drawing boxes and bars."""
+    """Return whether a text contains only spaces and box-drawing or block characters."""
     return all(ord(one) in _DRAWING or one == " " for one in text)
 
 
 def remove_drawing(text: str) -> str:
-    """Remove characters for drawing boxes and bars."""
+    """Remove box-drawing and block characters."""
     return "".join(one for one in text if ord(one) not in _DRAWING)

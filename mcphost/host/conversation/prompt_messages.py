@@ -1,4 +1,4 @@
-"""Conversion of a server's prompt to messages of the conversation, with their roles and all kinds of content."""
+"""Conversion of a server's prompt to conversation messages, with roles and all kinds of content."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,9 +30,10 @@ MAX_PROMPT_SIZE = 20 * 1024 * 1024
 async def make_prompt_messages(
     server: str, name: str, result: GetPromptResult, facts: ModelFacts
 ) -> tuple[Message, ...]:
-    """Return the prompt's messages; media that the model, described by *facts*, does not accept become a note.
+    """Return the prompt's messages; media that the model does not accept are replaced with a note.
 
-    Works on a thread. Raises UsageError if there is no message, or if there are too many or they are too large.
+    *facts* describe the model. Blocks, so call it on a thread. Raises UsageError if there are no messages, or if they
+    are too many or too large.
     """
     size = sum(len(bytes(message.content)) for message in result.messages)
     if not result.messages:
@@ -50,7 +51,7 @@ async def make_prompt_messages(
 
 
 def is_plain_text(messages: Sequence[Message]) -> bool:
-    """Return whether the messages are one user message of text, which the user can edit as their own."""
+    """Return whether the messages are a single user message of text, which the user can edit."""
     return (
         len(messages) == 1
         and messages[0].role == "user"

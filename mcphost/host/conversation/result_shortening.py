@@ -1,8 +1,8 @@
-"""Results of tools as they are sent to the model: sized to its window, and shortened once they are old.
+"""Shortening of tool results in requests: to fit the context window, and again when they are old.
 
-Stored messages keep the whole results, and the model reads what was left out with `read_result`. Old results are
-shortened in batches, when requests become large: providers cache the beginning of a request, which must not change
-each time. The decision is in docs/decisions/0028-shorten-old-results-in-batches.md.
+Stored messages keep the full results, and the model can read omitted parts with `read_result`. Old results are
+shortened in batches when requests become large, because providers cache the beginning of a request, which must not
+change each time. See docs/decisions/0028-shorten-old-results-in-batches.md.
 """
 
 import time
@@ -25,20 +25,20 @@ from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import replace
 
 OLD_HEAD_BYTES, OLD_TAIL_BYTES = 800, 200
-"""What an old result keeps of its beginning and of its end."""
+"""Number of bytes kept at the beginning and at the end of an old result."""
 _MIN_OLD_BYTES = 1_500
-"""Shorter results are never shortened: the note would take what it saves."""
+"""Shorter results are not shortened, because the note would take up what is saved."""
 _NOTE_BYTES = 400
-"""Room for notes of mcphost, such as the one that says how to read on, beyond the limit on a result."""
+"""Allowance beyond the limit for notes of mcphost, such as the one that says how to read on."""
 _MIN_CUT_BYTES = 200
 _TARGET = 2 / 3
-"""Where a batch ends, as a part of the size at which it begins: far enough below for many requests to follow."""
+"""A batch reduces requests to this share of the threshold, so that many requests can follow before the next batch."""
 _MIN_SAVING = 0.1
-"""A batch that would save less than this share of the window is not worth the provider's cache."""
+"""Minimum share of the context window that a batch must save to be worth losing the provider's cache."""
 
 
 class ResultShortening:
-    """The stage of a request that shortens results; it remembers up to which message they are old."""
+    """Request stage that shortens tool results; it remembers up to which message they count as old."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ResultShortening:
         self._old_count = min(self._old_count, _find_last_results(self._active.current.messages))
 
     def apply(self, conversation: Conversation, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Return the messages with shortened results. The same message is always shortened in the same way."""
+        """Return the messages with shortened results; a message is always shortened in the same way."""
         name: str = self._model_selection.config.name
         if name != self._model:
             # Another model has another window, and nothing in its cache.
@@ -97,9 +97,9 @@ class ResultShortening:
         return self._fitted_messages.get(message) or message
 
     def advance(self, conversation: Conversation, request: ModelRequest, *, is_refused: bool = False) -> bool:
-        """Shorten a batch of older results if *request* is large, and return whether it must be built again.
+        """Shorten a batch of old results if *request* is large; return whether it must be built again.
 
-        With *is_refused*, the provider refused it as too long: then all results but the last ones are shortened.
+        If *is_refused*, the provider rejected it as too long, and all results except the last ones are shortened.
         """
         window = self._model_selection.window
         tokens = estimate_request_tokens(request, conversation.beginning_changed_at)
@@ -120,9 +120,10 @@ class ResultShortening:
         return True
 
     def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
-        """Return up to which message results become old, how many are shortened by it, and the tokens it saves.
+        """Plan a batch that saves *target* tokens, from the oldest result on; 0 includes all but the last.
 
-        Results are taken from the oldest on until *target* tokens are saved; 0 takes all but the last ones.
+        Returns up to which message results count as old, how many results are shortened, and the number of tokens
+        saved.
         """
         messages = conversation.messages
         count, results, saved = self._old_count, 0, 0
@@ -139,7 +140,10 @@ class ResultShortening:
 
 
 def _create_cache(shorten: Callable[[Message], Message]) -> MessageCache[Message | None]:
-    """Create a cache of shortened messages; one that stays as it is has None, so as not to keep itself in memory."""
+    """Create a cache of shortened messages; it stores None for a message that *shorten* returns unchanged.
+
+    The cache must not contain the message itself, which would keep it in memory.
+    """
 
     def compute(message: Message) -> Message | None:
         shortened = shorten(message)
@@ -149,14 +153,14 @@ def _create_cache(shorten: Callable[[Message], Message]) -> MessageCache[Message
 
 
 def _find_last_results(messages: Sequence[Message]) -> int:
-    """Return the position of the last message with results, 0 if there is none."""
+    """Return the index of the last message with tool results; 0 if there is none."""
     return next((at for at in reversed(range(len(messages))) if messages[at].results), 0)
 
 
 def fit_results(message: Message, room: int) -> Message:
-    """Return the message with results of at most *room* bytes together, and of half of it each.
+    """Return the message with its results truncated to *room* bytes in total, and half of that each.
 
-    The longest are cut, each to the same length, with a note that says how to read on.
+    The longest results are truncated to the same length, with a note that says how to read on.
     """
     sizes = [_size(part.text) if is_result(part) else 0 for part in message.parts]
     limit = max(_fair_limit(sizes, room), _MIN_CUT_BYTES)
@@ -168,7 +172,7 @@ def fit_results(message: Message, room: int) -> Message:
 
 
 def _fair_limit(sizes: Sequence[int], room: int) -> int:
-    """Return the largest limit, at most half of *room*, under which all sizes together take no more than *room*."""
+    """Return the largest limit, at most half of *room*, with which all sizes together fit into *room*."""
     left, limit = room, room // 2
     for at, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - at)
@@ -189,7 +193,7 @@ def _cut(part: Part, size: int, limit: int) -> Part:
 
 
 def shorten_old_results(message: Message) -> Message:
-    """Return the message with the beginning and the end of each long result, and without pictures."""
+    """Return the message with only the beginning and end of long results, and without images."""
     parts = tuple(_shorten_old(part) for part in message.parts)
     if all(after is before for before, after in zip(message.parts, parts, strict=True)):
         return message

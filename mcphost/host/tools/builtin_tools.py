@@ -1,4 +1,4 @@
-"""The tools that mcphost itself offers to the model: `load_skill`, `read_result` and others."""
+"""The tools that mcphost itself offers to the model, such as `load_skill` and `read_result`."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -53,9 +53,9 @@ _READ_RESULT_SPEC = ToolSpec(
 class ResultTool:
     """The tool `read_result`, with which the model reads a truncated or shortened result in pieces.
 
-    A result over 256 KB is read from its file, by the file's name; any other one from the conversation, by the id of
-    its call. It needs no approval, because the original call was approved and the model has had part of its result. If
-    results of the server must be reviewed and this one was not, the user reviews each piece.
+    A result over 256 KB is read from its file by the file's name, any other result from the conversation by the id of
+    its call. The tool needs no approval, because the original call was approved and the model already received part of
+    its result. If results of the server must be reviewed and this one was not, the user reviews each piece.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ResultTool:
             return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if the conversation contains a truncated or shortened result, else nothing."""
+        """Return the tool's definition if the conversation has a truncated or shortened result, else nothing."""
         is_needed = self.has_shortened or any(result.kept for result in self._results())
         return (_READ_RESULT_SPEC,) if is_needed else ()
 
@@ -97,7 +97,7 @@ class ResultTool:
         return (part for message in self._conversation.messages for part in message.results)
 
     async def _read(self, source: ToolReturnPart | ResourcePart, name: str, offset: int, limit: int) -> StoredText:
-        """Read from the file of a result if *name* is the file's, else from the message. Raises StoreError."""
+        """Read from the result's file if *name* is the file's name, else from the message. Raises StoreError."""
         limit = min(limit, self._room.result_bytes)
         if source.use_id == name:
             return read_text_part(source.text, offset, limit)
@@ -354,7 +354,7 @@ def _heading(content: SkillContent) -> str:
 
 
 class BuiltinTools:
-    """The tools of mcphost itself: `load_skill`, `read_result`, `read_conversation` and `search_tools`."""
+    """The built-in tools `load_skill`, `read_result`, `read_conversation` and `search_tools`."""
 
     def __init__(
         self,

@@ -354,7 +354,7 @@ class ChatScreen(Screen[None]):
             self._show_queue()
 
     def send_draft(self, draft: Draft) -> None:
-        """Send a text as the user's message, and keep what is in the composer."""
+        """Send a draft as the user's message without changing the composer's content."""
         composer = self.query_one(Composer)
         written = composer.draft
         composer.set_draft(draft)
@@ -367,14 +367,14 @@ class ChatScreen(Screen[None]):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """Send the next waiting message after an answer; if it was stopped or failed, put them all back."""
+        """Send the next queued message after a turn; if the turn failed or was stopped, restore all of them."""
         if outcome != "done":
             self.restore(*self.queue.take_all())
         elif self.queue:
             self.run_worker(self._send_waiting, group="turn")
 
     def restore(self, draft: Draft, attachments: "Iterable[Part]") -> None:
-        """Put a draft before the text in the composer, and its attachments to those that are there."""
+        """Insert a draft before the composer's text, and add attachments to the current ones."""
         if not self.is_attached:
             return  # the program is about to end
         composer = self.query_one(Composer)
@@ -387,12 +387,12 @@ class ChatScreen(Screen[None]):
         self.query_one(Composer).show_queue(self.queue.describe())
 
     def on_queue_recall_requested(self) -> None:
-        """Put the last waiting message back into the composer."""
+        """Move the newest queued message back into the composer."""
         if (last := self.queue.take_last()) is not None:
             self.restore(last.draft, last.attachments)
 
     def on_steer_requested(self) -> None:
-        """Let a waiting message, or the text in the composer, join the running answer after the next tool results."""
+        """Let a queued message, or the composer's text, join the running answer after the next tool results."""
         self.query_one(Composer).submit()
         self.queue.steer(self.host.conversation.steer)
         self._show_queue()
@@ -463,7 +463,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     async def _switch_model(self, name: str) -> None:
-        """Use another model from now on, because one of the user's commands names it."""
+        """Use another model from now on, because a custom slash command requires it."""
         from mcphost.config.profiles import switch_model
         from mcphost.tui.screens.model_form import ModelChoice
 
@@ -486,7 +486,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def on_scroll_requested(self, message: ScrollRequested) -> None:
-        """Scroll the transcript by the requested number of screenfuls, with the focus still in the composer."""
+        """Scroll the transcript by the requested number of pages; the composer keeps the focus."""
         message.stop()
         transcript = self.query_one(Transcript)
         transcript.scroll_relative(y=message.pages * max(1, transcript.size.height - 1), animate=False)

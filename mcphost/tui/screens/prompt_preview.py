@@ -1,4 +1,4 @@
-"""Preview of a filled prompt: each message with its role and contents, before any of them enters the conversation."""
+"""Preview of a filled prompt, shown before its messages are added to the conversation."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -23,7 +23,7 @@ _BUSY = "Still answering. Insert it when the answer has ended, or edit it as tex
 
 
 def describe_part(part: Part) -> str:
-    """Return the text of a part, or what it is; it may contain anything that the server sent."""
+    """Return the text of a part, or a description of it; the text comes from the server unsanitized."""
     match part:
         case TextPart():
             return part.text
@@ -42,7 +42,7 @@ def _format_size(data: str) -> str:
 
 
 def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
-    """Return a section for each message, with its role as the heading."""
+    """Return a viewer section for each message, with its role as the heading."""
     names = {"user": "User", "assistant": "Assistant"}
     return [
         Section(
@@ -53,7 +53,7 @@ def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
 
 
 class PromptPreview(FormScreen[PromptChoice]):
-    """Preview of a filled prompt; its result is what to do with it, or None if the user leaves."""
+    """Preview of a filled prompt; its result says what to do with the prompt, or is None."""
 
     AUTO_FOCUS = "#insert"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -76,12 +76,12 @@ class PromptPreview(FormScreen[PromptChoice]):
         return f"{self.prompt.server} · {self.prompt.name} · {count}"
 
     def body(self) -> ComposeResult:
-        """Yield who wrote the messages, and the messages."""
+        """Yield a note on who wrote the messages, and the messages."""
         yield Static(Content.styled(_ABOUT, "$muted"), markup=False)
         yield LongText("")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; the model can answer a user's message only."""
+        """Return the action and the label of each button; "answer" is offered only after a user message."""
         last = self.prompt.messages[-1].role
         answer = (("answer", "Insert and send"),) if last == "user" else ()
         return (("insert", "Insert"), *answer, ("edit", "Edit as text"))
@@ -97,7 +97,7 @@ class PromptPreview(FormScreen[PromptChoice]):
         self.query_one("#insert").focus()
 
     def action_scroll_text(self, by: int) -> None:
-        """Scroll the messages by a page."""
+        """Scroll the messages by this number of pages."""
         text = self.query_one(LongText)
         (text.scroll_page_down if by > 0 else text.scroll_page_up)(animate=False)
 
@@ -106,11 +106,11 @@ class PromptPreview(FormScreen[PromptChoice]):
         self._decide("insert")
 
     def action_answer(self) -> None:
-        """Insert the messages, and let the model answer the last one."""
+        """Insert the messages and let the model answer."""
         self._decide("answer")
 
     def action_edit(self) -> None:
-        """Put the messages into the composer as one text."""
+        """Insert the messages into the composer as a single text."""
         self.dismiss("edit")
 
     def _decide(self, choice: PromptChoice) -> None:

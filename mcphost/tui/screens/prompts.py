@@ -40,7 +40,7 @@ def render_prompt_result(result: GetPromptResult) -> str:
 
 
 class FilledPrompt(NamedTuple):
-    """A prompt with its arguments filled in: as one sanitized text for the composer, and as messages."""
+    """A prompt with its arguments filled in, as sanitized text for the composer and as messages."""
 
     server: str
     name: str

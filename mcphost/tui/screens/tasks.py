@@ -1,4 +1,4 @@
-"""Tasks screen (/tasks, or F8 when no question waits): what runs now, subscriptions, and tasks of earlier runs."""
+"""Tasks screen (`/tasks`, or F8 if no question waits): running calls, subscriptions and earlier tasks."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 UPDATE_SECONDS = 0.5
-"""How often running calls are drawn again, however often servers report progress."""
+"""Interval at which running calls are redrawn, however often servers report progress."""
 
 _BAR_CELLS = 8
 
@@ -47,7 +47,7 @@ def format_elapsed(seconds: float) -> str:
 
 
 def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return the progress of a call as a bar, numbers or text, as far as its server reports it; "" for none."""
+    """Return a call's progress as a bar, numbers or text, depending on what is known; "" if nothing is."""
     event = call.progress
     if event is None:
         return ""
@@ -78,7 +78,7 @@ def _describe_orphan(item: OrphanedTask) -> str:
 
 
 class TasksScreen(ListScreen):
-    """List of the calls and MCP tasks that run, the subscriptions, and the stored tasks of earlier runs."""
+    """List of running calls and MCP tasks, subscriptions, and stored tasks of earlier runs."""
 
     TITLE_TEXT: ClassVar[str] = "Tasks"
     EMPTY_TEXT: ClassVar[str] = (
@@ -103,7 +103,7 @@ class TasksScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Show what runs now, load the stored tasks, and keep the list up to date."""
+        """Show the running calls, load the stored tasks, and keep the list up to date."""
         super().on_mount()
         self.run_worker(self._load_orphaned, group="stored", exclusive=True)
         self.set_interval(UPDATE_SECONDS, self._update)
@@ -148,7 +148,7 @@ class TasksScreen(ListScreen):
         ]
 
     def _update(self) -> None:
-        """Draw rows again whose progress or time changed; reload only if there are other rows."""
+        """Redraw rows whose progress or time has changed; reload the list if rows were added or removed."""
         rows = list(self.load())
         if [_item_key(row.value) for row in rows] != [_item_key(row.value) for row in self.entries]:
             ended = {_item_key(row.value) for row in self.entries} - {_item_key(row.value) for row in rows}
@@ -171,7 +171,7 @@ class TasksScreen(ListScreen):
 
     # -- details
     def show_details(self, row: ListRow) -> None:
-        """Show who started a call and how far it is, or what is known of a task or a subscription."""
+        """Show who started a call and its progress, or what is known about a task or subscription."""
         self._cancel_candidate = ()
         self._show_item(row.value)
 
@@ -205,7 +205,7 @@ class TasksScreen(ListScreen):
 
     # -- background and cancelling
     def action_background(self) -> None:
-        """Let the answer go on without the selected call."""
+        """Let the turn continue without the selected call."""
         row = self.current_row()
         if row is not None and isinstance(row.value, RunningCall) and not row.value.is_in_background:
             self.post_message(BackgroundRequested(row.value.call))
@@ -213,7 +213,7 @@ class TasksScreen(ListScreen):
             self.notify("Nothing waits for it.", markup=False, timeout=3)
 
     def action_cancel(self) -> None:
-        """Cancel what is selected if the key is pressed twice; the first press says what happens then."""
+        """Cancel the selected entry if the key is pressed twice; the first press explains the effect."""
         row = self.current_row()
         if row is None:
             return

@@ -108,7 +108,7 @@ class SpeakerHeading(TranscriptBlock):
 class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
-    `source` names the prompt that the message was inserted from; it is "" if the user wrote it.
+    `source` names the prompt from which the message was inserted; it is "" if the user wrote it.
     """
 
     gap = 1

@@ -165,10 +165,10 @@ def render_markdown(
 ) -> list[PrefixedContent]:
     """Render a Markdown text for *width* columns.
 
-    Tables and code may have this width, other text has at most PROSE_WIDTH columns. Tables are laid out here; other
-    content wraps when it is drawn. A text that is too complex to parse is returned as plain text. *continues_code*
-    means that the text begins with the rest of a code block, which needs no heading; *is_linear* lists the cells of
-    tables below each other.
+    Tables and code may use the full width, other text at most PROSE_WIDTH columns. Tables are laid out here; other
+    content is wrapped when it is drawn. A text that is too complex to parse is returned as plain text. *continues_code*
+    means that the text begins with the rest of a code block, which needs no heading. *is_linear* shows the cells of a
+    table one below the other.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):

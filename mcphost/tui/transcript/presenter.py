@@ -55,12 +55,12 @@ def build_user_message(message: Message) -> UserMessage | LateResult:
 
 
 def describe_source(message: Message) -> str:
-    """Return which prompt a message was inserted from, "" if it was not."""
+    """Return the prompt from which a message was inserted, for display; "" if it was not inserted."""
     return f"from the prompt {message.prompt.name} of {message.prompt.server}" if message.prompt else ""
 
 
 def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
-    """Return the blocks for a message in the model's role that came from a prompt."""
+    """Return the blocks for a prompt's message in the model's role."""
     out: list[TranscriptBlock] = [SpeakerHeading("Assistant", describe_source(message), format_time(message.at))]
     for part in message.parts:
         attached = describe_attachment(part)

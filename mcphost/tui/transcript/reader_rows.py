@@ -1,4 +1,4 @@
-"""Rows of the transcript for a screen reader: words instead of marks, and nothing that is only drawn."""
+"""Transcript rows for screen readers, with words in place of symbols and without decoration."""
 
 from textual.content import Content
 
@@ -13,7 +13,7 @@ _SPINNER_MARKS = str.maketrans(dict.fromkeys(SPINNER, STATES["running"][0]))
 
 
 def simplify_piece(piece: PrefixedContent) -> PrefixedContent | None:
-    """Return the piece as it is shown for a screen reader, None for one that is only drawn."""
+    """Return a piece in the form for screen readers; None if it is only decoration."""
     plain = piece.content.plain
     if plain.strip() and is_drawing(plain):
         return None

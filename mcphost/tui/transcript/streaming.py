@@ -89,9 +89,9 @@ class StreamingText:
         return [*out, self.tail]
 
     def hold_unfinished(self) -> bool:
-        """Hold back the pending text after the last blank line until the next flush; return whether text is before it.
+        """Hold back pending text after the last blank line until the next flush.
 
-        Of a long text without blank lines, only the last line is held back.
+        Of a long text without blank lines, only the last line is held back. Returns whether any text is left to flush.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2

@@ -578,7 +578,7 @@ class Transcript(ScrollView, can_focus=True):
             self._spinner_timer = self.set_timer(wait, self.advance_spinner)
 
     def advance_spinner(self) -> None:
-        """Redraw only the row with the spinner and the time of each visible running call, which may take hours."""
+        """Redraw only the row with the spinner and elapsed time of each visible running call."""
         self._spinner_timer = None
         first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
         running = [index for index in range(first, len(self.blocks)) if self.blocks[index].is_running]

@@ -371,10 +371,10 @@ class Composer(Vertical):
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether to ignore *key*: an Enter pressed too soon after an insertion, or held down since then.
+        """Return whether to ignore *key*: an Enter too soon after an insertion, or held down since then.
 
-        *ago* is the number of seconds since the key was pressed. Keys that count as part of a paste make the text count
-        as inserted, even if they first clear the message.
+        *ago* is the number of seconds since the key was pressed. A key that belongs to a paste marks the text as
+        inserted, even if it first clears the message.
         """
         guard = self._paste_guard
         if guard is None:

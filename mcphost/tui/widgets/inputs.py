@@ -44,7 +44,7 @@ class OrderedInput(Input):
     """Input that handles letters and editing keys such as Backspace in the order in which they were pressed."""
 
     def on_mount(self) -> None:
-        """Keep the cursor from blinking for a screen reader."""
+        """For screen readers, stop the cursor from blinking."""
         self.cursor_blink = not is_reader(self)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -55,7 +55,7 @@ class OrderedTextArea(TextArea):
     """TextArea that handles letters and editing keys such as Backspace in the order in which they were pressed."""
 
     def on_mount(self) -> None:
-        """Keep the cursor from blinking for a screen reader."""
+        """For screen readers, stop the cursor from blinking."""
         self.cursor_blink = not is_reader(self)
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:

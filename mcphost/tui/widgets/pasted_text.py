@@ -23,10 +23,10 @@ _PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters)(?: #\d+)?\]")
 
 
 class PasteGuard:
-    """Guard that tells keys which belong to a paste from those that the user types after it.
+    """Guard that tells keys that belong to a paste from keys that the user types after it.
 
     In some terminals, pasted text can contain the code that ends a paste; the rest of the text then arrives as key
-    presses. They follow the paste, or one another, without a pause, even if the connection stalled in between. The
+    presses. These follow the paste and one another without a pause, even if the connection stalled in between. The
     guard ends at the second key in a row that came after a pause. The parameter `ago` is the number of seconds since
     the key was pressed.
     """
@@ -37,11 +37,11 @@ class PasteGuard:
 
     @property
     def is_over(self) -> bool:
-        """Whether all further keys count as typed."""
+        """Whether the guard has ended, so that all further keys count as typed."""
         return self._typed_keys >= 2
 
     def is_pasted(self, ago: float) -> bool:
-        """Record a key other than Enter, and return whether it counts as part of the paste."""
+        """Record a key other than Enter; return whether it belongs to the paste."""
         at = input_guard.clock() - ago
         is_pasted = at - self._pasted_at < input_guard.GUARD_SECONDS or at - self._last_key_at < BURST_SECONDS
         self._last_key_at = max(self._last_key_at, at)
@@ -49,7 +49,7 @@ class PasteGuard:
         return is_pasted
 
     def is_early_enter(self, ago: float) -> bool:
-        """Record an Enter, and return whether it came right after the paste, or is held down since then."""
+        """Record an Enter; return whether it came right after the paste or has been held down since."""
         at = input_guard.clock() - ago
         is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
         self._last_enter_at = max(self._last_enter_at, at)
