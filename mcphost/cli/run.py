@@ -157,6 +157,8 @@ def _run_turn(args: argparse.Namespace) -> int:
             async with open_host(options, frontend, adjust_config=add_rules) as host:
                 if options.resume is not None:
                     await resume_conversation(host, options.resume)
+                    if system and host.conversation.system_prompt:
+                        await host.conversation.set_system_prompt(system)
                 printer = create_markdown_stream() if output == "text" else None
                 status = None if options.quiet or output == "events" else TerminalStatus()
                 return await run_turn(

@@ -32,6 +32,8 @@ class Conversation:
         The sizes of earlier requests are not comparable with later ones.
         """
 
+        self._system_prompts: list[str] = []  # given by the user, oldest first
+        self._unsaved_prompts: list[str] = []  # the last of them, until the conversation is stored
         self._compactions: list[Compaction] = []  # of all branches
         self._numbers: list[int] = []  # of each message in the store; 0 while it is not saved
         self._store = store
@@ -53,6 +55,7 @@ class Conversation:
         conversation.messages = [message for _, message in stored]
         conversation._numbers = [number for number, _ in stored]
         conversation.title = await store.find_title(conversation_id)
+        conversation._system_prompts = list(await store.system_prompts.load(conversation_id))
         conversation._compactions = list(await store.compactions.load(conversation_id))
         conversation._choose_compaction()
         conversation.beginning_changed_at = conversation.compaction.at if conversation.compaction else 0.0
@@ -95,6 +98,47 @@ class Conversation:
     def _choose_compaction(self) -> None:
         self.compaction = find_active_compaction(self._compactions, frozenset(self._numbers)) if self._numbers else None
 
+    # -- system prompt
+    @property
+    def system_prompt(self) -> str:
+        """The system prompt that the user gave to this conversation; "" if the configured one is used."""
+        return self._system_prompts[-1] if self._system_prompts else ""
+
+    @property
+    def can_undo_system_prompt(self) -> bool:
+        """Whether the user changed the system prompt of this conversation."""
+        return bool(self._system_prompts)
+
+    @property
+    def _is_stored(self) -> bool:
+        return bool(self.id) and not (self.messages and len(self._unsaved) == len(self.messages))
+
+    async def set_system_prompt(self, text: str) -> None:
+        """Use another system prompt from the next request on; "" stands for the configured one.
+
+        It is saved with the conversation; that of an empty one is saved with its first message. Raises StoreError.
+        """
+        if self._is_stored:
+            await self._store.system_prompts.add(self.id, text)
+        else:
+            self._unsaved_prompts.append(text)
+        self._system_prompts.append(text)
+        self.beginning_changed_at = time.time()
+
+    async def undo_system_prompt(self) -> None:
+        """Use the system prompt from before the last change again; nothing happens if there is none.
+
+        Raises StoreError.
+        """
+        if not self._system_prompts:
+            return
+        if self._unsaved_prompts:
+            self._unsaved_prompts.pop()
+        else:
+            await self._store.system_prompts.remove_last(self.id)
+        self._system_prompts.pop()
+        self.beginning_changed_at = time.time()
+
     async def append(self, message: Message, model: str = "") -> Message:
         """Add a message, save it, and return it with its time set.
 
@@ -115,6 +159,9 @@ class Conversation:
                     number = await self._store.append(self.id, first, title=self.title, model=first_model)
                     self._numbers[len(self._numbers) - len(self._unsaved)] = number
                     del self._unsaved[0]
+                while self._unsaved_prompts:
+                    await self._store.system_prompts.add(self.id, self._unsaved_prompts[0])
+                    del self._unsaved_prompts[0]
                 self._is_failing = False
             except StoreError as error:
                 if not self._is_failing:

@@ -17,6 +17,7 @@ from mcphost.store import search_index
 from mcphost.store.branches import MessageLink, find_branch_ends, trace_branch
 from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import Database
+from mcphost.store.system_prompts import SystemPromptStore
 
 
 class ConversationInfo(Struct, frozen=True):
@@ -116,6 +117,7 @@ class ConversationStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.compactions = CompactionStore(database)
+        self.system_prompts = SystemPromptStore(database)
 
     async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
@@ -252,7 +254,10 @@ class ConversationStore:
         return tuple(branches)
 
     async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
-        """Copy the messages with these numbers to a new conversation, created at *at*. Raises StoreError."""
+        """Copy the messages with these numbers, and the system prompt, to a new conversation. Raises StoreError.
+
+        It counts as created at *at*, in seconds since 1970.
+        """
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
@@ -264,6 +269,11 @@ class ConversationStore:
                 "INSERT INTO messages (conversation, seq, body)"
                 " SELECT ?, ?, body FROM messages WHERE conversation = ? AND seq = ?",
                 ((new_id, at, conversation_id, number) for at, number in enumerate(numbers, 1)),
+            )
+            db.execute(
+                "INSERT INTO system_prompts (conversation, text, at) SELECT ?2, text, ?3 FROM system_prompts"
+                " WHERE conversation = ?1 ORDER BY number DESC LIMIT 1",
+                (conversation_id, new_id, at),
             )
             search_index.add_pending(db, new_id)
 

@@ -235,6 +235,21 @@ def m014_conversation_details(db: sqlite3.Connection) -> None:
     )
 
 
+def m015_system_prompts(db: sqlite3.Connection) -> None:
+    """Create the table of system prompts that the user gave to conversations."""
+    _execute_script(
+        db,
+        """
+        CREATE TABLE system_prompts (
+            number INTEGER PRIMARY KEY,
+            conversation TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            text TEXT NOT NULL, at REAL NOT NULL
+        ) STRICT;
+        CREATE INDEX system_prompts_conversation ON system_prompts (conversation);
+        """,
+    )
+
+
 def create_search_index(db: sqlite3.Connection) -> None:
     """Create the full-text index, without a copy of the texts, if SQLite has the FTS5 extension."""
     try:
@@ -268,6 +283,7 @@ MIGRATIONS: Migrations = (
     ("012_spending", m012_spending),
     ("013_search", m013_search),
     ("014_conversation_details", m014_conversation_details),
+    ("015_system_prompts", m015_system_prompts),
 )
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.completed_calls import CompletedCall
     from mcphost.host.conversation.turn import Turn, TurnParts
 
+MAX_SYSTEM_PROMPT = 200_000
+"""The maximum length of a system prompt in characters, as in the configuration."""
 CONTINUE_PROMPT = "Your answer was cut off. Go on exactly where it ended."
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -194,6 +196,40 @@ class ConversationController:
         """
         self._active.require_idle()
         await self._active.open(await self._active.current.fork(len(self.messages) if count is None else count))
+
+    # -- system prompt
+    @property
+    def system_prompt(self) -> str:
+        """The system prompt that the user gave to the open conversation; "" if the configured one is used."""
+        return self._active.current.system_prompt
+
+    @property
+    def can_undo_system_prompt(self) -> bool:
+        """Whether the user changed the system prompt of the open conversation."""
+        return self._active.current.can_undo_system_prompt
+
+    async def set_system_prompt(self, text: str) -> None:
+        """Give the open conversation another system prompt, used from the next turn on; "" is the configured one.
+
+        Raises UsageError while a turn is running or if the text is too long, and StoreError.
+        """
+        self._active.require_idle()
+        if len(text) > MAX_SYSTEM_PROMPT:
+            raise UsageError(
+                f"The system prompt has {len(text):,} characters; at most {MAX_SYSTEM_PROMPT:,} are allowed.",
+                "Shorten it.",
+            )
+        await self._active.current.set_system_prompt(replace_surrogates(text.strip()))
+
+    async def undo_system_prompt(self) -> None:
+        """Give the open conversation the system prompt that it had before the last change.
+
+        Raises UsageError while a turn is running or if nothing was changed, and StoreError.
+        """
+        self._active.require_idle()
+        if not self.can_undo_system_prompt:
+            raise UsageError("The system prompt of this conversation was not changed.", "Change it with /system.")
+        await self._active.current.undo_system_prompt()
 
     # -- summaries
     @property

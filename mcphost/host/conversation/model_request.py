@@ -92,7 +92,11 @@ class ModelRequestBuilder:
             messages = stage.apply(conversation, messages)
         tools = self.tools.select()
         parts = [
-            system_prompt(self._model_selection.system_prompt, self._servers, self._instructions.prompts),
+            system_prompt(
+                conversation.system_prompt or self._model_selection.system_prompt,
+                self._servers,
+                self._instructions.prompts,
+            ),
             self.tools.describe_deferred(),
         ]
         schema = self._model_selection.answer_schema
