@@ -257,6 +257,15 @@ ACTIONS: tuple[Action, ...] = (
         "profile",
     ),
     Action(
+        "system_prompt",
+        "",
+        "/system",
+        "system prompt",
+        "System prompt of this conversation",
+        "Show, change or undo what the model is told before the conversation",
+        "system",
+    ),
+    Action(
         "instructions",
         "",
         "/instructions",

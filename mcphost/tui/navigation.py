@@ -257,6 +257,17 @@ class NavigationApp(InputGuardApp):
         if self.screen is self.chat:
             self.run_worker(partial(undo_insert, self.chat), group="turn")
 
+    def action_system_prompt(self) -> None:
+        """Open the form for the system prompt of the open conversation."""
+        from mcphost.tui.screens.system_prompt import SystemPromptForm
+
+        def tell(done: str | None) -> None:
+            if done:
+                self.notify(done, markup=False, timeout=6)
+                self.chat.refresh_status()
+
+        self.push_screen(SystemPromptForm(self.host), tell)
+
     def action_history(self) -> None:
         """Open the history screen, and load the conversation that the user selects there."""
         from mcphost.tui.screens.history import HistoryChoice, HistoryScreen

@@ -2,7 +2,9 @@
 
 import json
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 
 import pytest
 
@@ -73,3 +75,22 @@ def test_an_answer_that_never_matches_its_schema_is_exit_code_7(program: Program
     assert "does not match the schema" in document["error"]
     assert document["value"] is None
     assert b"asking once more" in done.stderr
+
+
+def test_the_flag_takes_the_place_of_the_system_prompt_of_a_resumed_conversation(program: Program) -> None:
+    flags = ("--model", "demo", "--output", "json")
+    conversation = json.loads(program.text("run", "hello", *flags))["conversation"]
+    (file,) = program.home.rglob("mcphost.db")
+
+    def prompts() -> list[str]:
+        with closing(sqlite3.connect(file)) as db:
+            return [text for (text,) in db.execute("SELECT text FROM system_prompts ORDER BY number")]
+
+    program.text("run", "again", "--resume", conversation, "--system", "Be brief.", *flags)
+    assert prompts() == [], "a conversation without one of its own does not get one"
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("INSERT INTO system_prompts (conversation, text, at) VALUES (?, 'Rhyme.', 0)", (conversation,))
+    program.text("run", "again", "--resume", conversation, *flags)
+    assert prompts() == ["Rhyme."]
+    program.text("run", "again", "--resume", conversation, "--system", "Be brief.", *flags)
+    assert prompts() == ["Rhyme.", "Be brief."]

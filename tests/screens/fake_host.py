@@ -347,6 +347,7 @@ class FakeConversation:
         self._host = host
         self._messages: tuple[Message, ...] = ()
         self.inserted = 0
+        self.system_prompts: list[str] = []
         self._turns = 0
         self._task: asyncio.Task[Any] | None = None
 
@@ -389,6 +390,22 @@ class FakeConversation:
         self._host.put(events.MessageFinished(turn, answer, usage))
         self._host.put(events.TurnFinished(turn, outcome, usage))
         return TurnResult(outcome=outcome, text=said)
+
+    @property
+    def system_prompt(self) -> str:
+        return self.system_prompts[-1] if self.system_prompts else ""
+
+    @property
+    def can_undo_system_prompt(self) -> bool:
+        return bool(self.system_prompts)
+
+    async def set_system_prompt(self, text: str) -> None:
+        if self.is_busy:
+            raise UsageError("A turn is running.", "Stop it first.")
+        self.system_prompts.append(text)
+
+    async def undo_system_prompt(self) -> None:
+        self.system_prompts.pop()
 
     async def insert(self, messages: Sequence[Message]) -> None:
         self._messages += tuple(messages)
@@ -488,7 +505,9 @@ class FakeHost:
         self.config = HostConfig()
         self.frontend = frontend
         self.turn = turn or answer_with_tool
-        self.model_selection = SimpleNamespace(model=None if no_model else model or FakeModel(), config=ModelConfig())
+        self.model_selection = SimpleNamespace(
+            model=None if no_model else model or FakeModel(), config=ModelConfig(), system_prompt=""
+        )
         self.servers = FakeServers(self)
         self.tools = FakeManualCalls(self)
         self.conversation = FakeConversation(self)

@@ -799,6 +799,14 @@ def show_prompt_preview(*pressed: str) -> ScreenSetup:
     return show
 
 
+async def show_system_prompt(pilot: Any, host: FakeHost) -> None:
+    await host.conversation.set_system_prompt(
+        "You review code in 中文 or English. Be strict.\n\n- Name the line.\n" * 4
+    )
+    pilot.app.action_system_prompt()
+    await _settle(pilot)
+
+
 async def show_background(pilot: Any, host: FakeHost) -> None:
     """Show a call that offers to go on without it, one in the background, and the result of a third."""
     late = Message(
@@ -833,6 +841,7 @@ SCREENS: dict[str, ScreenSetup] = {
     "tasks_cancel": show_tasks("x"),
     "tasks_none": keys("f8"),
     "background": show_background,
+    "system_prompt": show_system_prompt,
     "prompt_preview": show_prompt_preview(),
     "prompt_inserted": show_prompt_preview("enter"),
     "summary_offer": show_question(OFFER),

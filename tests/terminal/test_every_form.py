@@ -14,6 +14,7 @@ from mcphost.tui.screens.folders import FolderForm
 from mcphost.tui.screens.prompt_preview import PromptPreview
 from mcphost.tui.screens.prompts import PromptArgumentsForm
 from mcphost.tui.screens.resources import ResourceTemplateForm
+from mcphost.tui.screens.system_prompt import SystemPromptForm
 from tests.flows.consent_attacks.attack import attack_tool
 from tests.flows.sign_in_program import SignedInServer
 from tests.terminal.dialog_coverage import drives_dialogs
@@ -174,6 +175,33 @@ def test_the_preview_of_a_prompt_with_several_messages(user: DialogUser) -> None
     )
     terminal.press("C-g")
     terminal.wait_until(lambda screen: "from the prompt" not in screen, "the messages taken back")
+
+
+@pytest.mark.timeout(240)
+@drives_dialogs(SystemPromptForm)
+def test_a_system_prompt_is_saved_on_request_and_not_on_escape(user: DialogUser) -> None:
+    user.start_chat()
+    texts = ("System prompt of this conversation", "ctrl+s save")
+
+    def opens() -> None:
+        user.terminal.wait_for("Type a message", "^P palette")
+        user.terminal.type("/system")
+        user.terminal.press("Enter")
+
+    opens()
+    user.wait_for_dialog(SystemPromptForm, *texts, "This is the default system prompt.")
+    user.terminal.type("Rhyme. ")
+    user.press_until(["Escape"], lambda screen: texts[1] not in screen, "the form left")
+    opens()
+    screen = user.wait_for_dialog(SystemPromptForm, *texts, "This is the default system prompt.")
+    assert "Rhyme." not in screen
+    user.press_until(["Escape"], lambda screen: texts[1] not in screen, "the form left")
+    user.refused.add(SystemPromptForm)
+
+    user.expect_acceptance(SystemPromptForm, opens, *texts, keys=["R", "h", "y", "C-s"])
+    opens()
+    screen = user.wait_for_dialog(SystemPromptForm, *texts, "This conversation has its own system prompt.")
+    assert "Rhy" in screen
 
 
 @pytest.mark.timeout(240)
