@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 READER_CSS = """
 #box, QuestionCard { border: blank $warning; }
-* { scrollbar-size: 0 0; }
+* { scrollbar-visibility: hidden; }
 ModalScreen { background: $background; }
 """
 """Styles without frames, scrollbars and text behind questions, which are read aloud. The titles of frames stay."""
@@ -127,7 +127,9 @@ class Announcer:
 
     def show_waiting(self, count: int) -> None:
         """Say with each announcement from now on that *count* questions wait."""
-        self._waiting = count
+        if count != self._waiting:
+            self._waiting = count
+            self.show_on(self._app.screen)
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
         """Announce a question that opened, or one that waits while the user types."""

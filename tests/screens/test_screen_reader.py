@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from rich.console import ColorSystem
 from textual.widget import Widget
 from textual.widgets import Button
 
@@ -50,6 +49,38 @@ async def test_questions_are_announced_and_nothing_in_them_is_drawn(
         buttons = [one for one in dialog.query("#buttons Button").results(Button) if one.display]
         assert all(0 < one.region.y < size[1] for one in buttons)
         pending.worker.cancel()
+
+
+def words_of(driver: AppDriver, widget: Widget) -> list[str]:
+    region = widget.region
+    rows = [row[region.x : region.right] for row in driver.text().split("\n")[region.y : region.bottom]]
+    return re.sub(r"[^\w.:?*/()-]+|[\d_|]+", " ", " ".join(rows)).split()
+
+
+@each_example_question
+async def test_a_question_shows_the_same_words_as_without_the_mode(run: Run, question: Any) -> None:
+    shown: list[list[str]] = []
+    for reader in (False, True):
+        async with run(reader=reader, size=(110, 70)) as driver:
+            pending, dialog = await open_guarded_dialog(driver, question)
+            await driver.pilot.pause()
+            shown.append(words_of(driver, dialog.query_one("#body")))
+            pending.worker.cancel()
+    assert shown[0]
+    assert shown[1] == shown[0]
+
+
+@pytest.mark.parametrize("key", ["f3", "f4", "f5"])
+async def test_a_page_shows_the_same_details_as_without_the_mode(run: Run, key: str) -> None:
+    shown: list[list[str]] = []
+    for reader in (False, True):
+        async with run(reader=reader, size=(90, 60)) as driver:
+            await driver.pilot.press(key)
+            await driver.until(lambda: driver.app.screen is not driver.app.chat, "the page")
+            await driver.pilot.pause()
+            shown.append(words_of(driver, driver.app.screen.query_one("#facts")))
+    assert shown[0]
+    assert shown[1] == shown[0]
 
 
 @pytest.mark.parametrize("key", ["f1", "f3", "f4", "f5", "f6", "f7", "f8", "f10", "f12", "ctrl+o", "ctrl+l"])
@@ -227,6 +258,7 @@ async def test_a_question_that_waits_is_named_with_every_announcement(run: Run, 
         driver.host.put(events.ServerState("git", "ready"))
         await driver.until(lambda: first_row(driver) == "Server git: ready. 1 question waits: F8.", "both")
         pending.worker.cancel()
+        await driver.until(lambda: first_row(driver) == "Server git: ready.", "only the state")
 
 
 async def test_without_the_mode_there_is_no_line(run: Run) -> None:
@@ -237,8 +269,8 @@ async def test_without_the_mode_there_is_no_line(run: Run) -> None:
 
 
 async def test_pictures_are_named_and_not_drawn(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
     async with run(reader=True) as driver:
-        monkeypatch.setattr(driver.app.console, "_color_system", ColorSystem.TRUECOLOR)
         call, server, tool, arguments = CALL
         driver.host.put(events.ToolStarted(call, server, tool, arguments, "session"))
         driver.host.put(events.ToolFinished(call, server, tool, "ok", "[image: image/png]", images=(sunset_image(),)))
