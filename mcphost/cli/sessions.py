@@ -208,10 +208,11 @@ def _format_time(timestamp: float) -> str:
 
 def _print_message(message: Any) -> None:
     from mcphost.cli.output import print_dim, print_markdown, print_text
+    from mcphost.host.message_text import describe_author
     from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
     from mcphost.serialization import dumps
 
-    print_dim(f"\n[{message.role}{', stopped' if message.cut else ''}]")
+    print_dim(f"\n[{describe_author(message) or message.role}{', stopped' if message.cut else ''}]")
     for part in message.parts:
         match part:
             case TextPart():
@@ -220,6 +221,8 @@ def _print_message(message: Any) -> None:
                 print_text(f"calls {part.name} {part.raw if part.arguments is None else dumps(part.arguments)}")
             case ToolReturnPart():
                 print_text(f"{part.name} {_outcome_verb(part)}: {part.text}")
+            case ResourcePart() if part.use_id:
+                print_text(f"{part.source} gave: {part.text}")
             case ResourcePart():
                 print_text(f"attached {part.uri}{f' of {part.server}' if part.server else ''}")
             case ImagePart():

@@ -14,6 +14,15 @@ _MAX_ARGUMENTS = 2_000
 _RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
 
 
+def describe_author(message: Message) -> str:
+    """Return who wrote a message that entered in a role of another: a prompt, or a background call; "" for others."""
+    if message.late_result is not None:
+        return "Result from the background"
+    if message.prompt is not None:
+        return f"{message.role.capitalize()}, from the prompt {message.prompt.name} of {message.prompt.server}"
+    return ""
+
+
 def describe_message(message: Message, *, whole: bool = False) -> str:
     """Return a message as plain text, including tool calls and results.
 
@@ -36,6 +45,8 @@ def _describe_parts(message: Message, *, shorten: bool) -> Iterator[str]:
             case ToolReturnPart():
                 outcome = part.outcome or ("error" if part.is_error else "ok")
                 yield f"[{part.name}: {outcome}] {limited(part.text, _MAX_RESULT)}"
+            case ResourcePart() if part.use_id:
+                yield f"[result of {part.source} of {part.server}] {limited(part.text, _MAX_RESULT)}"
             case ResourcePart():
                 yield f"[attached {part.uri} of {part.server}] {limited(part.text, _MAX_RESULT)}"
             case ImagePart():

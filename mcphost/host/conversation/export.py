@@ -12,6 +12,7 @@ from datetime import datetime
 from html import escape
 from typing import Literal, get_args
 
+from mcphost.host.message_text import describe_author
 from mcphost.llm.messages import (
     FilePart,
     ImagePart,
@@ -89,9 +90,7 @@ def _describe(info: ConversationInfo) -> str:
 
 
 def _author(message: Message) -> str:
-    name = "Result from the background" if message.late_result is not None else _AUTHORS[message.role]
-    if message.prompt is not None:
-        name = f"{message.role.capitalize()}, from the prompt {message.prompt.name} of {message.prompt.server}"
+    name = describe_author(message) or _AUTHORS[message.role]
     details = [name, f" ({message.model})" if message.model else "", ", stopped" if message.cut else ""]
     return sanitize("".join(details), keep_newlines=False)
 

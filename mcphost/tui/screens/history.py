@@ -12,6 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
+from mcphost.host.message_text import describe_author
 from mcphost.pluralize import pluralize
 from mcphost.serialization import dumps
 from mcphost.store.conversations import ConversationInfo, StoredMessage
@@ -320,9 +321,7 @@ def _format_preview(preview: "ConversationPreview") -> str:
 
 def _format_message(one: StoredMessage) -> str:
     message = one.message
-    author = _AUTHORS[message.role] if message.late_result is None else "Result from the background"
-    if message.prompt is not None:
-        author = f"{message.role.capitalize()}, from the prompt {message.prompt.name} of {message.prompt.server}"
+    author = describe_author(message) or _AUTHORS[message.role]
     return f"{author} · {format_time(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
 
 

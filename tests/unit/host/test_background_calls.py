@@ -8,17 +8,20 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.schema import Limits
+from mcphost.config.hooks import HookOutput
+from mcphost.config.schema import HookConfig, HookSettings, Limits
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded, ToolBackgrounded
 from mcphost.host.host import Host
+from mcphost.host.message_text import describe_author, describe_message
 from mcphost.host.origins.outside_texts import outside_texts
 from mcphost.host.questions.questions import AllowOnce, PassResult
 from mcphost.host.tools.call_scheduler import MAX_BACKGROUND_CALLS
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
+from mcphost.store.results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.audit_rows import create_audit_log, read_rows
@@ -218,6 +221,41 @@ async def test_values_of_a_late_result_are_marked_in_calls_of_other_servers(tmp_
         (outside,) = outside_texts(message)
         assert (outside.server, outside.source) == ("peer", "slow")
         assert "4711-0815-2342-9999" in outside.text
+
+
+async def test_a_hook_after_the_call_changes_the_late_result_as_any_other(tmp_path: Path) -> None:
+    async def annotate(command: Any, folder: str, document: bytes, seconds: float) -> HookOutput:
+        assert b"42 files indexed" in document
+        return HookOutput(output=b'{"note": "Old files were left out."}')
+
+    hook = HookConfig(settings=HookSettings(event="after_call", command=("annotate",)))
+    async with open_scene(tmp_path, hooks=(hook,), run_hook=annotate) as scene:
+        await scene.take_turn()
+        scene.server.finish("42 files indexed")
+        late = (await scene.wait_for(BackgroundResultAdded)).message.late_result
+        assert late is not None
+        assert late.text.endswith("A hook of the user notes: Old files were left out.\n\n42 files indexed")
+
+
+async def test_a_late_result_that_is_too_big_is_cut_and_kept_as_any_other(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "results")
+    async with open_scene(tmp_path, results=store) as scene:
+        await scene.take_turn()
+        scene.server.finish("x" * 1_000_000)
+        late = (await scene.wait_for(BackgroundResultAdded)).message.late_result
+        assert late is not None
+        assert len(late.text) < 300_000
+        assert "All of it is kept" in late.text
+        assert await store.read_all(late.kept) == "x" * 1_000_000
+
+
+async def test_a_late_result_is_told_as_a_result_in_texts_for_models_and_people(tmp_path: Path) -> None:
+    async with open_scene(tmp_path) as scene:
+        await scene.take_turn()
+        scene.server.finish("42 files indexed")
+        message = (await scene.wait_for(BackgroundResultAdded)).message
+        assert describe_author(message) == "Result from the background"
+        assert describe_message(message).startswith("[result of slow of peer] ")
 
 
 async def test_a_failed_call_in_the_background_tells_its_error(tmp_path: Path) -> None:
