@@ -12,7 +12,7 @@ from mcphost.tui.widgets.composer import Composer
 if TYPE_CHECKING:
     from mcphost.protocol.prompts import Prompt
     from mcphost.tui.screens.chat import ChatScreen
-    from mcphost.tui.screens.prompt_preview import PromptChoice
+    from mcphost.tui.screens.prompt_preview import PromptDecision
     from mcphost.tui.screens.prompts import FilledPrompt
 
 
@@ -38,11 +38,13 @@ def fill_prompt(chat: "ChatScreen", server: str, prompt: "Prompt") -> None:
         else:
             chat.app.push_screen(PromptPreview(chat.host, result), partial(decided, result))  # pyright: ignore[reportUnknownMemberType]
 
-    def decided(result: "FilledPrompt", choice: "PromptChoice | None") -> None:
+    def decided(result: "FilledPrompt", decision: "PromptDecision | None") -> None:
+        choice, messages = decision or ("", ())
         if choice == "edit":
             composer.insert_prompt_text(server, result.text)
-        elif choice is not None:
-            chat.run_worker(partial(_insert, chat, result, asks=choice == "answer"), group="turn")
+        elif choice:
+            shown = result._replace(messages=messages)
+            chat.run_worker(partial(_insert, chat, shown, asks=choice == "answer"), group="turn")
         composer.composer_input.focus()
 
     chat.app.push_screen(PromptArgumentsForm(chat.host, server, prompt), filled)  # pyright: ignore[reportUnknownMemberType]

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.llm.messages import Message, TextPart
+from mcphost.errors import RequestRefused
+from mcphost.llm.messages import Message, ResourcePart, TextPart
 from mcphost.protocol.prompts import GetPromptResult
 from mcphost.serialization import decode, encode
 from mcphost.tui.screens.prompt_preview import PromptPreview
@@ -97,6 +98,34 @@ async def test_insert_and_send_lets_the_model_answer_and_is_offered_after_a_mess
         await driver.until(lambda: driver.host.gone_on, "the request")
         assert len(driver.host.conversation.messages) == 5
         assert driver.transcript().count("more") == 1 + driver.transcript().count("file:///more"), "shown once"
+
+
+async def test_linked_resources_are_read_on_request_and_shown_before_they_are_inserted(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await open_preview(driver, PLAN[0], PLAN[4])
+        assert "It reads files." not in driver.text()
+        await driver.pilot.press("tab", "tab", "enter")
+        await driver.until(lambda: "It reads files." in driver.text(), "the content")
+        await driver.until(lambda: not driver.app.screen.query("#read_links"), "one reading")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "@ files · file:///more" in driver.transcript(), "the attachment")
+        link, content = driver.host.conversation.messages[-1].parts
+        assert link == TextPart("[resource: more file:///more]")
+        assert content == ResourcePart("files", "file:///more", "# A project\n\nIt reads files.\n", "text/markdown")
+
+
+async def test_a_link_that_cannot_be_read_is_told_and_stays_a_link(run: Run) -> None:
+    async def refuse(server: str, uri: str) -> Any:
+        raise RequestRefused(f"There is no {uri}.", code=-32002)
+
+    async with run(size=(120, 40)) as driver:
+        driver.host.features.read_resource = refuse  # type: ignore[method-assign]
+        await open_preview(driver, PLAN[0], PLAN[4])
+        await driver.pilot.press("tab", "tab", "enter")
+        await driver.until(lambda: "There is no file:///more." in driver.text(), "the reason")
+        await driver.pilot.press("shift+tab", "shift+tab", "enter")
+        await driver.until(lambda: driver.host.conversation.messages, "the messages")
+        assert len(driver.host.conversation.messages[-1].parts) == 1
 
 
 async def test_edit_as_text_puts_everything_into_the_composer(run: Run) -> None:

@@ -1,7 +1,8 @@
 """Conversion of a server's prompt to conversation messages, with roles and all kinds of content."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 import anyio.to_thread
 
@@ -16,15 +17,23 @@ from mcphost.protocol.content import (
     EmbeddedResource,
     ImageContent,
     ResourceContents,
+    ResourceLink,
     TextContent,
 )
 from mcphost.protocol.prompts import GetPromptResult, PromptMessage
+from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import replace
 
 MAX_PROMPT_MESSAGES = 100
 MAX_PROMPT_SIZE = 20 * 1024 * 1024
 """The maximum size of all messages together, as JSON in bytes."""
+MAX_LINKS = 20
+MAX_CONTENTS = 20
+"""How many contents of a linked resource are read."""
+
+ReadResourceFn = Callable[[str, str], Awaitable[ReadResourceResult]]
+"""Reads the resource with a URI from a server."""
 
 
 async def make_prompt_messages(
@@ -48,6 +57,37 @@ async def make_prompt_messages(
             f"The prompt {name!r} of {server!r} has {size:,} bytes; at most {MAX_PROMPT_SIZE:,} can be inserted."
         )
     return await anyio.to_thread.run_sync(partial(_convert, PromptSource(server, name), result.messages, facts))
+
+
+def find_links(result: GetPromptResult) -> dict[int, str]:
+    """Return the URIs of linked resources, by the position of their message; the first MAX_LINKS."""
+    blocks = ((at, one.parse_content()) for at, one in enumerate(result.messages[:MAX_PROMPT_MESSAGES]))
+    return dict(islice(((at, block.uri) for at, block in blocks if isinstance(block, ResourceLink)), MAX_LINKS))
+
+
+async def read_links(
+    messages: Sequence[Message], links: Mapping[int, str], read: ReadResourceFn, facts: ModelFacts
+) -> tuple[Message, ...]:
+    """Return the messages with the contents of linked resources, which *read* gets from the prompt's server.
+
+    The link stays, so that the model knows the address. Raises the errors of *read*, and UsageError if the contents
+    are too large.
+    """
+    out = list(messages)
+    size = 0
+    for at, uri in links.items():
+        source = messages[at].prompt
+        if source is None:
+            continue
+        contents = (await read(source.server, uri)).contents[:MAX_CONTENTS]
+        size += sum(len(one.text or one.blob or "") for one in contents)
+        if size > MAX_PROMPT_SIZE:
+            raise UsageError(
+                f"The linked resources have more than {MAX_PROMPT_SIZE:,} bytes together.", "Insert only the links."
+            )
+        parts = await anyio.to_thread.run_sync(partial(_convert_contents, source, contents, facts))
+        out[at] = replace(messages[at], parts=(*messages[at].parts, *parts))
+    return tuple(out)
 
 
 def is_plain_text(messages: Sequence[Message]) -> bool:
@@ -79,9 +119,15 @@ def _convert_block(source: PromptSource, block: ContentBlock, facts: ModelFacts)
             contents = block.resource
         case _:  # a link stays a link; the model is told its address
             return TextPart(_clean(render_block(block)[0]))
-    (attachment,) = make_resource_attachments(source.server, (contents,), facts)
-    part = attachment.part
-    return replace(part, text=_clean(part.text)) if isinstance(part, ResourcePart) else part
+    (part,) = _convert_contents(source, (contents,), facts)
+    return part
+
+
+def _convert_contents(
+    source: PromptSource, contents: Sequence[ResourceContents], facts: ModelFacts
+) -> tuple[Part, ...]:
+    parts = (one.part for one in make_resource_attachments(source.server, contents, facts))
+    return tuple(replace(part, text=_clean(part.text)) if isinstance(part, ResourcePart) else part for part in parts)
 
 
 def _clean(text: str) -> str:

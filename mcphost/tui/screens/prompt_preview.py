@@ -7,7 +7,10 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Static
 
+from mcphost.errors import McpHostError
+from mcphost.host.conversation.prompt_messages import read_links
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart
+from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import pluralize
 from mcphost.tui.messages import Section
 from mcphost.tui.screens.form_screen import FormScreen
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 PromptChoice = Literal["insert", "answer", "edit"]
+PromptDecision = tuple[PromptChoice, tuple[Message, ...]]
 _ABOUT = "The server wrote all of this, including the assistant's messages. The model reads them as its own."
 _BUSY = "Still answering. Insert it when the answer has ended, or edit it as text."
 
@@ -52,8 +56,8 @@ def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
     ]
 
 
-class PromptPreview(FormScreen[PromptChoice]):
-    """Preview of a filled prompt; its result says what to do with the prompt, or is None."""
+class PromptPreview(FormScreen[PromptDecision]):
+    """Preview of a filled prompt; its result says what to do with which messages, or is None."""
 
     AUTO_FOCUS = "#insert"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -69,6 +73,7 @@ class PromptPreview(FormScreen[PromptChoice]):
     def __init__(self, host: "Host", prompt: FilledPrompt) -> None:
         super().__init__()
         self.host, self.prompt = host, prompt
+        self.messages = prompt.messages
 
     def headline(self) -> str:
         """Return the title, which names the server and the prompt."""
@@ -84,7 +89,8 @@ class PromptPreview(FormScreen[PromptChoice]):
         """Return the action and the label of each button; "answer" is offered only after a user message."""
         last = self.prompt.messages[-1].role
         answer = (("answer", "Insert and send"),) if last == "user" else ()
-        return (("insert", "Insert"), *answer, ("edit", "Edit as text"))
+        read = (("read_links", "Read the links"),) if self.prompt.links else ()
+        return (("insert", "Insert"), *answer, *read, ("edit", "Edit as text"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
@@ -93,8 +99,11 @@ class PromptPreview(FormScreen[PromptChoice]):
     def on_mount(self) -> None:
         """Show the messages, and focus the first button."""
         super().on_mount()
-        self.query_one(LongText).show("", preview_sections(self.prompt.messages))
+        self._show_messages()
         self.query_one("#insert").focus()
+
+    def _show_messages(self) -> None:
+        self.query_one(LongText).show("", preview_sections(self.messages))
 
     def action_scroll_text(self, by: int) -> None:
         """Scroll the messages by this number of pages."""
@@ -111,10 +120,32 @@ class PromptPreview(FormScreen[PromptChoice]):
 
     def action_edit(self) -> None:
         """Insert the messages into the composer as a single text."""
-        self.dismiss("edit")
+        self.dismiss(("edit", self.messages))
+
+    def action_read_links(self) -> None:
+        """Read the linked resources from the server, and show their contents in the messages."""
+        self.run_worker(self._read_links, group="links", exclusive=True)
+
+    async def _read_links(self) -> None:
+        self.show_fault("asking the server…")
+        model = self.host.model_selection.model
+        try:
+            self.messages = await read_links(
+                self.prompt.messages,
+                self.prompt.links,
+                self.host.features.read_resource,
+                model.facts if model is not None else ModelFacts(),
+            )
+        except McpHostError as error:
+            self.show_fault(f"{error.message} {error.hint}".strip())
+            return
+        self.show_fault("")
+        self._show_messages()
+        self.query_one("#insert").focus()
+        await self.query_one("#read_links").remove()
 
     def _decide(self, choice: PromptChoice) -> None:
         if self.host.conversation.is_busy:
             self.show_fault(_BUSY)
         else:
-            self.dismiss(choice)
+            self.dismiss((choice, self.messages))

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+import anyio.to_thread
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
-from mcphost.host.conversation.prompt_messages import make_prompt_messages
+from mcphost.host.conversation.prompt_messages import find_links, make_prompt_messages
 from mcphost.host.results.presentation import render_block
 from mcphost.llm.messages import Message
 from mcphost.llm.model import ModelFacts
@@ -40,12 +41,16 @@ def render_prompt_result(result: GetPromptResult) -> str:
 
 
 class FilledPrompt(NamedTuple):
-    """A prompt with its arguments filled in, as sanitized text for the composer and as messages."""
+    """A prompt with its arguments filled in, as sanitized text for the composer and as messages.
+
+    `links` are the URIs of linked resources, keyed by the index of their message.
+    """
 
     server: str
     name: str
     text: str
     messages: tuple[Message, ...]
+    links: dict[int, str]
 
 
 class PromptArgumentsForm(FormScreen[FilledPrompt]):
@@ -134,7 +139,8 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         except McpHostError as error:
             self.show_fault(str(error))
             return
-        self.dismiss(FilledPrompt(self.server, self.prompt.name, render_prompt_result(result), messages))
+        text, links = await anyio.to_thread.run_sync(lambda: (render_prompt_result(result), find_links(result)))
+        self.dismiss(FilledPrompt(self.server, self.prompt.name, text, messages, links))
 
 
 class PromptsScreen(ListScreen):

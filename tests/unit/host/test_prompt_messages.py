@@ -11,17 +11,22 @@ import pytest
 from mcphost.errors import UsageError
 from mcphost.host.conversation.export import export_conversation
 from mcphost.host.conversation.prompt_messages import (
+    MAX_LINKS,
     MAX_PROMPT_MESSAGES,
     MAX_PROMPT_SIZE,
+    find_links,
     is_plain_text,
     make_prompt_messages,
+    read_links,
 )
 from mcphost.host.events import MessagesInserted
 from mcphost.host.host import Host
 from mcphost.host.origins.outside_texts import OutsideTexts, index_messages, outside_texts
 from mcphost.llm.messages import FilePart, ImagePart, Message, PromptSource, ResourcePart, TextPart
 from mcphost.llm.model import ModelFacts
+from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.prompts import GetPromptResult
+from mcphost.protocol.resources import ReadResourceResult
 from mcphost.serialization import decode, encode
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
@@ -90,6 +95,28 @@ async def test_media_that_the_model_does_not_take_become_a_note() -> None:
         (part,) = message.parts
         assert isinstance(part, ResourcePart)
         assert "this model takes none" in part.text
+
+
+async def test_linked_resources_are_read_from_the_prompts_server_within_bounds() -> None:
+    result = prompt_result(say("see"), *[ALL_KINDS[7]] * (MAX_LINKS + 5), roles=("user",))
+    links = find_links(result)
+    assert list(links) == list(range(1, MAX_LINKS + 1))
+    messages = await make_prompt_messages("peer", "plan", result, FULL)
+    asked: list[tuple[str, str]] = []
+
+    async def read(server: str, uri: str) -> ReadResourceResult:
+        asked.append((server, uri))
+        return ReadResourceResult(contents=(ResourceContents(uri=uri, text=content),))
+
+    content = "every\U000e0041one"
+    done = await read_links(messages, links, read, FULL)
+    assert asked == [("peer", "file:///d")] * MAX_LINKS
+    assert done[1].parts == (TextPart("[resource: see file:///d]"), ResourcePart("peer", "file:///d", "everyone"))
+    assert done[0] == messages[0]
+    assert done[-1] == messages[-1]
+    content = "x" * (MAX_PROMPT_SIZE // 2 + 1)
+    with pytest.raises(UsageError, match="The linked resources have more than"):
+        await read_links(messages, links, read, FULL)
 
 
 async def test_a_role_that_the_specification_does_not_know_counts_as_the_users() -> None:
