@@ -10,7 +10,7 @@ from PIL import Image
 
 from mcphost.host import events
 from mcphost.host.questions.questions import ResultPart, ReviewResult, ReviewSampling
-from mcphost.llm.messages import ImagePart, Message, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import ImagePart, Message, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
@@ -179,6 +179,45 @@ async def test_an_earlier_conversation_shows_its_images_again(run: Run) -> None:
     async with run() as driver:
         driver.app.chat.presenter.load(messages)
         await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
+
+
+def picture_message(**more: Any) -> Message:
+    return Message(role="user", parts=(TextPart("What is this?"), image_part(12, 12)), **more)
+
+
+@pytest.mark.parametrize("how", ["started", "queued", "stored", "inserted"])
+async def test_an_attached_image_is_drawn_below_its_message(run: Run, how: str) -> None:
+    async with run() as driver:
+        message = picture_message()
+        if how == "stored":
+            driver.app.chat.presenter.load((message,))
+        elif how == "inserted":
+            driver.host.put(events.MessagesInserted((message,)))
+        else:
+            driver.host.put(events.TurnStarted(1, message) if how == "started" else events.UserMessageAdded(1, message))
+        await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
+        rows = driver.text().splitlines()
+        first = next(y for y, row in enumerate(rows) if "▀" in row)
+        assert "picture" in rows[first - 1]
+        assert next(y for y, row in enumerate(rows) if "What is this?" in row) < first
+
+
+async def test_a_stopped_turn_says_so_below_an_attached_image(run: Run) -> None:
+    async with run() as driver:
+        driver.host.put(events.TurnStarted(1, picture_message()))
+        driver.host.put(events.TurnFinished(1, "stopped"))
+        await driver.until(lambda: "Stopped." in driver.text(), "the notice")
+
+
+async def test_an_attached_image_is_only_named_where_none_can_be_drawn(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with run() as driver:
+        driver.host.put(events.TurnStarted(1, picture_message()))
+        await driver.until(lambda: "picture, about" in driver.text(), "its name")
+        assert not image_blocks(driver)
+        assert "listed by name" not in driver.transcript()
 
 
 @pytest.mark.parametrize("how", ["no extra", "NO_COLOR", "256 colours"])

@@ -54,6 +54,10 @@ def build_user_message(message: Message) -> UserMessage | LateResult:
     return UserMessage(message.text, attached, format_time(message.at), describe_source(message))
 
 
+def _attached_images(message: Message) -> list[ImagePart]:
+    return [part for part in message.parts if isinstance(part, ImagePart)]
+
+
 def describe_source(message: Message) -> str:
     """Return the prompt from which a message was inserted, for display; "" if it was not inserted."""
     return f"from the prompt {message.prompt.name} of {message.prompt.server}" if message.prompt else ""
@@ -97,7 +101,8 @@ def build_blocks(
 ) -> list[TranscriptBlock]:
     """Return the blocks for the messages of a stored conversation, with the cost of each answer if *show_costs*.
 
-    Images in tool results are included if *can_draw_images* returns True; it is called only if there are images.
+    Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is called
+    only if there are images.
     """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
@@ -105,6 +110,8 @@ def build_blocks(
     for message in messages:
         if message.role == "user":
             out.append(build_user_message(message))
+            if (images := _attached_images(message)) and can_draw_images():
+                out.extend(build_image_cards(images))
             heading = None
             continue
         if message.prompt is not None:
@@ -119,14 +126,7 @@ def build_blocks(
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
                 _apply_tool_return(cards, part)
-                if (
-                    part.images
-                    and part.use_id in cards
-                    and can_draw_images()
-                    and (pictures := build_image_cards(part.images))
-                ):
-                    at = out.index(cards[part.use_id]) + 1
-                    out[at:at] = pictures
+                _insert_result_images(out, cards, part, can_draw_images)
             else:
                 out.extend(_build_part_blocks(part, cards))
         if message.cut:
@@ -146,6 +146,15 @@ def _build_part_blocks(part: Any, cards: dict[str, ToolCard]) -> list[Transcript
         card = cards[part.id] = ToolCard(part.id, "", part.name, part.arguments, part.raw)
         return [card]
     return []
+
+
+def _insert_result_images(
+    out: list[TranscriptBlock], cards: dict[str, ToolCard], part: ToolReturnPart, can_draw_images: Callable[[], bool]
+) -> None:
+    card = cards.get(part.use_id)
+    if part.images and card is not None and can_draw_images():
+        at = out.index(card) + 1
+        out[at:at] = build_image_cards(part.images)
 
 
 def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None:
@@ -177,6 +186,9 @@ class TranscriptPresenter:
         self._heading: SpeakerHeading | None = None
         self._model_label = ""
         self._user_message: TranscriptBlock | None = None
+        self._end_of_message: TranscriptBlock | None = None
+        """The last block of the user's message: the message itself, or its last image."""
+
         self._retry_notice: NoticeBlock | None = None
         self.event_handlers: dict[type[events.AnyEvent], Callable[[Any], None]] = {
             events.TurnStarted: self._handle_turn_started,
@@ -277,16 +289,29 @@ class TranscriptPresenter:
         self._retry_notice = None
         self._is_incomplete = False
         if not event.again or self._user_message is None:
-            self._user_message = build_user_message(event.message)
             if event.message.late_result is None or not event.again:
-                self.transcript.add(self._user_message)
+                self._add_user_message(event.message)
+            else:
+                self._user_message = self._end_of_message = build_user_message(event.message)
         self.phase = "asking the model"
 
     def _handle_user_message(self, event: events.UserMessageAdded) -> None:
         self.transcript.close_tail()
         self._heading = None
-        self._user_message = build_user_message(event.message)
-        self.transcript.add(self._user_message)
+        self._add_user_message(event.message)
+
+    def _add_user_message(self, message: Message) -> None:
+        """Append a message of the user and the images that are attached to it, if the terminal can show them."""
+        self._user_message = build_user_message(message)
+        self._end_of_message = self._add_with_images(self._user_message, message)
+
+    def _add_with_images(self, block: TranscriptBlock, message: Message) -> TranscriptBlock:
+        blocks = [block]
+        if (images := _attached_images(message)) and not self._images_unsupported_reason():
+            blocks += build_image_cards(images)
+        for one in blocks:
+            self.transcript.add(one)
+        return blocks[-1]
 
     def _handle_round_started(self, event: events.RoundStarted) -> None:
         self._model_label = event.label or event.model
@@ -402,17 +427,17 @@ class TranscriptPresenter:
     def _handle_late_result(self, event: events.BackgroundResultAdded) -> None:
         self.transcript.close_tail()
         self._heading = None
-        self.transcript.add(build_user_message(event.message))
+        self._add_with_images(build_user_message(event.message), event.message)
 
     def _handle_inserted(self, event: events.MessagesInserted) -> None:
         self.transcript.close_tail()
         self._heading = None
         for message in event.messages:
-            blocks = [build_user_message(message)] if message.role == "user" else build_inserted_answer(message)
-            for block in blocks:
-                self.transcript.add(block)
             if message.role == "user":
-                self._user_message = blocks[0]
+                self._add_user_message(message)
+            else:
+                for block in build_inserted_answer(message):
+                    self.transcript.add(block)
 
     def _images_unsupported_reason(self) -> str:
         """Return why this terminal cannot show images; "" if it can."""
@@ -460,7 +485,7 @@ class TranscriptPresenter:
             self.add_notice("warning", "Stopped at the limit of tool rounds.", "Write 'go on' to continue.")
         elif event.outcome == "budget":
             self.add_notice("warning", f"Stopped before the next request. {event.error}", event.hint)
-        elif self.transcript.blocks and self.transcript.blocks[-1] is self._user_message:
+        elif self.transcript.blocks and self.transcript.blocks[-1] is self._end_of_message:
             # An empty turn without a notice would look like a crash.
             self.add_notice("info", "Stopped." if event.outcome == "stopped" else "The model's answer is empty.")
 
