@@ -6,14 +6,13 @@ from typing import NamedTuple
 class Action(NamedTuple):
     """A global action of the app, and how the user can invoke it.
 
-    `name` is Textual's action name, `keys` its key binding and `key_display` the short form of the binding. `label` is
-    shown in the footer, `title` and `help` in the command palette. `slash` and `aliases` are slash commands, without
-    the slash.
+    `name` is Textual's action name and `keys` its key binding, which the user can change; `mcphost.tui.key_table` shows
+    the one in use. `label` is shown in the footer, `title` and `help` in the command palette. `slash` and `aliases` are
+    slash commands, without the slash.
     """
 
     name: str
     keys: str
-    key_display: str
     label: str
     title: str
     help: str
@@ -24,12 +23,11 @@ class Action(NamedTuple):
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("palette", "ctrl+p", "^P", "palette", "Command palette", "Search all actions", is_in_footer=True),
-    Action("help", "f1", "F1", "help", "Help", "Show keys, commands and symbols", "help", is_in_footer=True),
+    Action("palette", "ctrl+p", "palette", "Command palette", "Search all actions", is_in_footer=True),
+    Action("help", "f1", "help", "Help", "Show keys, commands and symbols", "help", is_in_footer=True),
     Action(
         "toggle_servers",
         "f2",
-        "F2",
         "sidebar",
         "Show or hide the sidebar",
         "Show or hide the list of servers",
@@ -39,7 +37,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "servers",
         "f3",
-        "F3",
         "servers",
         "Servers",
         "Show status, tools and logs; restart a server",
@@ -49,7 +46,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "resources",
         "f4",
-        "F4",
         "resources",
         "Resources",
         "Browse, preview and attach resources",
@@ -59,19 +55,17 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "prompts",
         "f5",
-        "F5",
         "prompts",
         "Prompts",
         "Browse prompts; fill one in and insert it",
         "prompts",
         is_in_footer=True,
     ),
-    Action("history", "f6", "F6", "history", "History", "Open an earlier conversation", "history", is_in_footer=True),
-    Action("grants", "f7", "F7", "grants", "Permissions", "Show and revoke permissions", "grants"),
+    Action("history", "f6", "history", "History", "Open an earlier conversation", "history", is_in_footer=True),
+    Action("grants", "f7", "grants", "Permissions", "Show and revoke permissions", "grants"),
     Action(
         "answer",
         "f8",
-        "F8",
         "answer",
         "Answer the waiting question",
         "Go to the question that waits for you",
@@ -81,7 +75,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "tasks",
         "",
-        "F8",
         "tasks",
         "Tasks",
         "Show what runs and how far it is; cancel it",
@@ -91,7 +84,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "auto_approval",
         "f9",
-        "F9",
         "auto-approve",
         "Auto-approve",
         "Auto-approve read-only tools; press again to stop everything",
@@ -99,11 +91,10 @@ ACTIONS: tuple[Action, ...] = (
         priority=True,
         aliases=("unasked",),
     ),
-    Action("audit", "f10", "F10", "audit", "Audit log", "Show the audit log and verify it", "audit"),
+    Action("audit", "f10", "audit", "Audit log", "Show the audit log and verify it", "audit"),
     Action(
         "accounts",
         "f12",
-        "F12",
         "accounts",
         "Accounts",
         "Choose accounts; sign in and out",
@@ -112,17 +103,15 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "folders",
         "ctrl+o",
-        "^O",
         "folders",
         "Shared folders",
         "Choose the folders whose paths servers may get",
         "folders",
     ),
-    Action("stop", "escape", "esc", "stop", "Stop", "Stop the answer and its running tools", "stop", is_in_footer=True),
+    Action("stop", "escape", "stop", "Stop", "Stop the answer and its running tools", "stop", is_in_footer=True),
     Action(
         "continue_turn",
         "ctrl+r",
-        "^R",
         "continue",
         "Continue or retry",
         "Continue an answer that was cut off, or ask again",
@@ -131,7 +120,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "new",
         "ctrl+n",
-        "^N",
         "new",
         "New conversation",
         "Start a new conversation; the current one stays in the history",
@@ -140,7 +128,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "rewind",
         "",
-        "/rewind",
         "go back",
         "Go back and edit a message",
         "Edit an earlier message, answer it again, fork there, or open another branch",
@@ -150,7 +137,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "retry",
         "",
-        "/retry",
         "answer again",
         "Answer the last message again",
         "Ask the selected model again; the first answer stays stored",
@@ -159,7 +145,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "fork",
         "",
-        "/fork",
         "fork",
         "Fork the conversation",
         "Go on in a copy; the original stays in the history",
@@ -168,7 +153,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "summarize",
         "",
-        "/compact",
         "summarize",
         "Summarize earlier messages",
         "The model gets a summary of all but the last messages; you read and edit it first",
@@ -177,7 +161,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "summary",
         "",
-        "/summary",
         "summary",
         "Show the summary",
         "Show each sentence with the messages it stands for",
@@ -186,7 +169,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "undo_summary",
         "",
-        "/undo-summary",
         "undo summary",
         "Undo the summary",
         "The model gets the messages themselves again",
@@ -195,7 +177,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "focus_transcript",
         "ctrl+t",
-        "^T",
         "read",
         "Read the conversation",
         "Move with [ and ], open with enter, copy with c",
@@ -204,7 +185,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "find",
         "ctrl+f",
-        "^F",
         "find",
         "Find in the conversation",
         "Find text in messages, reasoning and results, also in folded ones",
@@ -213,7 +193,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "model",
         "ctrl+b",
-        "^B",
         "model",
         "Choose a model",
         "Switch to another model, also in the middle of a conversation",
@@ -222,7 +201,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "costs",
         "",
-        "/cost",
         "costs",
         "Costs",
         "Show what this turn, the conversation and the last 30 days cost",
@@ -232,7 +210,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "setup",
         "",
-        "/setup",
         "set up",
         "Set up models and servers",
         "Search this machine for keys, local models and servers of other hosts",
@@ -241,7 +218,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "registry",
         "",
-        "/registry",
         "registry",
         "Find servers in the registry",
         "Search the registry; install or update a server",
@@ -250,7 +226,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "profile",
         "",
-        "/profile",
         "profile",
         "Choose a profile",
         "Use another profile of config.toml: model, system prompt and servers",
@@ -259,7 +234,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "system_prompt",
         "",
-        "/system",
         "system prompt",
         "System prompt of this conversation",
         "Show, change or undo what the model is told before the conversation",
@@ -268,7 +242,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "instructions",
         "",
-        "/instructions",
         "instructions",
         "Instructions",
         "Show which AGENTS.md files the model follows",
@@ -277,7 +250,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "reload",
         "",
-        "/reload",
         "reload",
         "Reload the configuration",
         "Show what changed in the configuration files, and apply it",
@@ -286,7 +258,6 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "attach_result",
         "",
-        "/attach",
         "attach",
         "Attach a tool's result",
         "Add the result of the latest call that you made by hand to your message",
@@ -295,17 +266,14 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "undo_insert",
         "ctrl+g",
-        "^G",
         "take back",
         "Take back an inserted prompt",
         "Remove the messages of a prompt that were inserted last; they stay stored as a branch",
         "take-back",
     ),
-    Action("theme", "ctrl+l", "^L", "theme", "Choose a theme", "Choose a dark or light theme, shown at once", "theme"),
-    Action(
-        "copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard", "copy"
-    ),
-    Action("quit", "ctrl+q", "^Q", "quit", "Quit", "Save and quit", "quit", is_in_footer=True, priority=True),
+    Action("theme", "ctrl+l", "theme", "Choose a theme", "Choose a dark or light theme, shown at once", "theme"),
+    Action("copy_last", "ctrl+y", "copy", "Copy the last answer", "Copy the last answer to the clipboard", "copy"),
+    Action("quit", "ctrl+q", "quit", "Quit", "Save and quit", "quit", is_in_footer=True, priority=True),
 )
 
 # Keys that work only in one part of the app, for the help screen: (part, key, effect).
