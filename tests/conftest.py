@@ -66,9 +66,10 @@ PROCESS_TESTS = frozenset(
         "unit/demo": "interactive_tools server",
         "unit/host": (
             "accounts ambiguous_arguments big_results clipboard_image consent recheck_before_send reconnecting"
-            " repeated_results resend rewinding result_images result_review result_shortening rule_matching"
-            " server_tools setup startup_cost startup_wait file_watcher live_config live_editor origins_in_consent"
-            " steering tool_deferral tool_results tool_schemas tool_toggles running_calls background_calls compaction"
+            " repeated_results resend rewinding result_images result_review result_shortening context_report"
+            " rule_matching server_tools setup startup_cost startup_wait file_watcher live_config live_editor"
+            " origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles running_calls"
+            " background_calls compaction"
         ),
         "unit/headless": "run_input",
         "unit/llm": "imports",

@@ -52,12 +52,10 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.compactor import Compactor
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
-    from mcphost.host.conversation.result_shortening import ResultShortening
-    from mcphost.host.conversation.tool_selection import ToolSelection
+    from mcphost.host.conversation.request_parts import RequestParts
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
-    from mcphost.host.result_room import ResultRoom
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.servers.server_editor import SecretEntries
@@ -289,7 +287,7 @@ class _LateParts:
         return LateParts(
             accounts=Lazy(lambda: self.accounts),
             auto_approval=Lazy(lambda: self.auto_approval),
-            context=Lazy(lambda: self.tool_selection),
+            context=Lazy(lambda: self.request_parts.context),
             features=Lazy(lambda: self.features),
             commands=Lazy(lambda: self.commands),
             instructions=Lazy(lambda: self.instructions),
@@ -424,18 +422,14 @@ class _LateParts:
         )  # fmt: skip
 
     @cached_property
-    def result_room(self) -> "ResultRoom":
-        from mcphost.host.result_room import ResultRoom
-
-        return ResultRoom(self._core.config.context, self._core.model_selection)
-
-    @cached_property
     def builtin_tools(self) -> "BuiltinTools":
+        from mcphost.host.result_room import ResultRoom
         from mcphost.host.tools.builtin_tools import BuiltinTools, ResultTool
 
         core, skills = self._core, self.features.skills
         core.conversation.on_rewound(skills.unload_all)
-        result_tool = ResultTool(core.results, core.conversation, core.events, self.reviewer, self.result_room)
+        room = ResultRoom(core.config.context, core.model_selection)
+        result_tool = ResultTool(core.results, core.conversation, core.events, self.reviewer, room)
         return BuiltinTools(
             skills, self.consent, result_tool, core.conversation, core.events, self.reviewer, core.audit,
             core.model_selection,
@@ -527,54 +521,31 @@ class _LateParts:
         )
 
     @cached_property
-    def tool_selection(self) -> "ToolSelection":
-        from mcphost.host.conversation.tool_selection import ToolSelection
+    def request_parts(self) -> "RequestParts":
+        from mcphost.host.conversation.request_parts import RequestParts
 
         core = self._core
-        return ToolSelection(
+        return RequestParts(
             core.config,
-            tool_registry=self._tool_registry,
-            builtin_tools=self.builtin_tools,
             conversation=core.conversation,
             model_selection=core.model_selection,
             events=core.events,
-        )
-
-    @cached_property
-    def result_shortening(self) -> "ResultShortening":
-        from mcphost.host.conversation.result_shortening import ResultShortening
-
-        core = self._core
-        return ResultShortening(
-            core.config.context,
-            active=core.conversation,
-            model_selection=core.model_selection,
-            room=self.result_room,
-            result_tool=self.builtin_tools.result_tool,
-            events=core.events,
+            servers=self._servers,
+            startup=self._startup,
+            tool_registry=self._tool_registry,
+            builtin_tools=self.builtin_tools,
+            instructions=self.instructions,
         )
 
     @cached_property
     def turn_parts(self) -> "TurnParts":
         from mcphost.host.conversation.budget import BudgetGuard
-        from mcphost.host.conversation.compaction import SummaryStage
-        from mcphost.host.conversation.model_request import ModelRequestBuilder
         from mcphost.host.conversation.turn import TurnParts
 
         core, setup = self._core, self.setup
-        requests = ModelRequestBuilder(
-            core.config,
-            servers=self._servers,
-            startup=self._startup,
-            tools=self.tool_selection,
-            model_selection=core.model_selection,
-            instructions=self.instructions,
-            shortening=self.result_shortening,
-            message_stages=(SummaryStage(),),
-        )
         budget = BudgetGuard(
             core.config.budget,
-            requests=requests,
+            requests=self.request_parts.builder,
             spending=core.spending.get(),
             frontend=core.frontend,
             model_selection=core.model_selection,
@@ -583,7 +554,7 @@ class _LateParts:
         )
         budget.compact = self.compactor.shorten
         return TurnParts(
-            requests=requests,
+            requests=self.request_parts.builder,
             instructions=self.instructions,
             hooks=self.hooks,
             budget=budget,

@@ -15,6 +15,7 @@ from mcphost.llm.messages import ImagePart, Message
 from mcphost.llm.model import Usage
 from mcphost.serialization import Struct, field, replace
 from mcphost.sign_in import SignInProgress
+from mcphost.store.spending import TokenShare
 
 ServerStateName = Literal[
     "waiting", "untrusted", "connecting", "silent", "ready", "sign_in", "failed", "stopped", "disabled"
@@ -155,12 +156,13 @@ class UserMessageAdded(HostEvent, frozen=True, tag="user_message_added"):
 
 
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):
-    """A request to the model is about to be sent; `number` counts the requests of the turn from 1."""
+    """A request, the turn's `number`th, is about to be sent to the model; `shares` are its estimated input tokens."""
 
     turn: int
     number: int
     model: str
     label: str
+    shares: tuple[TokenShare, ...] = ()
 
 
 class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
@@ -461,9 +463,6 @@ class _Slot:
         return self.value
 
 
-_EVENTS_PER_YIELD = 64
-
-
 class EventQueue:
     """Queue that receives the events published since its creation, for one consumer.
 
@@ -596,5 +595,5 @@ class EventDispatcher:
             for handler in self._handlers.get(type(event), ()):
                 handler(event)
             count += 1
-            if count % _EVENTS_PER_YIELD == 0:
+            if count % 64 == 0:
                 await anyio.lowlevel.checkpoint()

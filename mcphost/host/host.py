@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.conversation.commands import PromptCommands
+    from mcphost.host.conversation.context_report import ContextMeter
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
-    from mcphost.host.conversation.tool_selection import ToolSelection
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
@@ -44,7 +44,7 @@ class LateParts(NamedTuple):
     accounts: "Lazy[Accounts]"
     auto_approval: "Lazy[AutoApproval]"
     commands: "Lazy[PromptCommands]"
-    context: "Lazy[ToolSelection]"
+    context: "Lazy[ContextMeter]"
     features: "Lazy[ServerFeatures]"
     instructions: "Lazy[Instructions]"
     grants: "Lazy[GrantRegistry]"
@@ -135,8 +135,8 @@ class Host:
         return self.late_parts.commands.get()
 
     @property
-    def context(self) -> "ToolSelection":
-        """Selection of the tools whose definitions are part of the open conversation's requests."""
+    def context(self) -> "ContextMeter":
+        """What the next request of the open conversation contains, and which tools' definitions."""
         return self.late_parts.context.get()
 
     @property

@@ -199,6 +199,14 @@ ACTIONS: tuple[Action, ...] = (
         "model",
     ),
     Action(
+        "context",
+        "",
+        "context",
+        "Context",
+        "Show what fills the model's window, and choose which tools are sent",
+        "context",
+    ),
+    Action(
         "costs",
         "",
         "costs",
@@ -317,6 +325,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Servers", "f", "folders shared with it"),
     ("Tasks", "b", "go on without the call; its result comes later"),
     ("Tasks", "x", "twice: cancel a call, end a subscription or forget a task"),
+    ("Context", "p", "always send a server's tools; d leaves them to search, a is automatic"),
     ("Accounts", "enter", "use this account from now on"),
     ("Accounts", "n", "add an account; s signs in again, o twice signs out"),
     ("Folders", "a", "add one; n names it, x removes or restores it"),

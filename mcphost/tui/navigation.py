@@ -290,6 +290,12 @@ class NavigationApp(InputGuardApp):
         else:
             self.chat.mount(FindBar(self.chat.query_one(Transcript)), before="#composer")
 
+    def action_context(self) -> None:
+        """Open the screen that shows what fills the model's window."""
+        from mcphost.tui.screens.context import ContextScreen
+
+        self.open_page(ContextScreen(self.host))
+
     def action_costs(self) -> None:
         """Open the screen that shows what model requests cost."""
         from mcphost.tui.screens.costs import CostsScreen

@@ -10,6 +10,7 @@ from mcphost.config.rules import Rule, exact_pattern, parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.grants import GrantStatus
+from mcphost.host.conversation.context_report import ContextReport, ContextTool
 from mcphost.host.questions.compaction import OfferCompaction, ReviewCompaction, SummarySource
 from mcphost.host.questions.cost import ApproveCost, BudgetUse, CheaperModel, CostShare
 from mcphost.llm.model import Usage
@@ -119,6 +120,38 @@ def example_spending(conversation: str, now: float) -> list[SpendingEntry]:
         )
     ] * 2  # fmt: skip
     return [*older, *turn]
+
+
+def example_context() -> ContextReport:
+    """Return a conversation with many tools, of which some are sent, in a window of 200,000 tokens."""
+    github = [("create_issue", 1_240, True), ("search_code", 890, True), ("merge_pull_request", 640, False)]
+    github += [(f"list_{name}", 410, False) for name in ("labels", "branches", "commits", "releases", "teams")]
+    files = [("edit_file", 720, True), ("search_files", 380, True), ("read_file", 310, True)]
+    tools = [ContextTool("github", *one) for one in github]
+    tools += [ContextTool("files", *one, preference="pinned") for one in files]
+    tools += [ContextTool("", "search_tools", 130, True), ContextTool("", "read_result", 90, True)]
+    return ContextReport(
+        window=200_000,
+        model="anthropic/claude-sonnet-4-5",
+        counted=61_820,
+        shares=(
+            TokenShare("system", "", "", 1_150),
+            TokenShare("definitions", "github", "", 2_130),
+            TokenShare("definitions", "files", "", 1_410),
+            TokenShare("definitions", "", "", 220),
+            TokenShare("attachments", "notes", "", 2_400),
+            TokenShare("attachments", "", "", 8_100),
+            TokenShare("results", "github", "search_code", 21_700),
+            TokenShare("results", "files", "read_file", 14_200),
+            TokenShare("results", "files", "search_files", 1_900),
+            TokenShare("messages", "", "", 9_400),
+        ),
+        tools=tuple(sorted(tools, key=lambda tool: -tool.tokens)),
+        messages=48,
+        shortened=6,
+        summarized=30,
+        system="You are an assistant inside mcphost, a terminal host for the Model Context Protocol.",
+    )
 
 
 COST = ApproveCost(

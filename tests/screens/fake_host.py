@@ -19,6 +19,7 @@ from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalSt
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.conversation.commands import PromptCommands
+from mcphost.host.conversation.context_report import ContextReport
 from mcphost.host.conversation.history import ConversationHistory
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.lifetime import Lifetime
@@ -480,6 +481,21 @@ class FakeEvents:
         return feed
 
 
+class FakeContext:
+    """The contents of the next request, which the tests choose."""
+
+    def __init__(self) -> None:
+        self.report = ContextReport(window=200_000)
+        self.chosen: list[tuple[str, str, str]] = []
+        self.tools = self
+
+    async def measure(self) -> ContextReport:
+        return self.report
+
+    def prefer(self, server: str, tool: str, preference: str) -> None:
+        self.chosen.append((server, tool, preference))
+
+
 class FakeHost:
     """The scripted part of a Host that the TUI uses."""
 
@@ -516,6 +532,7 @@ class FakeHost:
         self.spending_store = SpendingStore(Database(None))
         self.spending = SpendingTracker(self.spending_store, events.EventBus())
         self.live_config: Any = None
+        self.context = FakeContext()
         self.commands = PromptCommands(None, cast("Any", None), cast("Any", None))
         self.instructions = Instructions(None, cast("Any", None), cast("Any", None))
         self.views = (

@@ -44,7 +44,7 @@ from mcphost.host.questions.questions import (
 from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
 from mcphost.host.server_requests.root_list import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
-from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart
+from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart, TextPart, Usage
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.prompts import GetPromptResult
@@ -69,6 +69,7 @@ from tests.screens.example_records import (
     create_example_audit_log,
     example_accounts,
     example_audit_records,
+    example_context,
     example_grants,
     example_spending,
 )
@@ -836,6 +837,27 @@ PROGRESS = {
 }
 
 
+def show_context(*pressed: str) -> ScreenSetup:
+    """Return a step that shows what fills the window, and presses keys there."""
+
+    async def show(pilot: Any, host: FakeHost) -> None:
+        host.context.report = example_context()
+        await pilot.press(*"/context", "enter")
+        await _settle(pilot)
+        await pilot.press(*pressed)
+        await _settle(pilot)
+
+    return show
+
+
+async def show_meter(pilot: Any, host: FakeHost) -> None:
+    """Show the meter of the window in the top line."""
+    message = Message(role="assistant", parts=(TextPart("ok"),), usage=Usage(input_tokens=61_000, output_tokens=820))
+    host.put(events.RoundStarted(1, 1, "scripted/one", "claude-sonnet", example_context().shares))
+    host.put(events.MessageFinished(1, message, message.usage or Usage()))
+    await _settle(pilot)
+
+
 SCREENS: dict[str, ScreenSetup] = {
     "tasks": show_tasks(),
     "tasks_cancel": show_tasks("x"),
@@ -882,6 +904,10 @@ SCREENS: dict[str, ScreenSetup] = {
     "go_on": show_continued_turn,
     "approve_cost": show_question(COST),
     "costs": show_costs,
+    "context": show_context(),
+    "context_server": show_context("down", "down"),
+    "context_results": show_context("end", "up", "up"),
+    "context_meter": show_meter,
     "roots": show_question(ROOTS),
     "roots_each": show_question(ROOTS_EACH),
     "roots_chosen": with_keys(show_question(ROOTS_EACH), "f8", "end", "a", "n"),

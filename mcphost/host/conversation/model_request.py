@@ -82,6 +82,10 @@ class ModelRequestBuilder:
         request = self._build(conversation)
         return self._build(conversation) if self._shortening.advance(conversation, request) else request
 
+    def preview(self, conversation: Conversation) -> ModelRequest:
+        """Build the request that would be sent next, without notices to the user and without shortening more."""
+        return self._build(conversation)
+
     def shorten(self, conversation: Conversation, refused: ModelRequest) -> bool:
         """Shorten results after *refused* was rejected as too long; return whether later requests are shorter."""
         return self._shortening.advance(conversation, refused, is_refused=True)

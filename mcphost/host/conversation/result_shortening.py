@@ -13,7 +13,6 @@ from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.events import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
-from mcphost.host.result_room import ResultRoom
 from mcphost.host.results.presentation import truncate_text
 from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.llm.message_cache import MessageCache
@@ -46,13 +45,12 @@ class ResultShortening:
         *,
         active: ActiveConversation,
         model_selection: ModelSelection,
-        room: ResultRoom,
         result_tool: ResultTool,
         events: EventBus,
     ) -> None:
         self._threshold = config.shorten_above
         self._model_selection = model_selection
-        self._room = room
+        self._room = result_tool.room
         self._result_tool = result_tool
         self._events = events
         self._old_count = 0  # how many of the conversation's first messages have old results

@@ -73,8 +73,7 @@ class ToolSelection:
 
     def select(self) -> tuple[ToolSpec, ...]:
         """Return the tools to offer in the next request of the open conversation."""
-        offers = [offer for offer in self._tool_registry.list_offers() if self._is_included(offer)]
-        sent = self._defer(offers)
+        sent = self._defer(self.list_offers())
         self._report_omitted(len(sent))
         builtin_specs = self._builtin_tools.specs()
         specs = (*(offer.spec for offer in sent[: self._max_sent - len(builtin_specs)]), *builtin_specs)
@@ -92,7 +91,7 @@ class ToolSelection:
         """
         if not self._is_searchable:
             return ""
-        servers = Counter(offer.server for offer in self._tool_registry.list_offers() if self._is_included(offer))
+        servers = Counter(offer.server for offer in self.list_offers())
         named = [f"{sanitize(name[:100], keep_newlines=False)} ({count})" for name, count in servers.items()]
         more = f" and {len(named) - MAX_NAMED_SERVERS} more" if len(named) > MAX_NAMED_SERVERS else ""
         return (
@@ -119,6 +118,10 @@ class ToolSelection:
         """Return the user's choice for a tool, or for a whole server if *tool* is ""."""
         default: Preference = "pinned" if tool and self._is_pinned_by_setting(server, tool) else "auto"
         return self._preferences.get((server, tool), self._preferences.get((server, ""), default))
+
+    def list_offers(self) -> tuple[ToolOffer, ...]:
+        """Return the tools of ready servers that requests of the open conversation may contain."""
+        return tuple(offer for offer in self._tool_registry.list_offers() if self._is_included(offer))
 
     def find_server(self, name: str) -> str:
         """Return the server of the tool with this model-facing name; "" for a built-in tool of mcphost."""

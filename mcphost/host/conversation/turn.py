@@ -206,7 +206,7 @@ class Turn:
     async def _round(self, number: int) -> Message:
         prepared = await self._prepare()
         model = prepared.model
-        self._events.publish(RoundStarted(self._number, number, model.name, model.label))
+        self._events.publish(RoundStarted(self._number, number, model.name, model.label, prepared.entry.shares))
         answer = StreamedAnswer(model.name)
         try:
             await self._send(prepared, answer)

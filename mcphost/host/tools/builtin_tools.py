@@ -70,7 +70,7 @@ class ResultTool:
         self._conversation = conversation
         self._events = events
         self._reviewer = reviewer
-        self._room = room
+        self.room = room
         self.has_shortened = False
         """Whether requests contain results that were shortened for them."""
 
@@ -98,7 +98,7 @@ class ResultTool:
 
     async def _read(self, source: ToolReturnPart | ResourcePart, name: str, offset: int, limit: int) -> StoredText:
         """Read from the result's file if *name* is the file's name, else from the message. Raises StoreError."""
-        limit = min(limit, self._room.result_bytes)
+        limit = min(limit, self.room.result_bytes)
         if source.use_id == name:
             return read_text_part(source.text, offset, limit)
         return await self._result_store.read(name, offset, limit)

@@ -9,6 +9,7 @@ from mcphost.host.events import (
     AnyEvent,
     MessageFinished,
     ModelChanged,
+    RoundStarted,
     SpendingChanged,
     ToolsSelected,
     TurnStarted,
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
+_PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messages": 2}
+"""Where the meter of the context window shows each kind of TokenShare."""
+
+
 class StatusModel:
     """Status values that only events report: usage, cost, sent tools, turn start, and the model's state."""
 
@@ -33,10 +38,12 @@ class StatusModel:
         self._turn_started_at = 0.0
         self._spent: dict[str, float] = {}
         self._tools = ToolsSelected(0, 0)
+        self.context_parts: tuple[int, int, int] = (0, 0, 0)
         self.event_handlers: dict[type[AnyEvent], Callable[[Any], None]] = {
             MessageFinished: self._handle_message_finished,
             ModelChanged: self._handle_model_changed,
             SpendingChanged: self._handle_spending,
+            RoundStarted: self._handle_round_started,
             ToolsSelected: self._handle_tools_selected,
             TurnStarted: self._handle_turn_started,
         }
@@ -45,7 +52,7 @@ class StatusModel:
     def load_messages(self, messages: Iterable[Message]) -> None:
         """Set the token usage and the cost to the totals for these messages."""
         self._usage, self._context_tokens = Usage(), 0
-        self._tools = ToolsSelected(0, 0)
+        self._tools, self.context_parts = ToolsSelected(0, 0), (0, 0, 0)
         for message in messages:
             if message.usage is not None:
                 self._add_usage(message.usage)
@@ -75,6 +82,12 @@ class StatusModel:
 
     def _handle_model_changed(self, event: ModelChanged) -> None:
         self.model_state = event.state
+
+    def _handle_round_started(self, event: RoundStarted) -> None:
+        parts = dict.fromkeys(_PARTS.values(), 0)
+        for share in event.shares:
+            parts[_PARTS.get(share.kind, 2)] += share.tokens
+        self.context_parts = (parts[0], parts[1], parts[2])
 
     def _handle_tools_selected(self, event: ToolsSelected) -> None:
         self._tools = event
@@ -106,6 +119,7 @@ class StatusModel:
             cost=self._spent.get(host.conversation.id, self._usage.cost),
             saved=self._usage.saved,
             context=self._context_tokens / window if window and self._context_tokens else -1,
+            context_parts=self.context_parts,
             pending_questions=pending_questions,
             activity=activity,
             demo=demo,

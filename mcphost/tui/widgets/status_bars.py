@@ -25,7 +25,8 @@ class TopBarStatus(NamedTuple):
 
     `cost` is in US dollars, or None if unknown; `saved` is the amount saved by the provider's prompt cache, also in US
     dollars. `sent_tools` is how many tools the model is sent, or -1 if it is sent all of them. `context` is the used
-    fraction of the context window, from 0 to 1, or negative if unknown.
+    fraction of the context window, from 0 to 1, or negative if unknown; `context_parts` are the tokens of instructions
+    and tools, of results and attachments, and of messages in the last request, all 0 if unknown.
     """
 
     model: str = ""
@@ -38,11 +39,16 @@ class TopBarStatus(NamedTuple):
     cost: float | None = None
     saved: float = 0
     context: float = -1
+    context_parts: tuple[int, int, int] = (0, 0, 0)
     pending_questions: int = 0
     activity: str = ""
     demo: bool = False
 
 
+_METER_CELLS = 8
+_HIGH_USE = 0.8
+_PART_STYLES = ("$accent", "$success", "$muted")
+"""Colors of instructions and tools, of results and attachments, and of messages in the meter."""
 _MODEL_STATE_LABELS = {"loading": "loading…", "failed": "not working", "none": "no model"}
 
 
@@ -80,8 +86,11 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def on_click(self, event: events.Click) -> None:
-        """Open the models screen if the left part of the bar, up to the model's name, was clicked."""
-        if event.x < self._model_end:
+        """Open the models screen for a click on the model's name or left of it, the context screen for the meter."""
+        if name := event.style.meta.get("run"):
+            event.stop()
+            self.post_message(ActionRequested(str(name)))
+        elif event.x < self._model_end:
             event.stop()
             self.post_message(ActionRequested("model"))
 
@@ -94,16 +103,7 @@ class TopBar(Widget):
             if status.saved >= 0.01:
                 parts.insert(0, Content.styled(f"cache saved {_format_dollars(status.saved)}", "$faint"))
         if status.context >= 0:
-            filled = round(min(1.0, status.context) * 6)
-            style = "$warning" if status.context > 0.8 else "$muted"
-            parts.append(
-                Content.assemble(
-                    ("ctx ", "$faint"),
-                    ("" if is_reader(self) else "━" * filled, style),
-                    ("" if is_reader(self) else "─" * (6 - filled), "$faint"),
-                    (f" {status.context:.0%}", style),
-                )
-            )
+            parts.append(build_meter(status.context, status.context_parts, has_bar=not is_reader(self)))
         if status.servers:
             word = "server" if status.servers == 1 else "servers"
             parts.append(
@@ -121,6 +121,27 @@ class TopBar(Widget):
                 )
             )
         return parts
+
+
+def build_meter(used: float, tokens: tuple[int, int, int], *, has_bar: bool = True) -> Content:
+    """Return the used part of the context window as a bar, with a color for each kind of content.
+
+    Click it for the screen that says in words what the colors mean.
+    """
+    filled = min(_METER_CELLS, max(1, round(used * _METER_CELLS)))
+    style = "$warning" if used > _HIGH_USE else "$muted"
+    whole, ends, end = sum(tokens), [0], 0
+    for part in tokens:
+        end += part
+        ends.append(round(filled * end / whole) if whole else filled)
+    styles = _PART_STYLES if whole and used <= _HIGH_USE else (style,) * 3
+    if not has_bar:
+        return Content.assemble(("ctx", "$faint"), (f" {used:.0%}", style)).stylize(Style.from_meta({"run": "context"}))
+    cells = [("━" * (last - first), color) for first, last, color in zip(ends, ends[1:], styles, strict=False)]
+    bar = Content.assemble(
+        ("ctx ", "$faint"), *cells, ("─" * (_METER_CELLS - filled), "$faint"), (f" {used:.0%}", style)
+    )
+    return bar.stylize(Style.from_meta({"run": "context"}))
 
 
 def _format_dollars(amount: float) -> str:

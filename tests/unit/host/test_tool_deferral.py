@@ -165,10 +165,10 @@ async def test_the_user_defers_a_server_and_pins_a_tool_of_it_for_the_conversati
     peers = {"a": create_peer(tools__list=tools_result(tool_definition("one"), tool_definition("two")))}
     async with open_host_with(tmp_path, peers, model) as host:
         await host.conversation.send("hi")
-        host.context.prefer("a", "", "deferred")
-        host.context.prefer("a", "two", "pinned")
+        host.context.tools.prefer("a", "", "deferred")
+        host.context.tools.prefer("a", "two", "pinned")
         await host.conversation.send("again")
-        host.context.prefer("a", "", "auto")
+        host.context.tools.prefer("a", "", "auto")
         await host.conversation.send("again")
 
     sent = [sorted(names(request)) for request in model.requests]

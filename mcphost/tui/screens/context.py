@@ -1,0 +1,272 @@
+"""Context screen (`/context`): what fills the model's window, and which tools' definitions are sent."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import OptionList
+
+from mcphost.host.reserved_names import SEARCH_TOOLS
+from mcphost.pluralize import pluralize
+from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.status_bars import KeyBar
+
+if TYPE_CHECKING:
+    from mcphost.host.conversation.context_report import ContextReport, ContextTool
+    from mcphost.host.conversation.tool_selection import Preference
+    from mcphost.host.host import Host
+
+_BAR_CELLS = 10
+_MAX_SHOWN = 200
+_MAX_SYSTEM_CHARS = 40_000
+_CHOICES: dict[str, str] = {
+    "auto": "automatic",
+    "pinned": "always sent",
+    "deferred": "found by search",
+}
+
+
+class ContextRow(NamedTuple):
+    """A part of the window: its kind as in TokenShare, or "all" or "free", and its server for definitions."""
+
+    kind: str
+    server: str = ""
+    tokens: int = 0
+
+
+class ContextScreen(ListScreen):
+    """List of the parts of the next request with their shares of the window; the details name the largest tools."""
+
+    TITLE_TEXT: ClassVar[str] = "Context"
+    EMPTY_TEXT: ClassVar[str] = "Measuring what the next request would contain…"
+    _SERVER_KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("p", "always send", "screen.prefer('pinned')"),
+        ("d", "leave to search", "screen.prefer('deferred')"),
+        ("a", "automatic", "screen.prefer('auto')"),
+    )
+    DEFAULT_CSS = """
+    ContextScreen #entries, ContextScreen #side { width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "prefer('pinned')", show=False),
+        Binding("d", "prefer('deferred')", show=False),
+        Binding("a", "prefer('auto')", show=False),
+    ]
+
+    def __init__(self, host: "Host") -> None:
+        super().__init__()
+        self.host = host
+        self.report: ContextReport | None = None
+
+    def on_mount(self) -> None:
+        """Measure the next request."""
+        super().on_mount()
+        self.measure()
+
+    def handle_server_change(self) -> None:
+        """Measure again, because a server's tools may have changed."""
+        self.measure()
+
+    def measure(self) -> None:
+        """Measure the next request in the background, and show it."""
+        self.run_worker(self._measure, group="measure", exclusive=True)
+
+    async def _measure(self) -> None:
+        self.report = await self.host.context.measure()
+        self.reload()
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each part of the window."""
+        report = self.report
+        if report is None:
+            return ()
+        free = ContextRow("free", tokens=max(0, report.window - report.total))
+        rows = [ContextRow("all", tokens=report.total), *_list_parts(report)]
+        shown = [ListRow(row, _title(row), _describe(row, report), "●", _mark_style(row)) for row in rows]
+        return [*shown, ListRow(free, "Free", _describe(free, report), "○", "$faint")]
+
+    def render_row(self, row: ListRow) -> Content:
+        """Render a part as one line: its mark, a bar with its share of the window, and its name."""
+        report, part = self.report, row.value
+        if report is None:
+            return super().render_row(row)
+        filled, share = _count_cells(part.tokens, report.window), _format_share(part.tokens, report.window)
+        has_bar = not is_reader(self)
+        return Content.assemble(
+            (f" {row.mark} ", row.mark_style),
+            ("━" * filled if has_bar else "", row.mark_style),
+            ("─" * (_BAR_CELLS - filled) if has_bar else "", "$faint"),
+            (f" {share}  ", "$muted"),
+            clean_line(row.title, 60),
+            (f"  {_describe_sent(part, report)}", "$muted"),
+        )
+
+    def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
+        keys = super()._key_bar_items()
+        return (*self._SERVER_KEYS, *keys) if self._current_server() else keys
+
+    def _current_server(self) -> str:
+        row = self.current_row() if self.is_mounted else None
+        return row.value.server if row is not None and row.value.kind == "definitions" else ""
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Show the details of the highlighted part, and the keys that act on it."""
+        super().on_option_list_option_highlighted(event)
+        self.query_one(KeyBar).show(self._key_bar_items())
+
+    def show_details(self, row: ListRow) -> None:
+        """Show what a part consists of, with the largest first."""
+        report, part = self.report, row.value
+        if report is None:
+            return
+        pairs, text = _describe_details(report, part)
+        self.show_about(clean_pairs([(name, value) for name, value in pairs if value]))
+        self.query_one(LongText).show(text)
+
+    def action_prefer(self, preference: "Preference") -> None:
+        """Choose how the tools of the selected server reach the model in this conversation."""
+        if server := self._current_server():
+            self.host.context.tools.prefer(server, "", preference)
+            self.measure()
+
+
+def _list_parts(report: "ContextReport") -> list[ContextRow]:
+    """Return the parts of the request: instructions, each server's tools, and the others, summed by kind."""
+    tokens: dict[str, int] = defaultdict(int)
+    servers: dict[str, int] = {tool.server: 0 for tool in report.tools if tool.server}
+    for share in report.shares:
+        if share.kind == "definitions":
+            servers[share.server] = servers.get(share.server, 0) + share.tokens
+        else:
+            tokens[share.kind] += share.tokens
+    ordered = sorted(servers.items(), key=lambda item: (-item[1], item[0]))
+    return [
+        ContextRow("system", tokens=tokens["system"]),
+        *(ContextRow("definitions", server, count) for server, count in ordered),
+        *(ContextRow(kind, tokens=tokens[kind]) for kind in ("attachments", "results", "messages")),
+    ]
+
+
+def _title(row: ContextRow) -> str:
+    titles = {
+        "all": "Next request",
+        "system": "System prompt",
+        "definitions": f"Tools of {row.server or 'mcphost'}",
+        "attachments": "Attachments",
+        "results": "Results of tools",
+        "messages": "Messages",
+    }
+    return titles[row.kind]
+
+
+def _mark_style(row: ContextRow) -> str:
+    styles = {"all": "$text", "results": "$success", "attachments": "$success", "messages": "$muted"}
+    return styles.get(row.kind, "$accent")
+
+
+def _describe(row: ContextRow, report: "ContextReport") -> str:
+    return " · ".join(filter(None, (f"{row.tokens:,} tokens", _describe_sent(row, report))))
+
+
+def _describe_sent(row: ContextRow, report: "ContextReport") -> str:
+    """Return how many of a server's tools are sent, "" if all of them are, or if the part is no server's."""
+    tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
+    sent = sum(tool.is_sent for tool in tools)
+    return f"{sent} of {len(tools)} sent" if sent < len(tools) else ""
+
+
+def _count_cells(tokens: int, window: int) -> int:
+    """Return how many cells of a bar are filled; anything that is there fills one."""
+    return min(_BAR_CELLS, max(1 if tokens else 0, round(_BAR_CELLS * tokens / window)))
+
+
+def _format_share(tokens: int, window: int) -> str:
+    share = tokens / window
+    return " <1%" if 0 < share < 0.005 else f"{share:>4.0%}"
+
+
+def _describe_details(report: "ContextReport", part: ContextRow) -> tuple[list[tuple[str, str]], str]:
+    """Return name-value pairs about a part, and a longer text."""
+    match part.kind:
+        case "all" | "free":
+            return _describe_window(report), _format_largest(report)
+        case "system":
+            shown = report.system[:_MAX_SYSTEM_CHARS]
+            rest = len(report.system) - len(shown)
+            return [("tokens", f"{part.tokens:,}")], f"{shown}\n… {rest:,} more characters" if rest else shown
+        case "definitions":
+            tools = [tool for tool in report.tools if tool.server == part.server]
+            choices = {tool.preference for tool in tools}
+            pairs = [
+                ("sent", f"{sum(tool.is_sent for tool in tools)} of {pluralize(len(tools), 'tool')}"),
+                ("tokens", f"{part.tokens:,} of {sum(tool.tokens for tool in tools):,}"),
+                ("choice", ", ".join(sorted(map(_CHOICES.__getitem__, choices))) if part.server else ""),
+            ]
+            return pairs, "\n".join(_format_tool(tool) for tool in tools[:_MAX_SHOWN])
+        case _:
+            pairs = [
+                ("tokens", f"{part.tokens:,}"),
+                ("messages", f"{report.messages:,}" if part.kind == "messages" else ""),
+                ("summarized", f"{report.summarized:,} earlier messages" if part.kind == "messages" else ""),
+                ("in short form", pluralize(report.shortened, "result") if part.kind == "results" else ""),
+            ]
+            if not report.summarized:
+                pairs = [pair for pair in pairs if pair[0] != "summarized"]
+            return pairs, _format_parts(report, part.kind)
+
+
+def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
+    deferred = sum(not tool.is_sent for tool in report.tools)
+    return [
+        ("model", report.model or "none"),
+        ("window", f"{report.window:,} tokens{', assumed' if report.is_assumed else ''}"),
+        ("set it", "context_window under [model]" if report.is_assumed else ""),
+        ("next request", f"about {report.total:,} tokens + your message"),
+        ("last counted", f"{report.counted:,} tokens by the provider" if report.counted else ""),
+        ("found by search", f"{pluralize(deferred, 'tool')}, with {SEARCH_TOOLS}" if deferred else ""),
+        ("in short form", pluralize(report.shortened, "older or long result") if report.shortened else ""),
+        ("summarized", f"{report.summarized:,} earlier messages" if report.summarized else ""),
+    ]
+
+
+def _format_largest(report: "ContextReport") -> str:
+    """Return the tools that take most of the window, with their definitions and their results."""
+    tokens: dict[str, int] = defaultdict(int)
+    for tool in report.tools:
+        if tool.is_sent:
+            tokens[_tool_name(tool.server, tool.name)] += tool.tokens
+    for share in report.shares:
+        if share.kind == "results":
+            tokens[_tool_name(share.server, share.tool)] += share.tokens
+    if not tokens:
+        return ""
+    lines = _format_lines(tokens, report.window)
+    return "\n".join(["Largest tools, with their results:", *lines])
+
+
+def _format_parts(report: "ContextReport", kind: str) -> str:
+    tokens: dict[str, int] = defaultdict(int)
+    for share in report.shares:
+        if share.kind == kind and kind != "messages":
+            name = _tool_name(share.server, share.tool) if share.tool else share.server or "your files"
+            tokens[name] += share.tokens
+    return "\n".join(_format_lines(tokens, report.window))
+
+
+def _format_lines(tokens: dict[str, int], window: int) -> list[str]:
+    ordered = sorted(tokens.items(), key=lambda item: -item[1])[:_MAX_SHOWN]
+    return [f"{count:>9,} {_format_share(count, window)}  {clean_line(name, 120)}" for name, count in ordered]
+
+
+def _format_tool(tool: "ContextTool") -> str:
+    state = "always sent" if tool.preference == "pinned" else "sent" if tool.is_sent else "by search"
+    return f"{tool.tokens:>9,}  {state:<11}  {clean_line(tool.name, 120)}"
+
+
+def _tool_name(server: str, tool: str) -> str:
+    return f"{server} · {tool}" if server else tool
