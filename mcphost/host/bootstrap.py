@@ -173,6 +173,7 @@ def _create_core(
 ) -> _Core:
     lifetime, running_calls = Lifetime(), RunningCalls()
     lifetime.on_close(audit.close)
+    lifetime.start_soon(audit.run, name="audit rows")
     model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
     lifetime.on_close(events.close)
     audit.conversation = conversation = ActiveConversation(ConversationStore(store), events)

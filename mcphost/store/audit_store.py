@@ -254,21 +254,14 @@ class AuditStore:
         """Write all queued rows in one commit."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
-                batch = tuple(self._pending)
-                if not batch:
+                if not self._pending:
                     return
                 try:
                     first = await self._load_initial_records()
-                    written = await self._database.run(
-                        lambda db: self._write(db, first, batch), self._advance_checkpoint
-                    )
+                    await self._database.run(lambda db: self._write(db, first), self._finish_write)
                 except StoreError as error:
                     self._report_failure(error)
                     return
-                for entry, number in zip(batch, written.numbers, strict=True):
-                    entry.seq = number
-                del self._pending[: len(batch)]
-                self._has_rows = True
                 if self._is_failing:
                     self._is_failing = False
                     self._warn("The audit log is written again.", "It has the rows that were kept in memory.")
@@ -292,9 +285,10 @@ class AuditStore:
         return await self._initial_records() if self._initial_records is not None else ()
 
     # -- on the thread
-    def _write(
-        self, db: sqlite3.Connection, initial: Sequence[AuditRecord], batch: Sequence[AuditEntry]
-    ) -> "_WriteResult":
+    # Rows leave the queue there, in the order of the commits: a flush whose asyncio task was cancelled, as Textual does
+    # with its workers, goes on there, and must neither write a row twice nor lose one.
+    def _write(self, db: sqlite3.Connection, initial: Sequence[AuditRecord]) -> "_WriteResult":
+        batch = tuple(self._pending)
         last = _last_position(db)
         breaks = self._detect_tampering(db, last)
         first = (_make_first_record(), *initial) if last.seq == 0 else ()
@@ -306,7 +300,7 @@ class AuditStore:
             number = 0 if about is None else about.seq or numbers.get(id(about), 0)
             last = self._insert(db, last, _make_record(entry), number)
             numbers[id(entry)] = last.seq
-        return _WriteResult(tuple(numbers.values()), last, allow_backward=bool(breaks))
+        return _WriteResult(batch, tuple(numbers.values()), last, allow_backward=bool(breaks))
 
     def _insert(self, db: sqlite3.Connection, last: AuditPosition, record: AuditRecord, about: int) -> AuditPosition:
         fields: dict[str, Any] = to_builtins(record)
@@ -339,7 +333,11 @@ class AuditStore:
         detail = {"reached": checkpoint.seq, "hash": checkpoint.hash} if checkpoint else {}
         return (_make_ledger_record("broken", dumps(detail), decision=fault),)
 
-    def _advance_checkpoint(self, written: "_WriteResult") -> None:
+    def _finish_write(self, written: "_WriteResult") -> None:
+        for entry, number in zip(written.batch, written.numbers, strict=True):
+            entry.seq = number
+        del self._pending[: len(written.batch)]
+        self._has_rows = True
         if self._has_checkpoint:
             try:
                 self._checkpoint.advance(written.last, allow_backward=written.allow_backward)
@@ -348,6 +346,7 @@ class AuditStore:
 
 
 class _WriteResult(Struct, frozen=True):
+    batch: "tuple[AuditEntry, ...]"
     numbers: tuple[int, ...]
     last: AuditPosition
     allow_backward: bool

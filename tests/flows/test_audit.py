@@ -4,6 +4,9 @@ import json
 import sqlite3
 from contextlib import closing
 
+import pytest
+
+from tests.event_loop import wait_until
 from tests.flows.program import DEMO, Program
 
 
@@ -35,6 +38,23 @@ def test_a_call_that_the_model_wanted_is_recorded_from_the_question_to_its_end(p
     assert ended["size"]
     assert started["definition"]
     assert "8675309135" not in json.dumps([row["detail"] for row in found])
+
+
+@pytest.mark.anyio
+async def test_the_end_of_a_call_is_on_disk_although_nothing_follows_it(program: Program) -> None:
+    def recorded() -> list[str]:
+        with closing(sqlite3.connect(program.home / "data" / "ledger.db")) as db:
+            return [event for (event,) in db.execute("SELECT event FROM ledger WHERE kind = 'tool' ORDER BY seq")]
+
+    with program.pipe("--model", "demo", "--mcp-config", program.servers(demo=DEMO)) as pipe:
+        pipe.ask("connect", server="demo")
+        sent = pipe.send("send", text="add 2 and 40")
+        question = pipe.event("question", kind="approve_tool")
+        pipe.ask("answer", question=question["question"], answer="once")
+        pipe.result(sent)
+        await wait_until(lambda: recorded() == ["answered", "started", "ended"])
+        pipe.ask("quit")
+        pipe.end()
 
 
 def test_a_grant_is_recorded_when_it_is_given_used_and_revoked(program: Program) -> None:

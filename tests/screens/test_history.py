@@ -42,6 +42,17 @@ async def test_a_search_finds_messages_while_it_is_typed_and_shows_them(run: Run
         await driver.until(lambda: "3 conversations" in driver.text())
 
 
+async def test_letters_that_arrive_together_with_ctrl_f_are_searched_and_delete_nothing(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver.host.database, a="xxl shirts", b="second one")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "second one" in driver.text())
+        driver.press_together("ctrl+f", *"xxl")
+        await driver.until(lambda: "1 conversation " in driver.text() and "xxl shirts" in driver.text())
+        assert driver.app.screen.query_one("#search", Input).value == "xxl"
+        assert len(await driver.host.history.list_recent()) == 2
+
+
 async def test_a_conversation_is_renamed_pinned_and_deleted_with_two_keys(run: Run) -> None:
     async with run() as driver:
         await fill(driver.host.database, a="first one", b="second one")

@@ -221,7 +221,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         """Yield the input for a sentence, which is hidden until an action opens it."""
         yield OrderedInput(
             placeholder="A sentence of yours. Enter applies it, esc goes back.",
-            id="sentence", max_length=MAX_SENTENCE_CHARS, compact=True,
+            id="sentence", max_length=MAX_SENTENCE_CHARS, compact=True, select_on_focus=False,
         )  # fmt: skip
 
     def action_drop(self) -> None:

@@ -49,7 +49,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset()
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
-        Binding("ctrl+f", "search", show=False),
+        # Before the keys that follow: over a slow connection they arrive together, and letters act on the list.
+        Binding("ctrl+f", "search", show=False, priority=True),
         # These work in the search line; the list has its own bindings.
         Binding("down", "move_cursor('down')", show=False),
         Binding("up", "move_cursor('up')", show=False),
@@ -230,7 +231,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def action_search(self) -> None:
         """Focus the search line."""
-        self.query_one("#search").focus()
+        self.set_focus(self.query_one("#search"))
 
     def action_move_cursor(self, direction: str) -> None:
         """Move the list's cursor "up" or "down" while the search line has the focus."""

@@ -1,10 +1,12 @@
 """The audit store: append-only rows, one chain for several writers, and failures that keep the order."""
 
+import asyncio
 import hashlib
 import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -111,6 +113,25 @@ async def test_the_checkpoint_exists_before_the_first_row_and_a_cancelled_writer
         assert (entry.seq, there) == (2, [True])
     assert len(ledger_rows(tmp_path / "l.db")) == 2
     await audit_store.close()
+
+
+async def test_a_writer_whose_task_is_cancelled_writes_its_row_once(tmp_path: Path) -> None:
+    audit_store, begun, go_on = create_audit_store(tmp_path), threading.Event(), threading.Event()
+
+    def made() -> AuditRecord:
+        begun.set()
+        assert go_on.wait(10)
+        return create_record("first")
+
+    task = asyncio.create_task(audit_store.append(made))  # noqa: TID251 - cancelled as Textual cancels its workers
+    await anyio.to_thread.run_sync(begun.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go_on.set()
+    await audit_store.append(lambda: create_record("second"))
+    await audit_store.close()
+    assert [row["subject"] for row in ledger_rows(tmp_path / "l.db")[1:]] == ["first", "second"]
 
 
 async def test_acknowledged_rows_are_synced_and_not_only_written(tmp_path: Path) -> None:
