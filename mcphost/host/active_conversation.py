@@ -101,12 +101,12 @@ class Conversation:
     # -- system prompt
     @property
     def system_prompt(self) -> str:
-        """The system prompt that the user gave to this conversation; "" if the configured one is used."""
+        """The user's system prompt for this conversation; "" if the configured one is used."""
         return self._system_prompts[-1] if self._system_prompts else ""
 
     @property
     def can_undo_system_prompt(self) -> bool:
-        """Whether the user changed the system prompt of this conversation."""
+        """Whether the user has changed the system prompt of this conversation."""
         return bool(self._system_prompts)
 
     @property
@@ -114,9 +114,9 @@ class Conversation:
         return bool(self.id) and not (self.messages and len(self._unsaved) == len(self.messages))
 
     async def set_system_prompt(self, text: str) -> None:
-        """Use another system prompt from the next request on; "" stands for the configured one.
+        """Change the system prompt from the next request on; "" selects the configured one. Raises StoreError.
 
-        It is saved with the conversation; that of an empty one is saved with its first message. Raises StoreError.
+        It is saved with the conversation; for an empty conversation, it is saved with the first message.
         """
         if self._is_stored:
             await self._store.system_prompts.add(self.id, text)
@@ -126,10 +126,7 @@ class Conversation:
         self.beginning_changed_at = time.time()
 
     async def undo_system_prompt(self) -> None:
-        """Use the system prompt from before the last change again; nothing happens if there is none.
-
-        Raises StoreError.
-        """
+        """Undo the last change of the system prompt; do nothing if there was none. Raises StoreError."""
         if not self._system_prompts:
             return
         if self._unsaved_prompts:

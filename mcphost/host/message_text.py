@@ -15,7 +15,7 @@ _RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
 
 
 def describe_author(message: Message) -> str:
-    """Return who wrote a message that entered in a role of another: a prompt, or a background call; "" for others."""
+    """Return the prompt or background call that a message came from, for display; "" for other messages."""
     if message.late_result is not None:
         return "Result from the background"
     if message.prompt is not None:

@@ -236,7 +236,7 @@ def m014_conversation_details(db: sqlite3.Connection) -> None:
 
 
 def m015_system_prompts(db: sqlite3.Connection) -> None:
-    """Create the table of system prompts that the user gave to conversations."""
+    """Create the table of system prompts that the user set for single conversations."""
     _execute_script(
         db,
         """

@@ -1,4 +1,4 @@
-"""Storage of the system prompts that the user gave to conversations, with the earlier ones for undoing."""
+"""Storage of conversations' own system prompts, including earlier ones so that changes can be undone."""
 
 import sqlite3
 
@@ -11,14 +11,14 @@ MAX_STORED = 20
 class SystemPromptStore:
     """Store of conversations' system prompts in the database; every method may raise StoreError.
 
-    A text of "" stands for the configured system prompt.
+    The text "" stands for the configured system prompt.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def add(self, conversation_id: str, text: str) -> None:
-        """Store the system prompt of a stored conversation, in use from now on."""
+        """Store a conversation's new system prompt, which is used from now on."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
@@ -43,7 +43,7 @@ class SystemPromptStore:
         return await self._database.run(work)
 
     async def remove_last(self, conversation_id: str) -> None:
-        """Remove the system prompt in use, so that the one before it is used again."""
+        """Remove the system prompt in use, so that the previous one is used again."""
         query = (
             "DELETE FROM system_prompts WHERE number = (SELECT max(number) FROM system_prompts WHERE conversation = ?)"
         )

@@ -1,4 +1,4 @@
-"""Announcements for screen readers: each state and question as one plain line at the top of every screen."""
+"""Announcements for screen readers: states and questions as a plain line at the top of every screen."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -63,7 +63,7 @@ class AnnouncingApp(Protocol):
 
 
 class AnnouncementLine(Widget):
-    """The newest announcement, in the first row of a screen."""
+    """Widget in the first row of a screen that shows the newest announcement."""
 
     DEFAULT_CSS = "AnnouncementLine { dock: top; height: 1; background: $surface; color: $text; padding: 0 1; }"
 
@@ -72,18 +72,18 @@ class AnnouncementLine(Widget):
         self.text = text
 
     def show(self, text: str) -> None:
-        """Show another announcement."""
+        """Replace the announcement."""
         if text != self.text:
             self.text = text
             self.refresh()
 
     def render(self) -> Content:
-        """Return the announcement, truncated to the row."""
+        """Return the announcement, truncated to fit the row."""
         return Content(self.text).truncate(max(1, self.size.width - 2), ellipsis=True)
 
 
 class Announcer:
-    """Writer of the announcements. While a question waits, each of them also says how to reach it."""
+    """Announcer of states and questions; while a question is waiting, each line also says how to open it."""
 
     def __init__(self, app: AnnouncingApp) -> None:
         self._app = app
@@ -94,7 +94,7 @@ class Announcer:
 
     @property
     def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
-        """The handlers of the events that are announced, keyed by event type."""
+        """The handlers of the announced events, keyed by event type."""
         from mcphost.host import events
 
         return {
@@ -121,18 +121,18 @@ class Announcer:
             self.announce("Auto-approve is on.")
 
     def announce(self, text: str) -> None:
-        """Show a text as one line; it replaces the last one."""
+        """Show a text as a single line in place of the previous announcement."""
         self.text = clean_line(text.strip(), _MAX_LENGTH)
         self.show_on(self._app.screen)
 
     def show_waiting(self, count: int) -> None:
-        """Say with each announcement from now on that *count* questions wait."""
+        """Set the number of waiting questions, which each announcement mentions from now on."""
         if count != self._waiting:
             self._waiting = count
             self.show_on(self._app.screen)
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
-        """Announce a question that opened, or one that waits while the user types."""
+        """Announce a question that has opened, or that is waiting while the user types."""
         title, _, place = dialog.card_texts()
         way = "{answer} answers, Escape refuses." if is_open else "It waits: {answer} opens it."
         self.announce(
@@ -140,13 +140,13 @@ class Announcer:
         )
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:
-        """Announce a question that waits in a card, once; None if there is none."""
+        """Announce, once, a question that is minimized to a card; None means that there is none."""
         if dialog is not None and dialog is not self._card:
             self.announce_question(dialog, is_open=False)
         self._card = dialog
 
     def follow_focus(self, widget: Widget) -> None:
-        """Show the terminal's cursor, and move it to the widget that has the focus, in a list to the entry."""
+        """Move the terminal's cursor to the focused widget or, in a list, to the highlighted entry."""
         if (terminal := self._app.terminal) is not None:
             terminal.write(_SHOW_CURSOR)
         widget.call_after_refresh(self._move_cursor, widget)  # it may be about to move
@@ -160,7 +160,7 @@ class Announcer:
             self._app.cursor_position = at
 
     def announce_screen(self, screen: Screen[Any]) -> None:
-        """Announce the screen that is now on top, by its title."""
+        """Announce the title of the screen that is now on top."""
         if isinstance(screen, Guarded):
             self.announce_question(screen, is_open=True)  # type: ignore[arg-type]
             return

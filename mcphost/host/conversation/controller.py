@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Insertion(NamedTuple):
-    """Messages that were inserted at index `start` of a conversation."""
+    """Messages that were inserted at index `start` of a conversation, so that this can be undone."""
 
     conversation: Conversation
     start: int
@@ -115,10 +115,10 @@ class ConversationController:
 
     # -- messages of prompts
     async def insert(self, messages: Sequence[Message]) -> None:
-        """Add the messages of a prompt, in both roles, to the end of the open conversation.
+        """Add the messages of a prompt, of both roles, to the end of the open conversation.
 
-        The model is not asked; `continue_turn` does that if the last of them is the user's. Raises UsageError while a
-        turn is running.
+        The model is not asked to answer; if the last message is the user's, `continue_turn` does that. Raises
+        UsageError while a turn is running.
         """
 
         async def work() -> None:
@@ -132,14 +132,14 @@ class ConversationController:
 
     @property
     def can_undo_insert(self) -> bool:
-        """Whether the last messages of the open conversation were inserted by `insert` in this run."""
+        """Whether the conversation still ends with messages that `insert` added in this run."""
         last = self._insertion
         return last is not None and last.conversation is self._active.current and last.is_at_end()
 
     async def undo_insert(self) -> int:
-        """Take back the messages that were inserted last, and return their number; they stay stored as a branch.
+        """Remove the messages that were inserted last and return their number; they stay stored as a branch.
 
-        Raises UsageError while a turn is running or if something followed them, and StoreError.
+        Raises UsageError while a turn is running or if other messages were added since, and StoreError.
         """
         last = self._insertion
         if last is None or not self.can_undo_insert:
@@ -200,16 +200,16 @@ class ConversationController:
     # -- system prompt
     @property
     def system_prompt(self) -> str:
-        """The system prompt that the user gave to the open conversation; "" if the configured one is used."""
+        """The user's system prompt for the open conversation; "" if the configured one is used."""
         return self._active.current.system_prompt
 
     @property
     def can_undo_system_prompt(self) -> bool:
-        """Whether the user changed the system prompt of the open conversation."""
+        """Whether the user has changed the system prompt of the open conversation."""
         return self._active.current.can_undo_system_prompt
 
     async def set_system_prompt(self, text: str) -> None:
-        """Give the open conversation another system prompt, used from the next turn on; "" is the configured one.
+        """Change the open conversation's system prompt from the next turn on; "" selects the configured one.
 
         Raises UsageError while a turn is running or if the text is too long, and StoreError.
         """
@@ -222,7 +222,7 @@ class ConversationController:
         await self._active.current.set_system_prompt(replace_surrogates(text.strip()))
 
     async def undo_system_prompt(self) -> None:
-        """Give the open conversation the system prompt that it had before the last change.
+        """Undo the last change of the open conversation's system prompt.
 
         Raises UsageError while a turn is running or if nothing was changed, and StoreError.
         """

@@ -60,7 +60,7 @@ async def make_prompt_messages(
 
 
 def find_links(result: GetPromptResult) -> dict[int, str]:
-    """Return the URIs of linked resources, by the position of their message; the first MAX_LINKS."""
+    """Return the URIs of linked resources, keyed by the index of their message, at most MAX_LINKS."""
     blocks = ((at, one.parse_content()) for at, one in enumerate(result.messages[:MAX_PROMPT_MESSAGES]))
     return dict(islice(((at, block.uri) for at, block in blocks if isinstance(block, ResourceLink)), MAX_LINKS))
 
@@ -68,9 +68,9 @@ def find_links(result: GetPromptResult) -> dict[int, str]:
 async def read_links(
     messages: Sequence[Message], links: Mapping[int, str], read: ReadResourceFn, facts: ModelFacts
 ) -> tuple[Message, ...]:
-    """Return the messages with the contents of linked resources, which *read* gets from the prompt's server.
+    """Add the contents of linked resources to the messages; *read* requests them from the prompt's server.
 
-    The link stays, so that the model knows the address. Raises the errors of *read*, and UsageError if the contents
+    The links stay, so that the model knows the addresses. Raises the errors of *read*, and UsageError if the contents
     are too large.
     """
     out = list(messages)

@@ -16,10 +16,9 @@ from mcphost.store.spending import TokenShare
 
 
 def measure_shares(request: ModelRequest, server_of: Callable[[str], str]) -> tuple[TokenShare, ...]:
-    """Return the estimated input tokens of each part of a request; parts without tokens are left out.
+    """Return the estimated input tokens of each part of a request; parts without tokens are omitted.
 
-    *server_of* returns the server of a tool by its name for the model, "" for a tool of mcphost. Together, the shares
-    are what `estimate_request_tokens` returns.
+    *server_of* returns the server of the tool with a model-facing name, "" for a built-in tool of mcphost.
     """
     counts: Counter[tuple[str, str, str]] = Counter({("system", "", ""): estimate_text_tokens(request.system)})
     for spec in request.tools:

@@ -57,7 +57,7 @@ def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
 
 
 class PromptPreview(FormScreen[PromptDecision]):
-    """Preview of a filled prompt; its result says what to do with which messages, or is None."""
+    """Preview of a filled prompt; its result is what to do with which messages, None if the user leaves."""
 
     AUTO_FOCUS = "#insert"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -123,7 +123,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         self.dismiss(("edit", self.messages))
 
     def action_read_links(self) -> None:
-        """Read the linked resources from the server, and show their contents in the messages."""
+        """Read the linked resources from the server, and show their contents in the preview."""
         self.run_worker(self._read_links, group="links", exclusive=True)
 
     async def _read_links(self) -> None:

@@ -1,4 +1,4 @@
-"""Form that shows and edits the system prompt of the open conversation."""
+"""Form to view and edit the system prompt of the open conversation."""
 
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -23,7 +23,7 @@ _DEFAULT = "This is the default system prompt."
 
 
 class SystemPromptForm(FormScreen[str]):
-    """Form for the system prompt; its result is a sentence about what was changed, or None if nothing was."""
+    """Form for the system prompt; its result is a sentence about the change, or None if nothing changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
     DEFAULT_CSS = """
@@ -48,13 +48,13 @@ class SystemPromptForm(FormScreen[str]):
         return "System prompt of this conversation"
 
     def body(self) -> ComposeResult:
-        """Yield where the system prompt comes from, and a text area with it."""
+        """Yield a note on where the system prompt comes from, and a text area with its text."""
         source = _OWN if self._conversation.system_prompt else _CONFIGURED if self._has_configured else _DEFAULT
         yield Static(Content(f"{source} {_FOLLOWS}"), id="about", markup=False)
         yield OrderedTextArea(self._shown, id="text", tab_behavior="focus", compact=True, soft_wrap=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; those that would change nothing are left out."""
+        """Return the action and the label of each button, except those that would change nothing."""
         undo = (("undo_change", "Undo the last change"),) if self._conversation.can_undo_system_prompt else ()
         label = "Use the configured one" if self._has_configured else "Use the default"
         reset = (("reset", label),) if self._conversation.system_prompt else ()
@@ -70,7 +70,7 @@ class SystemPromptForm(FormScreen[str]):
         self.query_one("#text").focus()
 
     def action_save(self) -> None:
-        """Save the text for this conversation; the configured text unchanged is not saved as its own."""
+        """Save the text for this conversation, unless it is the same as the configured one."""
         self.run_worker(self._save, group="save", exclusive=True)
 
     def action_reset(self) -> None:
@@ -78,7 +78,7 @@ class SystemPromptForm(FormScreen[str]):
         self.run_worker(partial(self._change, ""), group="save", exclusive=True)
 
     def action_undo_change(self) -> None:
-        """Use the system prompt from before the last change again."""
+        """Undo the last change of the system prompt."""
         self.run_worker(self._undo, group="save", exclusive=True)
 
     async def _save(self) -> None:

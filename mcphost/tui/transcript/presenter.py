@@ -301,7 +301,7 @@ class TranscriptPresenter:
         self._add_user_message(event.message)
 
     def _add_user_message(self, message: Message) -> None:
-        """Append a message of the user and the images that are attached to it, if the terminal can show them."""
+        """Append a user message and, if the terminal can show images, its attached images."""
         self._user_message = build_user_message(message)
         self._end_of_message = self._add_with_images(self._user_message, message)
 
