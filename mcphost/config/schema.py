@@ -407,6 +407,9 @@ class ScreenConfig(Struct, frozen=True, kw_only=True):
     reader: bool = False
     """Whether to draw for a screen reader: one column of plain text, nothing that moves, a line for each state."""
 
+    pictures: Literal["half-blocks", "kitty"] = "half-blocks"
+    """How to draw pictures: with half-block characters, or with the graphics protocol of Kitty."""
+
 
 class KeyConfig(Struct, frozen=True):
     """The keys of one action, such as "ctrl+k"; () means no key."""

@@ -1,9 +1,10 @@
 """Navigation: actions that open screens over the chat and process what the user chooses there."""
 
+import os
 from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from textual.screen import Screen
 from textual.widgets import Input
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from mcphost.protocol.prompts import Prompt
     from mcphost.tui.config_follower import ConfigFollower
     from mcphost.tui.image_cache import ImageCache
+    from mcphost.tui.kitty_pictures import KittyPictures
     from mcphost.tui.screens.history import HistoryChoice
     from mcphost.tui.screens.manual_calls import ManualCall
     from mcphost.tui.screens.model_form import ModelChoice
@@ -42,6 +44,7 @@ class NavigationApp(InputGuardApp):
     chat: ChatScreen
     _host: "Host | None" = None
     image_cache: "ImageCache | None" = None
+    _pictures: "KittyPictures | None" = None
 
     @property
     def host(self) -> "Host":
@@ -131,7 +134,29 @@ class NavigationApp(InputGuardApp):
         self.run_worker(partial(self._decode_image, self.image_cache, message), group="pictures")
 
     async def _decode_image(self, cache: "ImageCache", message: ImageDecodeRequested) -> None:
-        message.on_decoded(await cache.decode(message.data, message.width, message.height))
+        decode = partial(cache.decode, message.data)
+        width, height = message.width, message.height
+        pictures = self._kitty_pictures()
+        message.on_decoded(
+            await decode(width, height)
+            if pictures is None
+            else await pictures.show(message.data, width, height // 2, decode)
+        )
+
+    def _kitty_pictures(self) -> "KittyPictures | None":
+        """Return what sends pictures to the terminal, None if they are drawn with half-blocks."""
+        terminal = self._driver
+        if self._pictures is None and terminal is not None and self.host.config.screen.pictures == "kitty":
+            from mcphost.tui.kitty_pictures import KittyPictures, can_place_pictures
+
+            if can_place_pictures(os.environ):
+                self._pictures = KittyPictures(terminal.write)
+                cast("Any", self).app_resume_signal.subscribe(self, self._send_pictures_again)
+        return self._pictures
+
+    def _send_pictures_again(self, _: object) -> None:
+        if self._pictures is not None:
+            self.run_worker(self._pictures.send_again, group="pictures")
 
     def on_link_clicked(self, message: LinkClicked) -> None:
         """Copy the URL of the clicked link and show it in a notification. Links are never opened."""
@@ -141,6 +166,8 @@ class NavigationApp(InputGuardApp):
 
     async def on_unmount(self) -> None:
         """End the image decoder process, if it was started."""
+        if self._pictures is not None:
+            self._pictures.close()
         if self.image_cache is not None:
             await self.image_cache.close()
 

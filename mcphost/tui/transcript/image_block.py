@@ -132,8 +132,12 @@ Rgb = tuple[int, int, int]
 def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
     """Draw the image with half-block characters, each of which shows two pixels, one above the other.
 
-    Transparent pixels are blended with the background.
+    Transparent pixels are blended with the background. An image that the terminal has gets the cells that show it.
     """
+    from mcphost.tui.kitty_pictures import PlacedImage, render_placeholders
+
+    if isinstance(drawing, PlacedImage):
+        return render_placeholders(drawing, background)
     ground = (background.r, background.g, background.b)
     rows = [_build_pixel_row(drawing, y, ground) for y in range(drawing.height)]
     if len(rows) % 2:
