@@ -13,6 +13,7 @@ from mcphost.tui.announcer import AnnouncementLine
 from mcphost.tui.transcript.tool_card import SPINNER
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.status_bars import TopBar
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion, each_example_question, open_guarded_dialog, tool_question
 from tests.screens.conftest import AppDriver, Run
@@ -189,6 +190,14 @@ async def test_a_running_call_neither_spins_nor_counts(run: Run, monkeypatch: py
         assert timers == []
         assert not any(mark in driver.text() for mark in SPINNER)
         assert driver.text() == before
+
+
+async def test_the_top_row_tells_no_seconds(run: Run) -> None:
+    async with run(reader=True) as driver:
+        bar = driver.app.query_one(TopBar)
+        bar.status = bar.status._replace(activity="answering · 8 s")
+        await driver.until(lambda: "answering" in driver.text(), "the activity")
+        assert "8 s" not in driver.text()
 
 
 async def test_a_table_is_read_cell_by_cell_with_the_names_of_its_columns(run: Run) -> None:

@@ -74,7 +74,10 @@ class TopBar(Widget):
         if state:
             left.append(Content.styled(state, "$warning" if status.model_state != "loading" else "$muted"))
         if status.activity:
-            left.append(Content.styled(clean_line(status.activity, 40), "$muted"))
+            activity = (
+                status.activity.partition(" · ")[0] if is_reader(self) else status.activity
+            )  # without the seconds
+            left.append(Content.styled(clean_line(activity, 40), "$muted"))
         right = self._build_right_parts(status)
         gap = Content("  ")
         line = gap.join(left)
