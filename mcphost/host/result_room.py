@@ -3,9 +3,8 @@
 from mcphost.config.schema import ContextConfig
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
+from mcphost.llm.token_estimate import BYTES_PER_TOKEN
 
-BYTES_PER_TOKEN = 3
-"""A cautious estimate: English has about four bytes per token, Chinese about three."""
 MIN_RESULT_BYTES = 2_000
 
 

@@ -4,6 +4,7 @@ A token is about four Latin characters, two characters of other alphabets, or on
 The estimate of a message is cached for the message's lifetime, so that a round costs one addition per message.
 """
 
+from collections.abc import Iterable
 from typing import assert_never
 
 from mcphost.llm.message_cache import MessageCache
@@ -25,6 +26,8 @@ IMAGE_TOKENS = 1_500
 """About what OpenAI and Anthropic count for an image of one megapixel; the actual size is not examined."""
 BYTES_PER_FILE_TOKEN = 40
 """A PDF page of about 100 kB takes 1,500 to 3,000 tokens; audio of that size takes slightly fewer."""
+BYTES_PER_TOKEN = 3
+"""A cautious figure for limits: English has four bytes of UTF-8 a token, and Chinese three."""
 MESSAGE_TOKENS = 4
 """Overhead of each message and part, for its role and separators."""
 
@@ -37,6 +40,11 @@ def estimate_text_tokens(text: str) -> int:
     # UTF-8 has one more byte for each letter of most alphabets, two for each Chinese character, three for an emoji.
     more_bytes = len(text.encode("utf-8", "replace")) - len(text)
     return (latin + 2 * more_bytes + 3) // 4
+
+
+def bound_tokens(texts: Iterable[bytes]) -> int:
+    """Return how many tokens these texts have at most, for limits: rather too many than too few."""
+    return sum(map(len, texts)) // BYTES_PER_TOKEN
 
 
 def estimate_tool_tokens(spec: ToolSpec) -> int:

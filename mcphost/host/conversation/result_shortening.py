@@ -80,7 +80,11 @@ class ResultShortening:
         if room != self._fitted_bytes:
             self._fitted_messages, self._fitted_bytes = _create_cache(lambda message: fit_results(message, room)), room
         sent = tuple(
-            (self._get_old(message) if at < old else self._get_fitted(message)) if message.results else message
+            message
+            if message.role == "assistant" or not message.results
+            else self._get_old(message)
+            if at < old
+            else self._get_fitted(message)
             for at, message in enumerate(messages)
         )
         self._result_tool.has_shortened = self._result_tool.has_shortened or any(

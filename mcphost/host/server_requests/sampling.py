@@ -32,11 +32,11 @@ from mcphost.host.server_requests.sampling_policy import (
     SamplingModels,
     SamplingNesting,
     choose_model,
-    estimate_tokens,
 )
 from mcphost.llm import model as llm
 from mcphost.llm.messages import ImagePart, Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelFacts, ModelRequest, ToolSpec
+from mcphost.llm.token_estimate import bound_tokens
 from mcphost.protocol.base import is_set
 from mcphost.protocol.content import AudioContent, ImageContent, TextContent
 from mcphost.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
@@ -346,7 +346,7 @@ class SamplingHandler:
         context: ServerRequestContext,
         depth: int,
     ) -> CreateMessageResult | ServerRequestRejection:
-        tokens = estimate_tokens(
+        tokens = bound_tokens(
             [*map(bytes, wire_request.messages), bytes(wire_request.tools), (wire_request.system_prompt or "").encode()]
         )
         available, limit_error = self._budget.available_tokens(tokens)

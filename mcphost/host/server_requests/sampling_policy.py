@@ -264,11 +264,6 @@ class SamplingBudget:
         return now
 
 
-def estimate_tokens(texts: Any) -> int:
-    """Estimate the number of tokens in a collection of bytes objects; the estimate tends to be too high."""
-    return sum(len(text) for text in texts) // 3
-
-
 MAX_OPEN = 200
 """Maximum open sampling requests remembered per server."""
 OPEN_SECONDS = 600.0

@@ -12,11 +12,11 @@ from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarte
 from mcphost.host.message_text import describe_message, format_numbers, parse_numbers
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION
-from mcphost.host.result_room import BYTES_PER_TOKEN
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, truncate_text
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import Message, ToolUsePart
 from mcphost.llm.model import ToolSpec
+from mcphost.llm.token_estimate import BYTES_PER_TOKEN
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Raw, dumps, encode
 

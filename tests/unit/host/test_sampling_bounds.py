@@ -23,10 +23,10 @@ from mcphost.host.server_requests.sampling_policy import (
     SamplingBudget,
     SamplingModels,
     SamplingNesting,
-    estimate_tokens,
 )
 from mcphost.llm.messages import ImagePart, Message, TextPart, ToolUsePart
 from mcphost.llm.model import TextDelta
+from mcphost.llm.token_estimate import bound_tokens
 from mcphost.protocol.sampling import parse_sampling_messages
 from mcphost.protocol.server_requests import CreateMessage
 from mcphost.serialization import Raw, encode
@@ -75,7 +75,7 @@ def test_tokens_are_counted_to_the_last_one_and_the_narrower_limit_counts(
 
 
 def test_input_tokens_are_estimated_rather_too_high() -> None:
-    assert estimate_tokens([b"x" * 300, b"y" * 30]) == 110
+    assert bound_tokens([b"x" * 300, b"y" * 30]) == 110
 
 
 def test_the_depth_is_that_of_the_calls_that_are_open_and_of_no_others() -> None:
