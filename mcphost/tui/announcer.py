@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.content import Content
 from textual.geometry import Offset
-from textual.screen import Screen, SystemModalScreen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 READER_CSS = """
 #box, QuestionCard { border: blank $warning; }
+CommandPalette #--input, CommandPalette CommandList { border: blank; }
 * { scrollbar-visibility: hidden; }
 ModalScreen { background: $background; }
 """
@@ -151,6 +152,14 @@ class Announcer:
             terminal.write(_SHOW_CURSOR)
         widget.call_after_refresh(self._move_cursor, widget)  # it may be about to move
 
+    def follow_highlight(self, entries: OptionList, prompt: object) -> None:
+        """Follow the highlighted entry of a list; announce it if the focus is elsewhere, as while completing a word."""
+        if entries.has_focus:
+            self.follow_focus(entries)
+        else:
+            lines = str(prompt).split("\n")
+            self.announce(". ".join(" ".join(line.split()) for line in lines if line.strip()))
+
     def _move_cursor(self, widget: Widget) -> None:
         if self._app.screen.focused is widget:
             is_text = isinstance(widget, Input | TextArea)
@@ -173,7 +182,7 @@ class Announcer:
 
     def show_on(self, screen: Screen[Any]) -> None:
         """Show the newest announcement in the first row of a screen."""
-        if isinstance(screen, SystemModalScreen) or not screen.is_attached:
+        if not screen.is_attached:
             return
         shown = self.text
         if self._waiting and not shown.startswith("Question"):

@@ -33,7 +33,7 @@ from mcphost.tui.theme_choice import ThemeChoice, ThemeOptions
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
-    from textual.command import Provider
+    from textual.command import CommandPalette, Provider
     from textual.widgets import OptionList
 
     from mcphost.host.events import BackgroundCallEnded, CallEnded, EventDispatcher, EventQueue, ResourceChanged
@@ -215,7 +215,7 @@ class McpHostApp(QuestionApp):
     def on_option_list_option_highlighted(self, event: "OptionList.OptionHighlighted") -> None:
         """For screen readers, move the terminal's cursor to the highlighted list entry."""
         if self._announcer is not None:
-            self._announcer.follow_focus(event.option_list)
+            self._announcer.follow_highlight(event.option_list, event.option.prompt)
 
     def _start_host(self) -> None:
         from mcphost.host.events import EventDispatcher
@@ -243,6 +243,10 @@ class McpHostApp(QuestionApp):
         if self.theme_choice.problem:
             self.chat.presenter.add_notice("warning", clean_line(self.theme_choice.problem, 600))
         self.run_worker(partial(self.theme_choice.watch, self._show_theme_problem), name="theme file", group="events")
+
+    def on_command_palette_option_highlighted(self, event: "CommandPalette.OptionHighlighted") -> None:
+        """For a screen reader, announce the entry of the command palette."""
+        self.on_option_list_option_highlighted(event.highlighted_event)
 
     def _show_theme_problem(self, problem: str) -> None:
         self.notify(clean_line(problem, 400), severity="warning", markup=False, timeout=8)

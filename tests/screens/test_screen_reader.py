@@ -95,6 +95,22 @@ async def test_pages_have_one_column_and_nothing_in_them_is_drawn(run: Run, key:
         assert all(a.region.bottom <= b.region.y for a, b in pairwise(shown))
 
 
+async def test_the_entry_of_a_list_that_has_no_focus_is_announced(run: Run) -> None:
+    async with run(reader=True) as driver:
+        await driver.type("/")
+        await driver.until(lambda: first_row(driver) == "/help Show keys, commands and symbols", "the first entry")
+        await driver.pilot.press("down")
+        await driver.until(lambda: first_row(driver).startswith("/sidebar "), "the second entry")
+        assert drawn(driver) == []
+        await driver.pilot.press("escape", "backspace", "ctrl+p")
+        await driver.until(
+            lambda: first_row(driver) == "Help (F1). Show keys, commands and symbols", "the first action"
+        )
+        await driver.pilot.press("down")
+        await driver.until(lambda: first_row(driver).startswith("Show or hide the sidebar (F2)."), "the second action")
+        assert drawn(driver) == []
+
+
 async def test_the_chat_has_no_sidebar_until_it_is_wanted(run: Run) -> None:
     async with run(reader=True, size=(140, 40)) as driver:
         assert not driver.app.chat.has_class("sidebar")
