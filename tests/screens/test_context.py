@@ -81,7 +81,11 @@ async def test_a_window_that_is_not_known_is_said_to_be_assumed(run: Run) -> Non
 
 async def test_names_of_servers_and_tools_cannot_imitate_other_lines(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
-        shares = (TokenShare("results", "evil", "a\n   99,999  40%  files · read", 500),)
+        wrapped = f"{'x' * 30}{' ' * 12}99,999  40%  files · read"
+        shares = (
+            TokenShare("results", "evil", "a\n   99,999  40%  files · read", 500),
+            TokenShare("results", "evil", wrapped, 400),
+        )
         await open_context(driver, ContextReport(window=1_000, shares=shares))
         await driver.until(lambda: "evil" in driver.text(), "the tool")
         assert not any(line.strip(" │").startswith("99,999") for line in driver.text().splitlines())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _BAR_CELLS = 10
 _MAX_SHOWN = 200
+_MIN_LINE, _MARGIN = 40, 3
 _MAX_SYSTEM_CHARS = 40_000
 _CHOICES: dict[str, str] = {
     "auto": "automatic",
@@ -124,9 +125,17 @@ class ContextScreen(ListScreen):
         report, part = self.report, row.value
         if report is None:
             return
-        pairs, text = _describe_details(report, part)
+        # A name that wrapped could imitate another line.
+        width = max(_MIN_LINE, (self.query_one(LongText).size.width or self.size.width) - _MARGIN)
+        pairs, text = _describe_details(report, part, width)
         self.show_about(clean_pairs([(name, value) for name, value in pairs if value]))
         self.query_one(LongText).show(text)
+
+    def on_resize(self) -> None:
+        """Show the details again, because their lines are cut to the width."""
+        super().on_resize()
+        if row := self.current_row():
+            self.call_after_refresh(lambda: self.show_details(row))
 
     def action_prefer(self, preference: "Preference") -> None:
         """Choose how the tools of the selected server reach the model in this conversation."""
@@ -190,11 +199,11 @@ def _format_share(tokens: int, window: int) -> str:
     return " <1%" if 0 < share < 0.005 else f"{share:>4.0%}"
 
 
-def _describe_details(report: "ContextReport", part: ContextRow) -> tuple[list[tuple[str, str]], str]:
+def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> tuple[list[tuple[str, str]], str]:
     """Return name-value pairs about a part, and a longer text."""
     match part.kind:
         case "all" | "free":
-            return _describe_window(report), _format_largest(report)
+            return _describe_window(report), _format_largest(report, width)
         case "system":
             shown = report.system[:_MAX_SYSTEM_CHARS]
             rest = len(report.system) - len(shown)
@@ -207,7 +216,7 @@ def _describe_details(report: "ContextReport", part: ContextRow) -> tuple[list[t
                 ("tokens", f"{part.tokens:,} of {sum(tool.tokens for tool in tools):,}"),
                 ("choice", ", ".join(sorted(map(_CHOICES.__getitem__, choices))) if part.server else ""),
             ]
-            return pairs, "\n".join(_format_tool(tool) for tool in tools[:_MAX_SHOWN])
+            return pairs, "\n".join(_format_tool(tool, width) for tool in tools[:_MAX_SHOWN])
         case _:
             pairs = [
                 ("tokens", f"{part.tokens:,}"),
@@ -217,7 +226,7 @@ def _describe_details(report: "ContextReport", part: ContextRow) -> tuple[list[t
             ]
             if not report.summarized:
                 pairs = [pair for pair in pairs if pair[0] != "summarized"]
-            return pairs, _format_parts(report, part.kind)
+            return pairs, _format_parts(report, part.kind, width)
 
 
 def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
@@ -234,7 +243,7 @@ def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
     ]
 
 
-def _format_largest(report: "ContextReport") -> str:
+def _format_largest(report: "ContextReport", width: int) -> str:
     """Return the tools that take most of the window, with their definitions and their results."""
     tokens: dict[str, int] = defaultdict(int)
     for tool in report.tools:
@@ -245,27 +254,32 @@ def _format_largest(report: "ContextReport") -> str:
             tokens[_tool_name(share.server, share.tool)] += share.tokens
     if not tokens:
         return ""
-    lines = _format_lines(tokens, report.window)
+    lines = _format_lines(tokens, report.window, width)
     return "\n".join(["Largest tools, with their results:", *lines])
 
 
-def _format_parts(report: "ContextReport", kind: str) -> str:
+def _format_parts(report: "ContextReport", kind: str, width: int) -> str:
     tokens: dict[str, int] = defaultdict(int)
     for share in report.shares:
         if share.kind == kind and kind != "messages":
             name = _tool_name(share.server, share.tool) if share.tool else share.server or "your files"
             tokens[name] += share.tokens
-    return "\n".join(_format_lines(tokens, report.window))
+    return "\n".join(_format_lines(tokens, report.window, width))
 
 
-def _format_lines(tokens: dict[str, int], window: int) -> list[str]:
+def _format_lines(tokens: dict[str, int], window: int, width: int) -> list[str]:
     ordered = sorted(tokens.items(), key=lambda item: -item[1])[:_MAX_SHOWN]
-    return [f"{count:>9,} {_format_share(count, window)}  {clean_line(name, 120)}" for name, count in ordered]
+    return [_cut(f"{count:>9,} {_format_share(count, window)}  ", name, width) for name, count in ordered]
 
 
-def _format_tool(tool: "ContextTool") -> str:
+def _format_tool(tool: "ContextTool", width: int) -> str:
     state = "always sent" if tool.preference == "pinned" else "sent" if tool.is_sent else "by search"
-    return f"{tool.tokens:>9,}  {state:<11}  {clean_line(tool.name, 120)}"
+    return _cut(f"{tool.tokens:>9,}  {state:<11}  ", tool.name, width)
+
+
+def _cut(start: str, name: str, width: int) -> str:
+    """Return a line of at most *width* cells, whose name is cut if it is too long."""
+    return f"{start}{Content(clean_line(name, 200)).truncate(width - len(start), ellipsis=True).plain}"
 
 
 def _tool_name(server: str, tool: str) -> str:
