@@ -76,8 +76,7 @@ async def open_host(
     themselves. Raises ConfigError.
     """
     events = EventBus()
-    report_store_error = partial(events.notify, "error")
-    database = Database(paths.database_file(), report_store_error)
+    database = Database(paths.database_file(), events.report_store_error, companion=audit_files()[0])
     grants = GrantStore(database)
     models = ModelFactory(options.timeout)
     opener: LazySessionOpener | None = None
@@ -85,7 +84,7 @@ async def open_host(
     try:
         config = adjust_config(await load_configuration(options, grants))
         models.secrets = LazySecrets(config.secret_store)
-        audit = AuditLog(open_audit_store(database, report_store_error), config.audit)
+        audit = AuditLog(open_audit_store(database, events.report_store_error), config.audit)
         results = ResultStore(paths.data_dir() / RESULTS_DIR, config.results)
         audited_frontend, audited_open = audit.wrap_frontend(frontend), audit.wrap_open_url(open_url)
 
@@ -117,6 +116,8 @@ async def open_host(
             await models.close()
             await hooks.close()
             await database.close()
+        for notice in events.take_unseen():
+            _print_store_error(notice.text, notice.hint)
 
 
 def _project_places(options: Options) -> ProjectPlaces:
@@ -335,7 +336,7 @@ async def open_grants() -> AsyncGenerator[GrantStore]:
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
     """Open the user's approvals and grants together with the audit log, for commands that change something."""
-    database = Database(paths.database_file(), _print_store_error)
+    database = Database(paths.database_file(), _print_store_error, companion=audit_files()[0])
     audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:
         yield GrantStore(database), audit

@@ -4,11 +4,10 @@ Text from servers and models is not sanitized in events; a frontend must sanitiz
 """
 
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 import anyio
-import anyio.lowlevel
 
 from mcphost.errors import McpHostError
 from mcphost.llm.messages import ImagePart, Message
@@ -539,15 +538,23 @@ class EventQueue:
             await self._ready.wait()
 
 
+MAX_UNSEEN = 20
+"""Maximum number of store errors kept for the first subscriber."""
+
+
 class EventBus:
     """Publisher of events, which puts each event into all open queues."""
 
     def __init__(self) -> None:
         self._queues: set[EventQueue] = set()
+        self._unseen: list[NoticeEvent] = []
 
     def subscribe(self) -> EventQueue:
-        """Return a new queue that receives every event published from now on."""
-        return EventQueue(self._queues)
+        """Return a new queue that receives every event published from now on, after the unseen store errors."""
+        queue = EventQueue(self._queues)
+        for notice in self.take_unseen():
+            queue.put(notice)
+        return queue
 
     def publish(self, event: AnyEvent) -> None:
         """Add an event to every queue."""
@@ -558,6 +565,21 @@ class EventBus:
         """Publish a NoticeEvent for the user."""
         self.publish(NoticeEvent(level, text, hint))
 
+    def report_store_error(self, text: str, hint: str) -> None:
+        """Publish a notice about a stored file, or keep it for the first queue if there is none yet.
+
+        Files are opened before anything subscribes. At most MAX_UNSEEN notices are kept.
+        """
+        if self._queues:
+            self.notify("error", text, hint)
+        elif len(self._unseen) < MAX_UNSEEN:
+            self._unseen.append(NoticeEvent("error", text, hint))
+
+    def take_unseen(self) -> tuple[NoticeEvent, ...]:
+        """Remove and return the store errors that no queue has received."""
+        unseen, self._unseen = tuple(self._unseen), []
+        return unseen
+
     def report_error(self, error: McpHostError) -> None:
         """Publish a notice about an error that did not interrupt anything, such as a failed save."""
         self.notify("error", error.message, error.hint)
@@ -566,34 +588,3 @@ class EventBus:
         """Close every queue."""
         for queue in tuple(self._queues):
             queue.close()
-
-
-class EventDispatcher:
-    """Registry that calls handlers by event type; handlers of the same type run in order of registration."""
-
-    def __init__(self) -> None:
-        self._handlers: dict[type[Any], list[Callable[[Any], None]]] = {}
-
-    def add(self, handler: Callable[[Any], None], *types: type[AnyEvent]) -> None:
-        """Register a handler for events of *types*."""
-        for event_type in types:
-            self._handlers.setdefault(event_type, []).append(handler)
-
-    def add_all(self, handlers: Mapping[type[AnyEvent], Callable[[Any], None]]) -> None:
-        """Register one handler for each event type in the mapping."""
-        for event_type, handler in handlers.items():
-            self.add(handler, event_type)
-
-    async def run(self, feed: AsyncIterable[AnyEvent]) -> None:
-        """Dispatch events until *feed* ends.
-
-        Other tasks may run after every 64 events, so that a burst of events does not delay key presses. May be
-        cancelled.
-        """
-        count = 0
-        async for event in feed:
-            for handler in self._handlers.get(type(event), ()):
-                handler(event)
-            count += 1
-            if count % 64 == 0:
-                await anyio.lowlevel.checkpoint()

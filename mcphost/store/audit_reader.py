@@ -22,6 +22,7 @@ from mcphost.store.audit_store import (
     find_chain_break,
     row_hash,
 )
+from mcphost.store.database import DATABASE_ERRORS
 
 MAX_FINDINGS = 100
 PROGRESS_INTERVAL = 1_000
@@ -167,7 +168,7 @@ class AuditReader:
                 if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ledger'").fetchone():
                     return default
                 return work(db)
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise StoreError(
                 f"The audit log {self._path} cannot be read: {error}.", "Look for a copy of it in your backups."
             ) from error

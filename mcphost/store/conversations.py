@@ -16,7 +16,7 @@ from mcphost.serialization import Struct, encode
 from mcphost.store import search_index
 from mcphost.store.branches import MessageLink, find_branch_ends, trace_branch
 from mcphost.store.compactions import CompactionStore
-from mcphost.store.database import Database
+from mcphost.store.database import DATABASE_ERRORS, Database
 from mcphost.store.system_prompts import SystemPromptStore
 
 
@@ -104,7 +104,7 @@ def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=0.1)) as db:
             return tuple(found for (found,) in db.execute(_IDS_QUERY, (limit,)))
-    except sqlite3.Error as error:
+    except DATABASE_ERRORS as error:
         raise StoreError(f"{file} cannot be read: {error}.") from error
 
 

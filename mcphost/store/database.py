@@ -24,6 +24,8 @@ T = TypeVar("T")
 _BUSY_TIMEOUT = 10
 _REPAIR_HINT = "Free disk space, check the permissions, or set MCPHOST_DATA_DIR."
 _PROGRESS_STEPS = 1_000
+DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises about a damaged file; it cannot decode a message that quotes damaged text."""
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
@@ -58,18 +60,22 @@ class Database:
         migrations: Migrations = MIGRATIONS,
         durable: bool = False,
         name: str = "conversation store",
+        companion: Path | None = None,
     ) -> None:
         """Use the file at *path*, or memory if it is None; errors call it *name*.
 
         *warn* is called on the event loop with a warning and a hint. With *durable*, everything that a finished `run`
         wrote survives a power failure; a path that cannot be written then raises StoreError at each attempt instead of
-        falling back to memory; and if the file is deleted or replaced, the path is opened again.
+        falling back to memory; and if the file is deleted or replaced, the path is opened again. *companion* is a file
+        that exists only beside a database that was used before: if it exists, a database without the tables of mcphost
+        is reported as lost.
         """
         self._path = path
         self._migrations = migrations
         self._durable = durable
         self._warn = warn
         self._name = name
+        self._companion = companion
         self._db: sqlite3.Connection | None = None
         self._file_id: tuple[int, int] | None = None
         self._lock = anyio.Lock()
@@ -136,7 +142,7 @@ class Database:
         async with self._read_lock:
             try:
                 return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
-            except sqlite3.Error as error:
+            except DATABASE_ERRORS as error:
                 raise self._describe_failure(error) from error
             finally:
                 cancelled.set()
@@ -156,10 +162,10 @@ class Database:
             async with self._lock:
                 try:
                     await anyio.to_thread.run_sync(work)
-                except sqlite3.Error as error:
+                except DATABASE_ERRORS as error:
                     raise self._describe_failure(error) from error
 
-    def _describe_failure(self, error: sqlite3.Error) -> StoreError:
+    def _describe_failure(self, error: Exception) -> StoreError:
         return StoreError(
             f"The {self._name} {self._path or 'in memory'} failed: {error}.",
             "Check the disk; what is on the screen is kept until mcphost ends.",
@@ -200,7 +206,7 @@ class Database:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
-        except sqlite3.Error as error:
+        except DATABASE_ERRORS as error:
             raise self._describe_failure(error) from error
         on_commit(result)
         return result
@@ -217,14 +223,14 @@ class Database:
                 f"The {self._name} {self._path} was written by a newer mcphost ({error}).",
                 "Update mcphost; it was not touched.",
             ) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if isinstance(error, sqlite3.OperationalError):
                 return self._fall_back_to_memory(error)
             return self._replace_damaged_file(self._path, error)
         except OSError as error:
             return self._fall_back_to_memory(error)
 
-    def _replace_damaged_file(self, path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+    def _replace_damaged_file(self, path: Path, error: Exception) -> sqlite3.Connection:
         aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         for suffix in ("", "-wal", "-shm"):
             part = path.with_name(path.name + suffix)
@@ -270,11 +276,21 @@ class Database:
             db.execute(f"PRAGMA fullfsync = {int(self._durable)}")
             db.execute("PRAGMA foreign_keys = ON")
             db.execute("PRAGMA secure_delete = ON")
+            if self._is_lost(db):
+                self._pending_warning = (
+                    f"The {self._name} {path} was missing, or has none of the data stored before; a new one was begun.",
+                    "If you have a backup, quit mcphost and put it back.",
+                )
             migrate(db, self._migrations)
         except BaseException:
             db.close()
             raise
         return db
+
+    def _is_lost(self, db: sqlite3.Connection) -> bool:
+        if self._companion is None or not self._companion.exists():
+            return False
+        return not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").fetchone()
 
 
 def _file_identity(path: Path) -> tuple[int, int] | None:

@@ -41,7 +41,8 @@ from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 
 if TYPE_CHECKING:
-    from mcphost.host.events import AutoApprovalChanged, ConversationOpened, EventDispatcher, ModelChanged, ServerState
+    from mcphost.host.event_dispatcher import EventDispatcher
+    from mcphost.host.events import AutoApprovalChanged, ConversationOpened, ModelChanged, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part

@@ -5,6 +5,7 @@ import pytest
 
 from mcphost.host.events import (
     MAX_LOGS,
+    MAX_UNSEEN,
     EventBus,
     HostEvent,
     NoticeEvent,
@@ -90,3 +91,21 @@ async def test_every_event_queue_gets_events_after_it_was_opened() -> None:
     event_bus.publish(NoticeEvent("info", "two"))
     assert first.drain() == [NoticeEvent("info", "one"), NoticeEvent("info", "two")]
     assert second.drain() == [NoticeEvent("info", "two")]
+
+
+def test_an_error_of_a_file_opened_before_anyone_listens_reaches_the_first_queue() -> None:
+    event_bus = EventBus()
+    event_bus.report_store_error("The store was damaged.", "The old file is aside.")
+    first, second = event_bus.subscribe(), event_bus.subscribe()
+    assert [event.text for event in first.drain() if isinstance(event, NoticeEvent)] == ["The store was damaged."]
+    assert second.drain() == []
+    event_bus.report_store_error("It failed again.", "")
+    assert len(first.drain()) == len(second.drain()) == 1
+    assert event_bus.take_unseen() == ()
+
+
+def test_few_errors_are_kept_for_the_first_queue() -> None:
+    event_bus = EventBus()
+    for number in range(MAX_UNSEEN + 5):
+        event_bus.report_store_error(f"error {number}", "")
+    assert len(event_bus.take_unseen()) == MAX_UNSEEN

@@ -142,6 +142,31 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
     assert [message.text for message in loaded or ()] == ["hi"]
 
 
+@pytest.mark.parametrize("state", ["missing", "empty", "of another program"])
+async def test_a_database_that_lost_everything_is_reported(tmp_path: Path, state: str) -> None:
+    path, companion, messages = tmp_path / "s.db", tmp_path / "ledger.db", list[tuple[str, str]]()
+
+    async def open_it() -> None:
+        database = Database(path, lambda text, hint: messages.append((text, hint)), companion=companion)
+        await database.run(lambda db: None)
+        await database.close()
+
+    await open_it()
+    assert messages == []
+    companion.touch()
+    await open_it()
+    assert messages == []
+    path.unlink()
+    if state == "empty":
+        path.touch()
+    elif state == "of another program":
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("CREATE TABLE recipes (name TEXT)")
+    await open_it()
+    assert "has none of the data stored before" in messages[0][0]
+    assert len(messages) == 1
+
+
 async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     path.write_bytes(b"this is no database, but it is long enough to be read as one" * 100)
