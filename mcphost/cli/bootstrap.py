@@ -23,7 +23,7 @@ from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import SetupParts, build_host
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host
 from mcphost.host.live_config import ConfigSources
 from mcphost.host.questions.frontend import Frontend

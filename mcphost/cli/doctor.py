@@ -351,7 +351,7 @@ def _declared_capabilities() -> dict[str, Any]:
     from mcphost.errors import UsageError
     from mcphost.headless.question_answers import PipeFrontend
     from mcphost.host.audit.audit_log import create_in_memory_log
-    from mcphost.host.events import EventBus
+    from mcphost.host.event_bus import EventBus
     from mcphost.host.lifetime import Lifetime
     from mcphost.host.model_selection import ModelSelection
     from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.events import ConversationOpened, EventBus
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ConversationOpened
 from mcphost.llm.messages import Message
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, find_active_compaction

@@ -14,7 +14,7 @@ from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.config_rules import ConfigRules
 from mcphost.host.conversation.controller import ConversationController
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.host import Host, LateParts
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.live_config import ConfigSources, LiveConfig

@@ -10,7 +10,7 @@ import anyio
 from mcphost.config.schema import HostConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.conversation.controller import ConversationController
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.server_requests.roots import Roots

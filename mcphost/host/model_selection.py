@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
-from mcphost.host.events import EventBus, ModelChanged
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ModelChanged
 from mcphost.host.lifetime import Lifetime
 from mcphost.llm.model import ChatModel, ModelFacts
 from mcphost.serialization import Raw

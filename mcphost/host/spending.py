@@ -8,7 +8,8 @@ import anyio
 
 from mcphost.errors import ModelError, StoreError
 from mcphost.host.cost_report import sum_entry
-from mcphost.host.events import EventBus, SpendingChanged
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import SpendingChanged
 from mcphost.llm.messages import Usage
 from mcphost.llm.model import ModelFacts
 from mcphost.serialization import replace

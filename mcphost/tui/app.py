@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from textual.command import CommandPalette, Provider
     from textual.widgets import OptionList
 
-    from mcphost.host.event_dispatcher import EventDispatcher
-    from mcphost.host.events import BackgroundCallEnded, CallEnded, EventQueue, ResourceChanged
+    from mcphost.host.event_bus import EventDispatcher, EventQueue
+    from mcphost.host.events import BackgroundCallEnded, CallEnded, ResourceChanged
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.sign_in import SignInProgress
@@ -219,7 +219,7 @@ class McpHostApp(QuestionApp):
             self._announcer.follow_highlight(event.option_list, event.option.prompt)
 
     def _start_host(self) -> None:
-        from mcphost.host.event_dispatcher import EventDispatcher
+        from mcphost.host.event_bus import EventDispatcher
         from mcphost.tui.terminal_notifications import TerminalNotifier
 
         self._feed = self.host.events.subscribe()

@@ -46,7 +46,7 @@ MESSAGE_LANDMARKS = (
     "transport/process:ServerProcess.write",
     "transport/pipe_exchange:PipeExchange.put",
     "host/results/presentation:make_parts_async",
-    "host/events:EventBus.publish",
+    "host/event_bus:EventBus.publish",
     "tui/transcript/presenter:TranscriptPresenter._handle_text",
     "tui/transcript/presenter:TranscriptPresenter._handle_tool_finished",
 )
@@ -81,7 +81,7 @@ PARTICIPANTS = {
     "host/host": "Host",
     "host/model_selection": "Host",
     "host/conversation": "Turn",
-    "host/events": "EventBus",
+    "host/event_bus": "EventBus",
     "host/tools": "ToolPipeline",
     "host/servers": "Servers",
     "host/spending": "Spending",

@@ -12,7 +12,8 @@ from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.bootstrap import build_host
-from mcphost.host.events import EventQueue, HostEvent
+from mcphost.host.event_bus import EventQueue
+from mcphost.host.events import HostEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.store.database import Database

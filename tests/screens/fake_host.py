@@ -22,6 +22,7 @@ from mcphost.host.conversation.commands import PromptCommands
 from mcphost.host.conversation.context_report import ContextReport
 from mcphost.host.conversation.history import ConversationHistory
 from mcphost.host.conversation.instructions import Instructions
+from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.server_requests.roots import Roots
@@ -530,7 +531,7 @@ class FakeHost:
         self.events = FakeEvents(self)
         self.setup = setup
         self.spending_store = SpendingStore(Database(None))
-        self.spending = SpendingTracker(self.spending_store, events.EventBus())
+        self.spending = SpendingTracker(self.spending_store, EventBus())
         self.live_config: Any = None
         self.context = FakeContext()
         self.commands = PromptCommands(None, cast("Any", None), cast("Any", None))
@@ -559,7 +560,7 @@ class FakeHost:
         self.running_calls = RunningCalls()
         self.task_store = TaskStore(self.database)
         self.orphaned_tasks = OrphanedTasks(
-            self.task_store, events.EventBus(), cast("Any", self.conversation), Lifetime(), self.running_calls
+            self.task_store, EventBus(), cast("Any", self.conversation), Lifetime(), self.running_calls
         )
         self.halted = 0
 

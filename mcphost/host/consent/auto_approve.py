@@ -10,7 +10,8 @@ from mcphost.errors import UsageError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.grants import ToolIdentity, has_read_only_hint, identify_tool
-from mcphost.host.events import AutoApprovalChanged, EventBus
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import AutoApprovalChanged
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.llm.model import Usage

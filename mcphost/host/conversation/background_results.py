@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable
 
 from mcphost.errors import McpHostError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
-from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded, EventBus
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import BackgroundCallEnded, BackgroundResultAdded
 from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPart
 from mcphost.store.conversations import ConversationStore
 

@@ -9,7 +9,7 @@ from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError, ModelError
 from mcphost.host.active_conversation import Conversation
 from mcphost.host.conversation.request_shares import measure_shares
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.cost import (
     ApproveCost,

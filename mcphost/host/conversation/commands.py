@@ -5,7 +5,7 @@ import anyio.to_thread
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.prompt_commands import PromptCommand, read_commands
 from mcphost.errors import ConsentDenied, UsageError
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.project_approvals import USED, ProjectApprovals
 
 

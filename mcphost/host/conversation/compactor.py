@@ -10,7 +10,8 @@ from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.conversation.compaction import find_cut, list_request_messages, write_summary
 from mcphost.host.conversation.summarizer import Summarizer
-from mcphost.host.events import CompactionChanged, EventBus, SummaryProgress
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import CompactionChanged, SummaryProgress
 from mcphost.host.message_text import describe_message, shorten_middle
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.compaction import (

@@ -11,7 +11,8 @@ import anyio.lowlevel
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
-from mcphost.host.events import EventBus, MessagesInserted, TurnFinished, TurnStarted
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import MessagesInserted, TurnFinished, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers, ServerStartup

@@ -8,7 +8,7 @@ from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder
 from mcphost.host.conversation.result_shortening import ResultShortening
 from mcphost.host.conversation.tool_selection import ToolSelection
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from mcphost.config.schema import ContextConfig
 from mcphost.host.active_conversation import ActiveConversation, Conversation
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
 from mcphost.host.results.presentation import truncate_text

@@ -12,7 +12,8 @@ from typing import Literal
 
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.events import EventBus, ToolsSelected
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ToolsSelected
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.host.servers.tool_registry import ToolOffer, ToolRegistry

@@ -18,8 +18,8 @@ from mcphost.host.conversation.budget import BudgetGuard, PreparedRequest
 from mcphost.host.conversation.compactor import Compactor
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder
+from mcphost.host.event_bus import EventBus
 from mcphost.host.events import (
-    EventBus,
     MessageFinished,
     ModelRetrying,
     RoundStarted,

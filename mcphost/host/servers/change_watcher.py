@@ -10,7 +10,8 @@ import anyio.lowlevel
 from mcphost.client.session import Session, WatchedChanges
 from mcphost.client.timeouts import time_limit
 from mcphost.errors import ConnectionLost, RequestRefused, ServerError
-from mcphost.host.events import EventBus, ResourceChanged
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ResourceChanged
 from mcphost.host.servers.catalog import KINDS, ServerListing, fetch_listing
 from mcphost.protocol.notifications import (
     PromptListChangedNotification,

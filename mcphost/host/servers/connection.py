@@ -33,7 +33,8 @@ from mcphost.errors import (
     UsageError,
     describe_stderr_tail,
 )
-from mcphost.host.events import CallEnded, CatalogChanged, EventBus, ServerState
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import CallEnded, CatalogChanged, ServerState
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.servers.approval import ServerApprovals
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools

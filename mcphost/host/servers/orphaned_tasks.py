@@ -13,7 +13,8 @@ import anyio
 from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, StoreError
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.events import EventBus, ToolFinished, ToolProgress, ToolStarted
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.servers.running_calls import RunningCallCancelled, RunningCalls
 from mcphost.protocol.base import Notification

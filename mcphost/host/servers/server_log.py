@@ -6,7 +6,8 @@ from hashlib import blake2b
 from typing import Literal
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.events import EventBus, ServerLog
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ServerLog
 from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity
 from mcphost.redact import redact_registered
 from mcphost.serialization import Raw, decode

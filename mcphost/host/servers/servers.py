@@ -7,7 +7,8 @@ import anyio
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.events import EventBus, ServersAwaited
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ServersAwaited
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import ToolChange
 from mcphost.host.servers.catalog import ToolDefinition

@@ -11,7 +11,8 @@ from mcphost.config.references import resolve_target
 from mcphost.config.restrictions import is_installer
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupError, UsageError
-from mcphost.host.events import EventBus, ServerState, ServerStateName
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ServerState, ServerStateName
 from mcphost.host.views import Catalog
 from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress

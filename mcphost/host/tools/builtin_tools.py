@@ -9,7 +9,8 @@ from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.grants import ToolHistory, ToolIdentity
 from mcphost.host.consent.policy import Approval, ConsentPolicy
-from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.questions import ApproveTool, Deny, ResultPart
 from mcphost.host.reserved_names import (

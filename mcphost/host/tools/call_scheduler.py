@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 import anyio
 
 from mcphost.errors import UsageError
-from mcphost.host.events import EventBus, ToolBackgrounded
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ToolBackgrounded
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return

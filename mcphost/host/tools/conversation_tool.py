@@ -8,7 +8,8 @@ import anyio.to_thread
 
 from mcphost.errors import UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
-from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.message_text import describe_message, format_numbers, parse_numbers
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION

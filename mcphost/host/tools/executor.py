@@ -11,7 +11,8 @@ from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestN
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.consent.grants import identify_tool
 from mcphost.host.consent.policy import Approval, ConsentPolicy
-from mcphost.host.events import EventBus, ToolFinished, ToolStarted
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ToolFinished, ToolStarted
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.results.presentation import RenderedResult, join_parts, make_parts_async
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask

@@ -15,7 +15,7 @@ from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.project_approvals import USED, ProjectApprovals
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, ToolFailure
 from mcphost.sanitize import sanitize, strip_hidden_text

@@ -8,7 +8,8 @@ from mcphost.errors import McpHostError, ServerError
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.grants import identify_tool
 from mcphost.host.consent.policy import Approval, ConsentPolicy, tool_question
-from mcphost.host.events import EventBus, ToolFinished, ToolProposed
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ToolFinished, ToolProposed
 from mcphost.host.questions.questions import Deny
 from mcphost.host.servers.orphaned_tasks import ProgressTracker
 from mcphost.host.servers.running_calls import CANCELLED_TEXT, RunningCallCancelled

@@ -11,7 +11,8 @@ from mcphost.config.rules import Rule, format_rule
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
-from mcphost.host.events import EventBus, ResultReviewed
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ResultReviewed
 from mcphost.host.questions.frontend import Frontend, QuestionBudget, TooManyQuestions
 from mcphost.host.questions.questions import (
     PassResult,

@@ -41,7 +41,7 @@ from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TRANSCRIPT_KEYS, AutoApprovalBar, KeyBar, TopBar, TopBarStatus
 
 if TYPE_CHECKING:
-    from mcphost.host.event_dispatcher import EventDispatcher
+    from mcphost.host.event_bus import EventDispatcher
     from mcphost.host.events import AutoApprovalChanged, ConversationOpened, ModelChanged, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question

@@ -16,7 +16,8 @@ from mcphost.client.pagination import list_prompts, list_resource_templates, lis
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, UnsupportedCapability
-from mcphost.host.events import EventBus, ResourceChanged
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ResourceChanged
 from mcphost.host.servers.catalog import ServerListing
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.protocol.content import TextContent

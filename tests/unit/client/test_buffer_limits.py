@@ -11,7 +11,7 @@ import pytest
 from mcphost.client import incoming_requests
 from mcphost.client.incoming_requests import MAX_PENDING_BYTES
 from mcphost.client.session import ServerRequestContext
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
 from mcphost.protocol.server_requests import ClientResult, ListRootsResult, Root, ServerRequest

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from mcphost.host.events import EventQueue, HostEvent
+from mcphost.host.event_bus import EventQueue
+from mcphost.host.events import HostEvent
 
 
 async def wait_for_event(feed: EventQueue, kind: type[HostEvent]) -> Any:

@@ -10,15 +10,8 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.errors import ConsentDenied, RequestRefused, ServerError
-from mcphost.host.events import (
-    CatalogChanged,
-    EventBus,
-    ResourceChanged,
-    ServerLog,
-    ServerState,
-    ToolProgress,
-    ToolStarted,
-)
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import CatalogChanged, ResourceChanged, ServerLog, ServerState, ToolProgress, ToolStarted
 from mcphost.host.servers import change_watcher
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.protocol.jsonrpc import ErrorData

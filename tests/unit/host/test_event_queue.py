@@ -3,17 +3,8 @@
 import anyio
 import pytest
 
-from mcphost.host.events import (
-    MAX_LOGS,
-    MAX_UNSEEN,
-    EventBus,
-    HostEvent,
-    NoticeEvent,
-    ServerLog,
-    TextDeltaEvent,
-    ThinkingDeltaEvent,
-    ToolProgress,
-)
+from mcphost.host.event_bus import MAX_LOGS, MAX_UNSEEN, EventBus
+from mcphost.host.events import HostEvent, NoticeEvent, ServerLog, TextDeltaEvent, ThinkingDeltaEvent, ToolProgress
 
 pytestmark = pytest.mark.anyio
 

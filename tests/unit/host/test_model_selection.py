@@ -4,7 +4,8 @@ import anyio
 import pytest
 
 from mcphost.config.schema import ModelConfig
-from mcphost.host.events import EventBus, HostEvent, NoticeEvent
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import HostEvent, NoticeEvent
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.model_selection import ModelSelection, describe_losses
 from mcphost.llm.model import ModelFacts

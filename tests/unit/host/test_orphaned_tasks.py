@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import anyio
 import pytest
 
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.host.servers.running_calls import RunningCalls
 from mcphost.protocol.tasks import Task

@@ -19,7 +19,8 @@ from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
 from mcphost.host.audit.audit_log import AuditSpan
 from mcphost.host.bootstrap import build_host
-from mcphost.host.events import EventBus, ToolFinished
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.servers import connection, server_log, tool_changes
 from mcphost.host.servers.server_log import ServerLogBuffer

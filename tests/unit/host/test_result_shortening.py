@@ -18,7 +18,8 @@ from mcphost.errors import ModelError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.conversation.background_results import make_result_message
 from mcphost.host.conversation.result_shortening import fit_results, shorten_old_results
-from mcphost.host.events import EventBus, NoticeEvent
+from mcphost.host.event_bus import EventBus
+from mcphost.host.events import NoticeEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowSession
 from mcphost.host.reserved_names import READ_RESULT

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost import redact
-from mcphost.host.events import EventBus
+from mcphost.host.event_bus import EventBus
 from mcphost.host.servers import server_log
 from mcphost.host.servers.server_log import MAX_CHARS, MAX_LINES, MAX_LINES_PER_SECOND, ServerLogBuffer
 from mcphost.protocol.notifications import LEVELS, LoggingMessageNotification, severity

@@ -1,0 +1,207 @@
+"""Delivery of the host's events: the bus that publishes them, queues that hold them, and dispatch by type."""
+
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from mcphost.errors import McpHostError
+from mcphost.host.events import (
+    AnyEvent,
+    NoticeEvent,
+    NoticeLevel,
+    ResourceChanged,
+    ServerLog,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolProgress,
+)
+from mcphost.serialization import replace
+
+MAX_LOGS = 1_000
+
+
+class _MergedDeltas:
+    """Queue entry of consecutive chunks of text, which are joined when they are read."""
+
+    __slots__ = ("first", "parts")
+
+    def __init__(self, first: TextDeltaEvent | ThinkingDeltaEvent) -> None:
+        self.first = first
+        self.parts = [first.text]
+
+    def event(self) -> AnyEvent:
+        return self.first if len(self.parts) == 1 else replace(self.first, text="".join(self.parts))
+
+
+class _Slot:
+    """Queue entry whose event can be replaced by a newer one."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: AnyEvent) -> None:
+        self.value = value
+
+    def event(self) -> AnyEvent:
+        return self.value
+
+
+class EventQueue:
+    """Queue that receives the events published since its creation, for one consumer.
+
+    Iteration ends when the queue is closed.
+    """
+
+    def __init__(self, open_queues: "set[EventQueue]") -> None:
+        self._open_queues = open_queues
+        self._queue: deque[_MergedDeltas | _Slot] = deque()
+        self._progress: dict[str, _Slot] = {}
+        self._logs: deque[_Slot] = deque()
+        self._updated_resources: set[ResourceChanged] = set()
+        self._ready = anyio.Event()
+        self._closed = False
+        open_queues.add(self)
+
+    def put(self, event: AnyEvent) -> None:
+        """Add an event without blocking.
+
+        Chunks of text are merged with queued ones, and progress replaces queued progress of the same call. A
+        ResourceChanged event is dropped if an equal one is queued.
+        """
+        if self._closed:
+            return
+        last = self._queue[-1] if self._queue else None
+        if isinstance(event, TextDeltaEvent | ThinkingDeltaEvent):
+            if isinstance(last, _MergedDeltas) and type(last.first) is type(event) and last.first.turn == event.turn:
+                last.parts.append(event.text)
+            else:
+                self._queue.append(_MergedDeltas(event))
+        elif isinstance(event, ToolProgress) and event.call in self._progress:
+            self._progress[event.call].value = event
+        elif isinstance(event, ResourceChanged) and event in self._updated_resources:
+            return
+        else:
+            self._queue.append(slot := _Slot(event))
+            if isinstance(event, ToolProgress):
+                self._progress[event.call] = slot
+            elif isinstance(event, ServerLog):
+                self._limit_logs(slot)
+            elif isinstance(event, ResourceChanged):
+                self._updated_resources.add(event)
+        self._ready.set()
+
+    def _limit_logs(self, slot: _Slot) -> None:
+        self._logs.append(slot)
+        if len(self._logs) > MAX_LOGS:
+            self._queue.remove(self._logs.popleft())
+
+    def close(self) -> None:
+        """Close the queue; iteration ends after the events that are already in it."""
+        self._closed = True
+        self._open_queues.discard(self)
+        self._ready.set()
+
+    def drain(self) -> list[AnyEvent]:
+        """Remove and return all queued events without waiting."""
+        events: list[AnyEvent] = [slot.event() for slot in self._queue]
+        self._queue.clear()
+        self._progress.clear()
+        self._logs.clear()
+        self._updated_resources.clear()
+        return events
+
+    async def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        while True:
+            for event in self.drain():
+                yield event
+            if self._queue:
+                continue
+            if self._closed:
+                return
+            self._ready = anyio.Event()
+            await self._ready.wait()
+
+
+MAX_UNSEEN = 20
+"""Maximum number of store errors kept for the first subscriber."""
+
+
+class EventBus:
+    """Publisher of events, which puts each event into all open queues."""
+
+    def __init__(self) -> None:
+        self._queues: set[EventQueue] = set()
+        self._unseen: list[NoticeEvent] = []
+
+    def subscribe(self) -> EventQueue:
+        """Return a new queue that receives every event published from now on, after the unseen store errors."""
+        queue = EventQueue(self._queues)
+        for notice in self.take_unseen():
+            queue.put(notice)
+        return queue
+
+    def publish(self, event: AnyEvent) -> None:
+        """Add an event to every queue."""
+        for queue in tuple(self._queues):
+            queue.put(event)
+
+    def notify(self, level: NoticeLevel, text: str, hint: str = "") -> None:
+        """Publish a NoticeEvent for the user."""
+        self.publish(NoticeEvent(level, text, hint))
+
+    def report_store_error(self, text: str, hint: str) -> None:
+        """Publish a notice about a stored file, or keep it for the first queue if there is none yet.
+
+        Files are opened before anything subscribes. At most MAX_UNSEEN notices are kept.
+        """
+        if self._queues:
+            self.notify("error", text, hint)
+        elif len(self._unseen) < MAX_UNSEEN:
+            self._unseen.append(NoticeEvent("error", text, hint))
+
+    def take_unseen(self) -> tuple[NoticeEvent, ...]:
+        """Remove and return the store errors that no queue has received."""
+        unseen, self._unseen = tuple(self._unseen), []
+        return unseen
+
+    def report_error(self, error: McpHostError) -> None:
+        """Publish a notice about an error that did not interrupt anything, such as a failed save."""
+        self.notify("error", error.message, error.hint)
+
+    def close(self) -> None:
+        """Close every queue."""
+        for queue in tuple(self._queues):
+            queue.close()
+
+
+class EventDispatcher:
+    """Registry that calls handlers by event type; handlers of the same type run in order of registration."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[type[Any], list[Callable[[Any], None]]] = {}
+
+    def add(self, handler: Callable[[Any], None], *types: type[AnyEvent]) -> None:
+        """Register a handler for events of *types*."""
+        for event_type in types:
+            self._handlers.setdefault(event_type, []).append(handler)
+
+    def add_all(self, handlers: Mapping[type[AnyEvent], Callable[[Any], None]]) -> None:
+        """Register one handler for each event type in the mapping."""
+        for event_type, handler in handlers.items():
+            self.add(handler, event_type)
+
+    async def run(self, feed: AsyncIterable[AnyEvent]) -> None:
+        """Dispatch events until *feed* ends.
+
+        Other tasks may run after every 64 events, so that a burst of events does not delay key presses. May be
+        cancelled.
+        """
+        count = 0
+        async for event in feed:
+            for handler in self._handlers.get(type(event), ()):
+                handler(event)
+            count += 1
+            if count % 64 == 0:
+                await anyio.lowlevel.checkpoint()
