@@ -1,4 +1,4 @@
-"""Delivery of the host's events: the bus that publishes them, queues that hold them, and dispatch by type."""
+"""Delivery of host events: a bus that publishes them, queues for consumers, and dispatch by type."""
 
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
@@ -136,7 +136,10 @@ class EventBus:
         self._unseen: list[NoticeEvent] = []
 
     def subscribe(self) -> EventQueue:
-        """Return a new queue that receives every event published from now on, after the unseen store errors."""
+        """Return a new queue that receives every event published from now on.
+
+        Store errors that no queue has received yet come first.
+        """
         queue = EventQueue(self._queues)
         for notice in self.take_unseen():
             queue.put(notice)
@@ -152,7 +155,7 @@ class EventBus:
         self.publish(NoticeEvent(level, text, hint))
 
     def report_store_error(self, text: str, hint: str) -> None:
-        """Publish a notice about a stored file, or keep it for the first queue if there is none yet.
+        """Publish a notice about a stored file; without any queue, keep it for the first one.
 
         Files are opened before anything subscribes. At most MAX_UNSEEN notices are kept.
         """
@@ -162,7 +165,7 @@ class EventBus:
             self._unseen.append(NoticeEvent("error", text, hint))
 
     def take_unseen(self) -> tuple[NoticeEvent, ...]:
-        """Remove and return the store errors that no queue has received."""
+        """Remove and return the store errors that no queue has received yet."""
         unseen, self._unseen = tuple(self._unseen), []
         return unseen
 

@@ -150,7 +150,10 @@ class UserMessageAdded(HostEvent, frozen=True, tag="user_message_added"):
 
 
 class RoundStarted(HostEvent, frozen=True, tag="round_started"):
-    """A request, the turn's `number`th, is about to be sent to the model; `shares` are its estimated input tokens."""
+    """A request to the model is about to be sent; `number` counts the requests of the turn from 1.
+
+    `shares` are the request's estimated input tokens.
+    """
 
     turn: int
     number: int
@@ -160,7 +163,7 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
 
 
 class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
-    """Change of how many tools the model is sent, and how many it finds only with `search_tools`."""
+    """The numbers of tools whose definitions are sent, and of those found only by search, have changed."""
 
     sent: int
     deferred: int
@@ -259,7 +262,7 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
-    """The user sent a running call to the background; its turn goes on, and ToolFinished follows when it ends."""
+    """The user sent a running call to the background; its turn continues, and ToolFinished follows later."""
 
     call: str
     server: str
@@ -267,7 +270,7 @@ class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):
 
 
 class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
-    """A call in the background ended, after its review if there was one; its result enters its conversation."""
+    """A background call ended and was reviewed if required; its result will be added to its conversation."""
 
     call: str
     server: str
@@ -276,13 +279,13 @@ class BackgroundCallEnded(HostEvent, frozen=True, tag="background_ended"):
 
 
 class MessagesInserted(HostEvent, frozen=True, tag="messages_inserted"):
-    """The messages of a prompt were inserted at the end of the open conversation; they are already saved."""
+    """The messages of a prompt were added to the end of the open conversation; they are already saved."""
 
     messages: tuple[Message, ...]
 
 
 class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
-    """The result of a call in the background entered the open conversation; `message` is already saved."""
+    """The result of a background call was added to the open conversation; `message` is already saved."""
 
     message: Message
 

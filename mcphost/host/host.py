@@ -136,7 +136,7 @@ class Host:
 
     @property
     def context(self) -> "ContextMeter":
-        """What the next request of the open conversation contains, and which tools' definitions."""
+        """Meter of the next request's contents, with the selection of the tools that it offers."""
         return self.late_parts.context.get()
 
     @property

@@ -43,7 +43,7 @@ def estimate_text_tokens(text: str) -> int:
 
 
 def bound_tokens(texts: Iterable[bytes]) -> int:
-    """Return how many tokens these texts have at most, for limits: rather too many than too few."""
+    """Return a cautious upper estimate of the tokens in these texts, for limits."""
     return sum(map(len, texts)) // BYTES_PER_TOKEN
 
 

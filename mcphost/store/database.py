@@ -67,8 +67,8 @@ class Database:
         *warn* is called on the event loop with a warning and a hint. With *durable*, everything that a finished `run`
         wrote survives a power failure; a path that cannot be written then raises StoreError at each attempt instead of
         falling back to memory; and if the file is deleted or replaced, the path is opened again. *companion* is a file
-        that exists only beside a database that was used before: if it exists, a database without the tables of mcphost
-        is reported as lost.
+        that exists only beside a database that has been used: if it exists and the database has no tables, the data is
+        reported as lost.
         """
         self._path = path
         self._migrations = migrations

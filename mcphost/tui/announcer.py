@@ -153,7 +153,7 @@ class Announcer:
         widget.call_after_refresh(self._move_cursor, widget)  # it may be about to move
 
     def follow_highlight(self, entries: OptionList, prompt: object) -> None:
-        """Follow the highlighted entry of a list; announce it if the focus is elsewhere, as while completing a word."""
+        """Follow the highlighted entry of a list; announce it if the focus is elsewhere, as in completion."""
         if entries.has_focus:
             self.follow_focus(entries)
         else:

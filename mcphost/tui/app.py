@@ -246,7 +246,7 @@ class McpHostApp(QuestionApp):
         self.run_worker(partial(self.theme_choice.watch, self._show_theme_problem), name="theme file", group="events")
 
     def on_command_palette_option_highlighted(self, event: "CommandPalette.OptionHighlighted") -> None:
-        """For a screen reader, announce the entry of the command palette."""
+        """For screen readers, announce the highlighted entry of the command palette."""
         self.on_option_list_option_highlighted(event.highlighted_event)
 
     def _show_theme_problem(self, problem: str) -> None:

@@ -1,8 +1,8 @@
-"""Pictures by the graphics protocol of Kitty, in cells of text, so that they scroll and are covered like text.
+"""Images drawn with Kitty's graphics protocol in text cells, so that they scroll and clip like text.
 
-https://sw.kovidgoyal.net/kitty/graphics-protocol/#unicode-placeholders: the pixels are sent once with a number. A cell
-with the placeholder character shows a part of the picture; two combining marks tell its row and column, and the color
-of the text tells the number.
+See https://sw.kovidgoyal.net/kitty/graphics-protocol/#unicode-placeholders. The pixels are sent once, with a number.
+Each cell has a placeholder character that shows one part of the image: two combining marks encode its row and column,
+and the text color encodes the number of the image.
 """
 
 import asyncio
@@ -46,12 +46,12 @@ _MARKS = tuple(map(chr, (
 
 
 def can_place_pictures(environ: Mapping[str, str]) -> bool:
-    """Return whether escape sequences reach the terminal itself: tmux and screen would drop them."""
+    """Return whether escape sequences reach the terminal itself; tmux and screen would drop them."""
     return not (environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("tmux", "screen")))
 
 
 class PlacedImage(DecodedImage, frozen=True, kw_only=True):
-    """A picture that the terminal has, by its number; `pixels` is empty."""
+    """An image that was sent to the terminal under this number; `pixels` is empty."""
 
     number: int
     columns: int
@@ -59,18 +59,18 @@ class PlacedImage(DecodedImage, frozen=True, kw_only=True):
 
 
 class DecodeFn(Protocol):
-    """Function that decodes a picture, scaled down to at most *width* × *height* pixels; a string is an error."""
+    """Function that decodes an image, scaled down to at most *width* by *height* pixels."""
 
     def __call__(self, width: int, height: int) -> Awaitable[DecodedImage | str]:
-        """Decode the picture."""
+        """Return the decoded image, or an error message."""
         ...
 
 
 class KittyPictures:
-    """The pictures that were sent to the terminal.
+    """The images that were sent to the terminal.
 
-    *write* writes text to the terminal and may block; it is called in another thread, never at the same time. A picture
-    is sent once, and again after other programs have used the terminal.
+    *write* writes text to the terminal and may block; it is called on worker threads, one call at a time. An image is
+    sent once, and again after another program has used the terminal.
     """
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -81,10 +81,10 @@ class KittyPictures:
         self._is_closed = False
 
     async def show(self, data: str, columns: int, rows: int, decode: DecodeFn) -> DecodedImage | str:
-        """Send the picture with this base64 *data* for this number of cells, unless the terminal has it already.
+        """Send a base64 image for this number of cells, unless the terminal already has it.
 
-        *decode* is called with the maximum width and height in pixels. Returns its result if that is an error, or if
-        no more pictures can be sent; the pixels are then those of half-blocks.
+        *decode* is called with the maximum size in pixels. If decoding fails, its error is returned. If no more images
+        can be sent, an image decoded for drawing with half-block characters is returned.
         """
         key = await asyncio.to_thread(lambda: sha256(data.encode(errors="replace")).digest()), columns, rows
         async with self._lock:
@@ -106,7 +106,7 @@ class KittyPictures:
             return placed
 
     async def send_again(self) -> None:
-        """Send all pictures again, because the terminal may have forgotten them."""
+        """Send all images again, because the terminal may have discarded them."""
         async with self._lock:
             for _, writes in list(self._sent.values()):
                 await asyncio.to_thread(self._write_all, writes)
@@ -117,7 +117,7 @@ class KittyPictures:
                 self._write(text)
 
     def close(self) -> None:
-        """Remove all pictures from the terminal."""
+        """Remove all images from the terminal."""
         self._is_closed = True
         if self._sent:
             self._write("".join(f"\x1b_Ga=d,d=I,q=2,i={placed.number}\x1b\\" for placed, _ in self._sent.values()))
@@ -125,7 +125,7 @@ class KittyPictures:
 
 
 def _encode(image: DecodedImage, placed: PlacedImage) -> list[str]:
-    """Return the escape sequences that send a picture, joined to few texts to write."""
+    """Return the escape sequences that send an image, grouped into a few texts to write."""
     payload = b64encode(zlib.compress(image.pixels)).decode()
     chunks = [payload[at : at + CHUNK_CHARACTERS] for at in range(0, len(payload), CHUNK_CHARACTERS)]
     keys = (
@@ -138,9 +138,10 @@ def _encode(image: DecodedImage, placed: PlacedImage) -> list[str]:
 
 
 def render_placeholders(placed: PlacedImage, background: Color) -> list[Strip]:
-    """Return the rows of cells in which the terminal shows the picture.
+    """Return rows of placeholder cells in which the terminal shows the image.
 
-    Each cell is a segment of its own with its row and column, so that it is right also if others are covered.
+    Each cell is a separate segment that encodes its row and column, so that it stays correct if other cells are
+    covered.
     """
     number = placed.number
     color = RichColor.from_rgb(number >> 16 & 255, number >> 8 & 255, number & 255)

@@ -144,7 +144,7 @@ class NavigationApp(InputGuardApp):
         )
 
     def _kitty_pictures(self) -> "KittyPictures | None":
-        """Return what sends pictures to the terminal, None if they are drawn with half-blocks."""
+        """Return the sender of images to the terminal; None if images are drawn with half-block characters."""
         terminal = self._driver
         if self._pictures is None and terminal is not None and self.host.config.screen.pictures == "kitty":
             from mcphost.tui.kitty_pictures import KittyPictures, can_place_pictures
@@ -318,7 +318,7 @@ class NavigationApp(InputGuardApp):
             self.chat.mount(FindBar(self.chat.query_one(Transcript)), before="#composer")
 
     def action_context(self) -> None:
-        """Open the screen that shows what fills the model's window."""
+        """Open the screen that shows what fills the model's context window."""
         from mcphost.tui.screens.context import ContextScreen
 
         self.open_page(ContextScreen(self.host))

@@ -1,4 +1,4 @@
-"""What the next request of the open conversation would contain, measured in tokens of the model's context window."""
+"""Estimated contents of the open conversation's next request, compared with the context window."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -17,9 +17,9 @@ from mcphost.store.spending import TokenShare
 
 
 class ContextTool(Struct, frozen=True):
-    """A tool of a ready server: the estimated tokens of its definition, and whether the next request contains it.
+    """A tool, the estimated tokens of its definition, and whether the next request contains the definition.
 
-    `server` is "" for a tool of mcphost. `preference` is what the user chose for it.
+    `server` is "" for a built-in tool of mcphost. `preference` is the user's choice for the tool.
     """
 
     server: str
@@ -30,11 +30,12 @@ class ContextTool(Struct, frozen=True):
 
 
 class ContextReport(Struct, frozen=True, kw_only=True):
-    """The estimated parts of the next request.
+    """The estimated contents of the next request.
 
-    `window` is the context window in tokens, an assumed one if `is_assumed`. `counted` is what the provider counted for
-    the last request and its answer, 0 if there was none. `tools` has the most expensive definitions first.
-    `shortened` is how many results are sent in short form, and `summarized` how many messages as a summary.
+    `window` is the context window in tokens; if `is_assumed`, it is unknown and an assumed size is used. `counted` is
+    the provider's token count for the last request and its answer, 0 if there is none. `tools` begins with the largest
+    definitions. `shortened` is the number of shortened results, and `summarized` the number of messages that a summary
+    replaces.
     """
 
     window: int
@@ -50,12 +51,12 @@ class ContextReport(Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """The estimated tokens of the next request."""
+        """The estimated size of the next request in tokens."""
         return sum(share.tokens for share in self.shares)
 
 
 class ContextMeter:
-    """The contents of the next request of the open conversation, and the user's choices about its tools."""
+    """Meter of what the open conversation's next request contains; `tools` holds the user's choices."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class ContextMeter:
         """The selection of tools for the open conversation."""
 
     async def measure(self) -> ContextReport:
-        """Measure what the next request would contain if it were sent now; nothing is sent or changed."""
+        """Measure the next request as it would be sent now, without sending or changing anything."""
         conversation = self._active.current
         request = self._requests.preview(conversation)
         shares = await anyio.to_thread.run_sync(partial(measure_shares, request, self._requests.find_server))
@@ -115,7 +116,7 @@ def _find_count(messages: list[Message], since: float) -> int:
 
 
 def _iter_shortened(stored: list[Message], sent: tuple[Message, ...]) -> Iterator[str]:
-    """Yield the id of the call of each result that is sent in short form."""
+    """Yield the call id of each result that is shortened in the request."""
     # A summary takes the place of the first messages, so both are compared from the end.
     for before, after in zip(reversed(stored), reversed(sent), strict=False):
         if after is not before:

@@ -83,7 +83,7 @@ class ModelRequestBuilder:
         return self._build(conversation) if self._shortening.advance(conversation, request) else request
 
     def preview(self, conversation: Conversation) -> ModelRequest:
-        """Build the request that would be sent next, without notices to the user and without shortening more."""
+        """Build the next request without notifying the user or shortening more results."""
         return self._build(conversation)
 
     def shorten(self, conversation: Conversation, refused: ModelRequest) -> bool:

@@ -1,4 +1,4 @@
-"""The parts that build requests to the model from the open conversation."""
+"""The parts that build the open conversation's requests to the model."""
 
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation
@@ -16,7 +16,7 @@ from mcphost.host.tools.builtin_tools import BuiltinTools
 
 
 class RequestParts:
-    """The builder of requests with its stages, and the meter of what they contain."""
+    """The request builder with its stages, and the meter that measures its requests."""
 
     def __init__(  # noqa: PLR0913 - what the stages need
         self,

@@ -121,7 +121,7 @@ class ToolSelection:
         return self._preferences.get((server, tool), self._preferences.get((server, ""), default))
 
     def list_offers(self) -> tuple[ToolOffer, ...]:
-        """Return the tools of ready servers that requests of the open conversation may contain."""
+        """Return the tools of ready servers that the open conversation's requests may contain."""
         return tuple(offer for offer in self._tool_registry.list_offers() if self._is_included(offer))
 
     def find_server(self, name: str) -> str:

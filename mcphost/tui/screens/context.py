@@ -1,4 +1,4 @@
-"""Context screen (`/context`): what fills the model's window, and which tools' definitions are sent."""
+"""Context screen (`/context`): what fills the context window, and which tool definitions are sent."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -33,7 +33,10 @@ _CHOICES: dict[str, str] = {
 
 
 class ContextRow(NamedTuple):
-    """A part of the window: its kind as in TokenShare, or "all" or "free", and its server for definitions."""
+    """A part of the context window; `kind` is as in TokenShare, or "all" or "free".
+
+    `server` is the server of tool definitions, otherwise "".
+    """
 
     kind: str
     server: str = ""
@@ -41,7 +44,7 @@ class ContextRow(NamedTuple):
 
 
 class ContextScreen(ListScreen):
-    """List of the parts of the next request with their shares of the window; the details name the largest tools."""
+    """List of the parts of the next request with their sizes; the details name the largest tools."""
 
     TITLE_TEXT: ClassVar[str] = "Context"
     EMPTY_TEXT: ClassVar[str] = "Measuring what the next request would contain…"
@@ -74,7 +77,7 @@ class ContextScreen(ListScreen):
         self.measure()
 
     def measure(self) -> None:
-        """Measure the next request in the background, and show it."""
+        """Measure the next request in the background, then show the result."""
         self.run_worker(self._measure, group="measure", exclusive=True)
 
     async def _measure(self) -> None:
@@ -82,7 +85,7 @@ class ContextScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each part of the window."""
+        """Return a row for each part of the context window."""
         report = self.report
         if report is None:
             return ()
@@ -92,7 +95,7 @@ class ContextScreen(ListScreen):
         return [*shown, ListRow(free, "Free", _describe(free, report), "○", "$faint")]
 
     def render_row(self, row: ListRow) -> Content:
-        """Render a part as one line: its mark, a bar with its share of the window, and its name."""
+        """Render a part as one line: a symbol, a bar with its share of the context window, and its name."""
         report, part = self.report, row.value
         if report is None:
             return super().render_row(row)
@@ -121,7 +124,7 @@ class ContextScreen(ListScreen):
         self.query_one(KeyBar).show(self._key_bar_items())
 
     def show_details(self, row: ListRow) -> None:
-        """Show what a part consists of, with the largest first."""
+        """Show what a part consists of, largest items first."""
         report, part = self.report, row.value
         if report is None:
             return
@@ -132,20 +135,20 @@ class ContextScreen(ListScreen):
         self.query_one(LongText).show(text)
 
     def on_resize(self) -> None:
-        """Show the details again, because their lines are cut to the width."""
+        """Show the details again, because their lines are truncated to the width."""
         super().on_resize()
         if row := self.current_row():
             self.call_after_refresh(lambda: self.show_details(row))
 
     def action_prefer(self, preference: "Preference") -> None:
-        """Choose how the tools of the selected server reach the model in this conversation."""
+        """Set whether the selected server's tools are always sent, deferred, or chosen automatically."""
         if server := self._current_server():
             self.host.context.tools.prefer(server, "", preference)
             self.measure()
 
 
 def _list_parts(report: "ContextReport") -> list[ContextRow]:
-    """Return the parts of the request: instructions, each server's tools, and the others, summed by kind."""
+    """Return the parts of the request: instructions, the tools of each server, and the rest by kind."""
     tokens: dict[str, int] = defaultdict(int)
     servers: dict[str, int] = {tool.server: 0 for tool in report.tools if tool.server}
     for share in report.shares:
@@ -183,14 +186,14 @@ def _describe(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _describe_sent(row: ContextRow, report: "ContextReport") -> str:
-    """Return how many of a server's tools are sent, "" if all of them are, or if the part is no server's."""
+    """Return how many of a server's tools are sent; "" if all are, or if the part is not a server's tools."""
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
     sent = sum(tool.is_sent for tool in tools)
     return f"{sent} of {len(tools)} sent" if sent < len(tools) else ""
 
 
 def _count_cells(tokens: int, window: int) -> int:
-    """Return how many cells of a bar are filled; anything that is there fills one."""
+    """Return how many cells of the bar are filled; at least one unless there are no tokens."""
     return min(_BAR_CELLS, max(1 if tokens else 0, round(_BAR_CELLS * tokens / window)))
 
 
@@ -200,7 +203,7 @@ def _format_share(tokens: int, window: int) -> str:
 
 
 def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> tuple[list[tuple[str, str]], str]:
-    """Return name-value pairs about a part, and a longer text."""
+    """Return name-value pairs about a part, and a longer text with its items."""
     match part.kind:
         case "all" | "free":
             return _describe_window(report), _format_largest(report, width)
@@ -244,7 +247,7 @@ def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
 
 
 def _format_largest(report: "ContextReport", width: int) -> str:
-    """Return the tools that take most of the window, with their definitions and their results."""
+    """Return the tools whose definitions and results take up most of the context window."""
     tokens: dict[str, int] = defaultdict(int)
     for tool in report.tools:
         if tool.is_sent:
@@ -278,7 +281,7 @@ def _format_tool(tool: "ContextTool", width: int) -> str:
 
 
 def _cut(start: str, name: str, width: int) -> str:
-    """Return a line of at most *width* cells, whose name is cut if it is too long."""
+    """Return a line of at most *width* cells, with *name* truncated if necessary."""
     return f"{start}{Content(clean_line(name, 200)).truncate(width - len(start), ellipsis=True).plain}"
 
 

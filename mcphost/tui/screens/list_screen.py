@@ -130,7 +130,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.query_one("#entries").focus()
 
     def on_resize(self) -> None:
-        """Put the details below the list on a narrow screen and for a screen reader, otherwise beside it."""
+        """Put the details below the list on a narrow screen or for screen readers, otherwise beside it."""
         narrow = self.size.width < 100 or is_reader(self)
         self.set_class(narrow, "narrow")
         # An entry has two rows; avoid showing only one of them.

@@ -132,7 +132,8 @@ Rgb = tuple[int, int, int]
 def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
     """Draw the image with half-block characters, each of which shows two pixels, one above the other.
 
-    Transparent pixels are blended with the background. An image that the terminal has gets the cells that show it.
+    Transparent pixels are blended with the background. For an image that was sent to the terminal, its placeholder
+    cells are returned instead.
     """
     from mcphost.tui.kitty_pictures import PlacedImage, render_placeholders
 

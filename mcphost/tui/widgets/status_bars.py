@@ -24,9 +24,9 @@ class TopBarStatus(NamedTuple):
     """The values that the top bar shows.
 
     `cost` is in US dollars, or None if unknown; `saved` is the amount saved by the provider's prompt cache, also in US
-    dollars. `sent_tools` is how many tools the model is sent, or -1 if it is sent all of them. `context` is the used
-    fraction of the context window, from 0 to 1, or negative if unknown; `context_parts` are the tokens of instructions
-    and tools, of results and attachments, and of messages in the last request, all 0 if unknown.
+    dollars. `sent_tools` is the number of tools whose definitions are sent, or -1 if all are. `context` is the used
+    fraction of the context window, from 0 to 1, or negative if unknown. `context_parts` are the tokens of the last
+    request: of instructions and tools, of results and attachments, and of messages; all 0 if unknown.
     """
 
     model: str = ""
@@ -89,7 +89,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def on_click(self, event: events.Click) -> None:
-        """Open the models screen for a click on the model's name or left of it, the context screen for the meter."""
+        """Open the context screen for a click on the meter, or the models screen for one on the model's name."""
         if name := event.style.meta.get("run"):
             event.stop()
             self.post_message(ActionRequested(str(name)))
@@ -129,7 +129,7 @@ class TopBar(Widget):
 def build_meter(used: float, tokens: tuple[int, int, int], *, has_bar: bool = True) -> Content:
     """Return the used part of the context window as a bar, with a color for each kind of content.
 
-    Click it for the screen that says in words what the colors mean.
+    A click on it opens the context screen, which explains the colors.
     """
     filled = min(_METER_CELLS, max(1, round(used * _METER_CELLS)))
     style = "$warning" if used > _HIGH_USE else "$muted"
@@ -201,7 +201,7 @@ class KeyBar(Widget):
         self.keys = keys
 
     def show(self, keys: tuple[tuple[str, str, str], ...]) -> None:
-        """Show these (key, label, action) tuples, () for the keys of the chat; do nothing if they are unchanged."""
+        """Show these (key, label, action) tuples, or the chat's keys for (); do nothing if they are unchanged."""
         if keys != self.keys:
             self.keys = keys
             self.refresh(layout=True)
