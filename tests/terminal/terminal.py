@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 import psutil
+from rich.cells import cell_len
 
 from mcphost.tui.input_guard import TOO_SOON_HINT
 from tests.flows.fork_server import chat_command
@@ -139,6 +140,14 @@ class Terminal:
         """Press keys by their tmux names (Enter, Escape, C-q, F2)."""
         self.tmux("send-keys", *keys)
         self._pressed, self._keys = time.monotonic(), keys
+
+    def click(self, text: str, *, last: bool = False) -> None:
+        """Press and release the left mouse button in the middle of the first, or the last, such text on the screen."""
+        rows = [(row, line) for row, line in enumerate(self.wait_for(text).split("\n"), 1) if text in line]
+        row, line = rows[-1] if last else rows[0]
+        column = cell_len(line[: line.index(text)]) + cell_len(text) // 2 + 1
+        for ending in "Mm":  # xterm's SGR mouse reports
+            self.tmux("send-keys", "-l", "--", f"\x1b[<0;{column};{row}{ending}")
 
     def screen(self) -> str:
         """Return the text on the screen now."""

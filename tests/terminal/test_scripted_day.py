@@ -1,77 +1,11 @@
-"""A day with the program in a terminal: forty steps by keyboard, with one model and one server that are real."""
+"""A day with the program in a terminal: forty steps by keyboard."""
 
-import json
-import sqlite3
-import sys
-from collections.abc import Generator, Mapping
-from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tests.fakes.json_server import json_server
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL, OTHER_MODEL, ScriptedModel
 from tests.terminal.terminal import Terminal
-
-DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
-
-
-class Day:
-    """A chat in a terminal, in a project with a file, and the steps that were taken in it."""
-
-    def __init__(self, folder: Path, model: ScriptedModel, environment: Mapping[str, str], terminal: Terminal) -> None:
-        self.folder, self.project = folder, folder / "project"
-        self.model, self.environment, self.terminal = model, environment, terminal
-        self.steps: list[str] = []
-
-    def step(self, name: str) -> None:
-        """Begin a step; its name is printed if the test fails."""
-        self.steps.append(name)
-        print(f"{len(self.steps)}. {name}")
-
-    def send(self, text: str) -> None:
-        """Type a message when no turn runs, and send it."""
-        self.terminal.wait_for_turn_end()
-        self.terminal.type(text)
-        self.terminal.wait_for(text[-30:])
-        self.terminal.press("Enter")
-
-    def close_screen(self) -> None:
-        """Leave a screen with Escape, back to the chat."""
-        self.terminal.wait_between_keys()
-        self.terminal.press("Escape")
-        self.terminal.wait_for("^P palette", "esc stop")
-
-    def saved_drafts(self) -> str:
-        """Return the unsent texts on disk."""
-        with closing(sqlite3.connect(self.folder / "data" / "mcphost.db")) as db:
-            return str(db.execute("SELECT body FROM unsent_texts").fetchall())
-
-    def audited_calls(self) -> tuple[list[int], list[int]]:
-        """Return the rows that began a tool call, and those that ended ones say they are about."""
-        with closing(sqlite3.connect(self.folder / "data" / "ledger.db")) as db:
-            rows = db.execute("SELECT event, seq, about FROM ledger WHERE kind = 'tool' ORDER BY seq").fetchall()
-        started = [seq for event, seq, _ in rows if event == "started"]
-        return started, sorted(about for event, _, about in rows if event == "ended")
-
-
-@contextmanager
-def open_day(folder: Path, model: ScriptedModel) -> Generator[Day]:
-    """Open a terminal in a project, beside a model server, with an empty configuration."""
-    project = folder / "project"
-    project.mkdir()
-    (project / "notes.txt").write_text("".join(f"line {number}\n" for number in range(1, 61)))
-    (folder / ".claude.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
-    with json_server(model.answers) as ollama:
-        environment = {
-            "HOME": str(folder),
-            "OLLAMA_HOST": ollama.url,
-            "ANTHROPIC_API_KEY": "",
-            "OPENAI_API_KEY": "",
-            "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent",
-        }
-        with Terminal(folder, environment=environment) as terminal:
-            terminal.run("cd", str(project))
-            yield Day(folder, model, environment, terminal)
+from tests.terminal.working_day import Day, open_day
 
 
 def begin(day: Day) -> None:
