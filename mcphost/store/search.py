@@ -3,29 +3,30 @@
 import re
 import sqlite3
 import time
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Role
 from mcphost.serialization import Struct
 from mcphost.store import search_index
 from mcphost.store.database import Database
+from mcphost.store.prompt_history import EarlierPrompts, find_prompts
+from mcphost.store.search_index import NO_FULL_TEXT, STILL_INDEXING
 from mcphost.store.search_query import SearchQuery, parse_query
 from mcphost.store.search_text import list_texts
 from mcphost.unicode_forms import normalize
 
+T = TypeVar("T")
 MAX_RANKED = 400
 MAX_CONVERSATIONS = 50
 HITS_PER_CONVERSATION = 3
 SEARCH_SECONDS = 5.0
-NO_FULL_TEXT = "This Python's SQLite has no full-text search (FTS5)."
-STILL_INDEXING = "Older conversations are still being indexed; more may be found soon."
+REBUILDING = "The search index was damaged and is being built anew."
 _EXCERPT_CHARS = 160
 _CHARS_BEFORE = 50
 _MAX_EXCERPT_BODY = 1_000_000
 _AGE_OF_HALF = 30 * 86_400
-_LAST_ID = 2**63 - 1
 _NEWEST = (
     "SELECT rowid FROM search_index WHERE search_index MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
 )
@@ -89,13 +90,27 @@ class SearchStore:
         """
         now = time.time()
         query = parse_query(text, now=now, is_typing=is_typing)
+        found = await self._read(lambda db: _search(db, query, now))
+        return SearchResult(notes=(REBUILDING, *query.notes)) if found is None else found
+
+    async def find_prompts(self, text: str) -> EarlierPrompts:
+        """Return the newest messages of the user that match *text*, as while it is typed.
+
+        See `search_query` for the syntax. Cancellation interrupts the search. If the index is damaged, a rebuild is
+        started and the result is empty except for a note. Raises StoreError.
+        """
+        found = await self._read(lambda db: find_prompts(db, text, time.time()))
+        return EarlierPrompts(notes=(REBUILDING,)) if found is None else found
+
+    async def _read(self, search: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Return the result of *search*; if the index is damaged, replace it with an empty one and return None."""
         try:
-            return await self._database.read(lambda db: _search(db, query, now), seconds=SEARCH_SECONDS)
+            return await self._database.read(search, seconds=SEARCH_SECONDS)
         except StoreError as error:
             if not _is_damage(error.__cause__):
                 raise
         await self._database.run(search_index.rebuild)
-        return SearchResult(notes=("The search index was damaged and is being built anew.", *query.notes))
+        return None
 
     async def count_pending(self) -> int:
         """Return how many conversations are not completely indexed yet. Raises StoreError."""
@@ -135,9 +150,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
         return SearchResult(notes=(NO_FULL_TEXT,))
     if not query.match:
         return SearchResult(notes=query.notes)
-    first = search_index.first_id(query.after) if query.after is not None else 0
-    last = search_index.first_id(query.before) - 1 if query.before is not None else _LAST_ID
-    limits = (query.match, first, last)
+    limits = (query.match, *search_index.id_range(query.after, query.before))
     newest = [document for (document,) in db.execute(_NEWEST, (*limits, MAX_RANKED + 1))]
     # The relevance of words that are everywhere says little, and takes long to compute.
     is_complete = len(newest) <= MAX_RANKED
@@ -145,7 +158,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
     relevance = dict(db.execute(_RANKED, limits).fetchall()) if is_ranked else dict.fromkeys(newest, 1.0)
     ranked = sorted(relevance, key=lambda document: (-_score(relevance[document], document, now), -document))
     notes = query.notes
-    if db.execute("SELECT 1 FROM search_pending LIMIT 1").fetchone():
+    if search_index.has_pending(db):
         notes = (*notes, STILL_INDEXING)
     return SearchResult(_group(db, ranked, query.marks), is_complete, notes)
 

@@ -16,10 +16,13 @@ from mcphost.store.migrations import create_search_index
 from mcphost.store.search_text import DocumentText, describe_document, describe_title
 
 TITLE_NUMBER = 0
+NO_FULL_TEXT = "This Python's SQLite has no full-text search (FTS5)."
+STILL_INDEXING = "Older conversations are still being indexed; more may be found soon."
 PIECE_MESSAGES = 400
 PIECE_BYTES = 4_000_000
 _SERIAL_BITS = 20
 _MAX_MILLISECONDS = 2**42
+_LAST_ID = 2**63 - 1
 _DELETED_AT_ONCE = 500
 _MERGED_PAGES = 500
 _HAS_INDEX = "SELECT 1 FROM sqlite_master WHERE name = 'search_index'"
@@ -50,6 +53,16 @@ def has_index(db: sqlite3.Connection) -> bool:
 def first_id(at: float) -> int:
     """Return the smallest document id for the time *at*, in seconds since 1970."""
     return int(min(max(0.0, at * 1_000), _MAX_MILLISECONDS)) << _SERIAL_BITS  # max(0, nan) is 0
+
+
+def id_range(after: float | None, before: float | None) -> tuple[int, int]:
+    """Return the first and the last document id from *after* until before *before*; None means no limit."""
+    return (0 if after is None else first_id(after)), (_LAST_ID if before is None else first_id(before) - 1)
+
+
+def has_pending(db: sqlite3.Connection) -> bool:
+    """Return whether some conversations are not completely indexed yet."""
+    return db.execute("SELECT 1 FROM search_pending LIMIT 1").fetchone() is not None
 
 
 def time_of(document: int) -> float:

@@ -24,6 +24,7 @@ from mcphost.tui.messages import (
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -304,6 +305,16 @@ class NavigationApp(InputGuardApp):
                 self.run_worker(partial(self._open_conversation, choice), group="history")
 
         self.open_page(HistoryScreen(self.host), open_)
+
+    def action_recall(self) -> None:
+        """Open the screen that searches the user's earlier messages, and put the selected one into the composer."""
+        from mcphost.tui.screens.recall import RecallScreen
+
+        def fill(text: str | None) -> None:
+            if text is not None:
+                self.chat.query_one(Composer).recall_text(text)
+
+        self.open_page(RecallScreen(self.host), fill)
 
     def action_find(self) -> None:
         """Open the bar that searches the conversation, or focus it if it is open."""

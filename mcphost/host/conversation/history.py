@@ -13,6 +13,7 @@ from mcphost.serialization import Struct
 from mcphost.store.conversation_edits import ConversationEdits, NamedBy
 from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
 from mcphost.store.database import Database
+from mcphost.store.prompt_history import EarlierPrompts
 from mcphost.store.results import ResultStore
 from mcphost.store.search import SearchResult, SearchStore
 
@@ -73,6 +74,10 @@ class ConversationHistory:
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
         """Search all conversations; see `SearchStore.search`. Cancellation interrupts the search. Raises StoreError."""
         return await self._search.search(text, is_typing=is_typing)
+
+    async def find_prompts(self, text: str) -> EarlierPrompts:
+        """Return the newest messages of the user that match *text*. Raises StoreError."""
+        return await self._search.find_prompts(text)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...]:
         """Return the messages of a conversation's current branch. Raises UsageError if it is gone, and StoreError."""

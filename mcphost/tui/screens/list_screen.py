@@ -43,7 +43,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     TITLE_TEXT: ClassVar[str] = ""
     EMPTY_TEXT: ClassVar[str] = "Nothing here yet."
-    AUTO_FOCUS = "#entries"
+    AUTO_FOCUS: ClassVar[str] = "#entries"  # pyright: ignore[reportIncompatibleVariableOverride]
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     # Actions of KEY_ROWS that also work if the list is empty.
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset()
@@ -125,9 +125,9 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return (*self.KEY_ROWS, ("tab", "read", "app.focus_next"), ("^F", "search", "screen.search"), back)
 
     def on_mount(self) -> None:
-        """Load the entries and select the first."""
+        """Load the entries, select the first, and focus the list or what AUTO_FOCUS names."""
         self.reload()
-        self.query_one("#entries").focus()
+        self.query_one(self.AUTO_FOCUS).focus()
 
     def on_resize(self) -> None:
         """Put the details below the list on a narrow screen or for screen readers, otherwise beside it."""

@@ -346,6 +346,15 @@ class Composer(Vertical):
         self.set_draft(self._saved_draft if place == len(self._history) else self._history[place])
         return True
 
+    def recall_text(self, text: str) -> None:
+        """Show an earlier message for editing; unsent text that it replaces becomes the newest history entry."""
+        unsent = self.draft
+        if unsent.text.strip():
+            self._history = [*self._history[-_MAX_HISTORY:], unsent]
+        self._history_index = len(self._history)
+        self.set_text(text)
+        self.composer_input.focus()
+
     # -- origin of the text
 
     def mark_inserted(self, at: tuple[int, int]) -> None:

@@ -1,0 +1,127 @@
+"""Recall screen: the user's earlier messages of all conversations, searched while typing, for the composer."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from mcphost.errors import McpHostError
+from mcphost.pluralize import pluralize
+from mcphost.store.prompt_history import EarlierPrompt, EarlierPrompts
+from mcphost.tui.screens.history import SEARCH_DELAY, format_time
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.long_text import LongText
+from mcphost.tui.widgets.status_bars import KeyBar
+
+if TYPE_CHECKING:
+    from mcphost.host.host import Host
+
+_TITLE_CHARS = 400
+
+
+class RecallScreen(ListScreen):
+    """List of the user's messages with distinct texts, newest first; its result is the selected text, or None.
+
+    Only the newest matches are read; a search reaches the older ones.
+    """
+
+    AUTO_FOCUS: ClassVar[str] = "#search"
+    TITLE_TEXT: ClassVar[str] = "Earlier messages"
+    EMPTY_TEXT: ClassVar[str] = "No messages yet. Those you send are found here, from every conversation."
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "put into the message", "screen.choose"),)
+
+    def __init__(self, host: "Host") -> None:
+        super().__init__()
+        self.host = host
+        self._found: EarlierPrompts | None = None  # until the first are read
+        self._searched_text = ""
+        self._is_chosen = False  # Enter was pressed before the search for the typed text had ended
+        self._search_timer: Timer | None = None
+
+    def on_mount(self) -> None:
+        """Show what can be searched; the base class then reads the newest messages."""
+        self.query_one("#search", Input).placeholder = 'Search your messages: words, "a phrase", -word, after:7d'
+        self.show_about(Content.styled("Reading…", "$muted"))
+
+    def handle_server_change(self) -> None:
+        """Do nothing, because messages do not depend on the servers."""
+
+    def load(self) -> Sequence[ListRow]:
+        """Return a row for each message that was read."""
+        found = () if self._found is None else self._found.prompts
+        return [
+            ListRow(one, one.text.strip()[:_TITLE_CHARS], f"{format_time(one.at)} · {one.title or '(untitled)'}")
+            for one in found
+        ]
+
+    def filter(self, text: str) -> None:
+        """Search shortly after the last key press, the first time at once."""
+        self._is_chosen = False
+        if self._search_timer is not None:
+            self._search_timer.stop()
+        if self._found is None:
+            self._start_search(text)
+        else:
+            self._search_timer = self.set_timer(SEARCH_DELAY, partial(self._start_search, text))
+
+    def _start_search(self, text: str) -> None:
+        self.run_worker(partial(self._search, text), group="search", exclusive=True)
+
+    async def _search(self, text: str) -> None:
+        try:
+            self._found = await self.host.history.find_prompts(text)
+        except McpHostError as error:
+            self._found = EarlierPrompts(notes=(f"{error.message} {error.hint}",))
+        self._searched_text = text
+        self.entries = self.visible_rows = list(self.load())
+        self._show_rows(self._found, is_search=bool(text.strip()))
+        if self._is_chosen and self.visible_rows:
+            self.open_row(self.visible_rows[0])
+
+    def _show_rows(self, found: EarlierPrompts, *, is_search: bool) -> None:
+        count = pluralize(len(found.prompts), "message") if found.prompts else ""
+        older = ", the newest; search for older ones" if found.has_more and not is_search else ""
+        older = older or (", the newest; add words for older ones" if found.has_more else "")
+        head = Content.assemble(
+            (self.TITLE_TEXT, "bold $accent"), (f"  {count}{older}  ", "$faint"), (" ".join(found.notes), "$warning")
+        )
+        self.query_one("#head", Static).update(head)
+        self.set_class(not self.entries and not is_search, "empty")
+        self.query_one(KeyBar).show(self._key_bar_items())
+        entries = self.query_one("#entries", OptionList)
+        entries.clear_options()
+        if self.visible_rows:
+            entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
+            entries.highlighted = 0
+            return
+        if is_search:
+            entries.add_option(Option(Content.styled(" Nothing was found.", "$muted"), disabled=True))
+        self.show_about(Content("") if is_search else Content.styled(self.EMPTY_TEXT, "$muted"))
+        self.query_one(LongText).show("")
+
+    def show_details(self, row: ListRow) -> None:
+        """Show when and in which conversation the message was sent, and its whole text."""
+        prompt: EarlierPrompt = row.value
+        self.show_about(clean_pairs([("sent", format_time(prompt.at)), ("conversation", prompt.title)]))
+        self.query_one(LongText).show(prompt.text)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Choose the message under the cursor, or the first match if the search has not ended yet."""
+        event.stop()
+        if event.value == self._searched_text:
+            self.action_choose()
+        else:
+            self._is_chosen = True
+
+    def action_choose(self) -> None:
+        """Close the screen with the text of the selected message."""
+        if row := self.current_row():
+            self.open_row(row)
+
+    def open_row(self, row: ListRow) -> None:
+        """Close the screen with the text of this message."""
+        self.dismiss(row.value.text)

@@ -1,0 +1,92 @@
+"""Recall of the user's earlier messages of all conversations, on a real store."""
+
+import time
+
+import pytest
+from textual.widgets import Input
+
+from mcphost.llm.messages import Message, TextPart
+from mcphost.store.conversations import ConversationStore
+from mcphost.tui.screens.chat import ChatScreen
+from mcphost.tui.screens.recall import RecallScreen
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import AppDriver, Run
+
+pytestmark = pytest.mark.anyio
+
+
+async def fill(driver: AppDriver, *texts: str) -> None:
+    """Store each text as the first message of a conversation, the first one as the newest."""
+    now = time.time()
+    for age, text in enumerate(texts):
+        message = Message(role="user", parts=(TextPart(text),), at=now - age * 60)
+        await ConversationStore(driver.host.database).append(str(age), message, title=f"talk {age}", model="m")  # type: ignore[arg-type]
+
+
+async def open_recall(driver: AppDriver, text: str) -> None:
+    await driver.pilot.press("ctrl+up")
+    await driver.until(lambda: isinstance(driver.app.screen, RecallScreen) and text in driver.text())
+
+
+def draft(driver: AppDriver) -> str:
+    return driver.app.chat.query_one(Composer).draft.text
+
+
+async def test_enter_puts_a_searched_message_into_the_composer_where_it_counts_as_not_typed(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver, "apples and pears", "!files/delete path=x", "修复数据库")
+        await open_recall(driver, "3 messages")
+        await driver.pilot.press(*"dele")
+        await driver.until(lambda: "1 message " in driver.text())
+        await driver.pilot.press("enter")
+        await driver.until(lambda: isinstance(driver.app.screen, ChatScreen))
+        assert draft(driver) == "!files/delete path=x"
+        assert driver.app.chat.query_one(Composer).draft.origin == "inserted"
+        await driver.until(lambda: "Not typed" in driver.text())
+
+
+async def test_enter_before_the_search_has_ended_takes_the_first_match_of_what_was_typed(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver, "the newest one", "pears only")
+        await open_recall(driver, "2 messages")
+        driver.press_together(*"pear", "enter")
+        await driver.until(lambda: isinstance(driver.app.screen, ChatScreen) and draft(driver) == "pears only")
+
+
+async def test_unsent_text_is_kept_and_up_brings_it_back(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver, "the newest one")
+        await driver.type("not sent yet")
+        await open_recall(driver, "1 message ")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: draft(driver) == "the newest one")
+        await driver.pilot.press("up")
+        await driver.until(lambda: draft(driver) == "not sent yet")
+
+
+async def test_down_selects_an_older_message_and_escape_changes_nothing(run: Run) -> None:
+    async with run() as driver:
+        await fill(driver, "first", "second")
+        await open_recall(driver, "2 messages")
+        await driver.pilot.press("down")
+        await driver.until(lambda: "conversation  talk 1" in driver.text())
+        await driver.pilot.press("enter")
+        await driver.until(lambda: draft(driver) == "second")
+        await open_recall(driver, "2 messages")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: isinstance(driver.app.screen, ChatScreen))
+        assert draft(driver) == "second"
+
+
+async def test_a_search_without_a_match_and_an_empty_store_say_so(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await open_recall(driver, "No messages yet.")
+        await driver.pilot.press("escape")
+        await fill(driver, "first")
+        await driver.type("/recall")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "1 message " in driver.text())
+        driver.app.screen.query_one("#search", Input).value = "nowhere"
+        await driver.until(lambda: "Nothing was found." in driver.text())
+        await driver.pilot.press("enter")
+        assert isinstance(driver.app.screen, RecallScreen)
