@@ -76,7 +76,7 @@ async def open_host(
     themselves. Raises ConfigError.
     """
     events = EventBus()
-    database = Database(paths.database_file(), events.report_store_error, companion=audit_files()[0])
+    database = Database(paths.database_file(), events.report_store_error, companion=audit_files()[1])
     grants = GrantStore(database)
     models = ModelFactory(options.timeout)
     opener: LazySessionOpener | None = None
@@ -336,7 +336,7 @@ async def open_grants() -> AsyncGenerator[GrantStore]:
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
     """Open the user's approvals and grants together with the audit log, for commands that change something."""
-    database = Database(paths.database_file(), _print_store_error, companion=audit_files()[0])
+    database = Database(paths.database_file(), _print_store_error, companion=audit_files()[1])
     audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:
         yield GrantStore(database), audit

@@ -240,7 +240,7 @@ async def test_a_list_of_servers_shows_each_reason_and_approves_nothing_unread(r
         assert pending.answer is None
         assert "read to the end first" in driver.text()
         await driver.pilot.press("end")
-        await driver.until(lambda: "F7" in driver.text())
+        await driver.until(lambda: "/grants" in driver.text())
         await driver.pilot.press("A")
         await driver.until(lambda: pending.answer == SharePerServer(dict.fromkeys(names, "always")))
 
