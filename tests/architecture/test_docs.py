@@ -85,3 +85,8 @@ def test_every_message_in_troubleshooting_is_a_message_of_the_program() -> None:
     missing = [one for one in messages for part in one.split(" … ") if part.replace('"', '\\"') not in source
                and part not in source]  # fmt: skip
     assert missing == []
+
+
+def test_the_changelog_of_a_version_has_at_most_60_lines() -> None:
+    versions = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")
+    assert max(version.count("\n") for version in versions) <= 60
