@@ -136,7 +136,7 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
-    """Return a line with the current value of each reference in the command, arguments, directory and URL."""
+    """Return one line for each reference, with its current value, in the command, arguments, directory and URL."""
     return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
 
 

@@ -33,7 +33,7 @@ class FolderEditStore:
         self._database = database
 
     async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
-        """Return the edits for *place*, oldest first."""
+        """Return the edits of the shared folders that were stored for the project at *place*, oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             return db.execute(

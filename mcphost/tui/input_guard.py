@@ -234,7 +234,10 @@ class InputGuardApp(App[None]):
     # -- keys, pastes and clicks while a question is on top
 
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
-        """Return whether to deliver the event to the question; if not, typed text may be redirected to the message."""
+        """Return whether to deliver the event, which is *ago* seconds old, to the question.
+
+        If not, text typed before the user entered the question goes into the message being written.
+        """
         guard = question.guard
         if isinstance(event, events.MouseDown | events.MouseUp):
             if guard.is_blocking(ago, is_letter=True):

@@ -49,7 +49,7 @@ class MessageQueue:
         return self._messages.pop(0) if self._messages else None
 
     def take_last(self) -> QueuedMessage | None:
-        """Remove and return the newest message that has not been sent into the answer, or None."""
+        """Remove and return the newest message that was not yet passed to the running answer, or None."""
         found = next((one for one in reversed(self._messages) if not one.is_steering), None)
         if found is not None:
             self._messages.remove(found)
@@ -75,7 +75,7 @@ class MessageQueue:
             self._messages.remove(found)
 
     def take_all(self) -> "tuple[Draft, tuple[Part, ...]]":
-        """Remove all messages; return their texts joined to one draft, and all their attachments."""
+        """Remove all messages; return their texts, joined into one draft, and all their attachments."""
         taken, self._messages = self._messages, []
         parts = tuple(part for one in taken for part in one.attachments)
         return join_drafts(*(one.draft for one in taken)), parts

@@ -1,4 +1,4 @@
-"""Watcher of the source files of a server under development, which is restarted when they change."""
+"""Watcher that restarts a server under development when its source files change."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -53,7 +53,7 @@ class Attachments:
             self._show()
 
     def remove(self, *parts: "Part") -> None:
-        """Remove each of these attachments once; those that are no longer attached are ignored."""
+        """Remove the given attachments; ignore those that are no longer attached."""
         for part in parts:
             if part in self.parts:
                 self.parts.remove(part)

@@ -53,7 +53,7 @@ _MODEL_STATE_LABELS = {"loading": "loading…", "failed": "not working", "none":
 
 
 class TopBar(Widget):
-    """Bar with the model, activity, tokens, cost, used context and servers; values that do not fit are left out."""
+    """Bar with the model, activity, tokens, cost, context usage and servers; values that do not fit are left out."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
