@@ -72,4 +72,4 @@ def _make_item(found: "FileMatch", lines: str) -> CompletionItem:
     path = found.path
     folder, _, name = path.rstrip("/").rpartition("/")
     value = path if found.is_folder else f"{path}{lines.rstrip(':-')}"
-    return CompletionItem("file", value, "", f"{name}{'/' if found.is_folder else lines}", folder or ".")
+    return CompletionItem("file", value, "", f"{name}{'/' if found.is_folder else lines}", folder)

@@ -229,6 +229,7 @@ class Composer(Vertical):
     Composer ComposerInput:focus { border: none; }
     Composer ComposerInput .text-area--placeholder { color: $faint; }
     Composer #attached { height: auto; color: $muted; padding: 0 1; display: none; }
+    Composer #attached { text-wrap: nowrap; text-overflow: ellipsis; }
     Composer #attached.shown { display: block; }
     Composer #queue {
         height: auto; max-height: 6; color: $muted; padding: 0 1; display: none;
