@@ -39,6 +39,7 @@ def sent_schema(route: str, body: dict[str, Any]) -> Any:
             return body.get("generationConfig", {})
 
 
+@pytest.mark.req("llm.openai.structured")
 @pytest.mark.parametrize("route", ["openai", "responses"])
 async def test_openai_is_sent_a_schema_that_is_not_strict_beside_tools(
     route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
