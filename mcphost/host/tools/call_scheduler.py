@@ -8,6 +8,7 @@ host closes is cancelled.
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 
 import anyio
 
@@ -47,6 +48,10 @@ class _Call:
         return make_tool_return(self.use, self.server, self.tool, text, outcome=outcome)
 
 
+_current_call: ContextVar[_Call] = ContextVar("current call")
+"""The call that the current task works for; ids do not tell it, because a model may give two calls the same one."""
+
+
 class CallScheduler:
     """Scheduler of the model's tool calls.
 
@@ -59,7 +64,7 @@ class CallScheduler:
         self._events = events
         self._running_calls = running_calls
         self._limiter = anyio.CapacityLimiter(max_parallel)
-        self._calls: dict[str, _Call] = {}
+        self._calls: list[_Call] = []
         self.on_result: Callable[[str, ToolReturnPart], Awaitable[None]] | None = None
 
     async def run(self, use: ToolUsePart, conversation: str, run: RunCall) -> ToolCallOutcome:
@@ -72,7 +77,7 @@ class CallScheduler:
         if tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
         call = _Call(use, conversation)
-        self._calls[use.id] = call
+        self._calls.append(call)
         tasks.start_soon(self._work, call, run, name=f"call of {use.name}")
         try:
             await call.released.wait()
@@ -90,13 +95,14 @@ class CallScheduler:
         return call.outcome
 
     async def _work(self, call: _Call, run: RunCall) -> None:
+        _current_call.set(call)
         try:
             with call.scope:
                 call.outcome = await run()
         except Exception as error:  # noqa: BLE001 - raised again in the turn; in the background, told to the model
             call.error = error
         finally:
-            self._calls.pop(call.use.id, None)
+            self._calls.remove(call)
             call.done.set()
             call.released.set()
         if call.is_in_background and self.on_result is not None:
@@ -111,12 +117,12 @@ class CallScheduler:
         return call.make_return("The user stopped this call before its result arrived.", "stopped")
 
     @asynccontextmanager
-    async def slot(self, use_id: str, server: str, tool: str) -> AsyncGenerator[None]:
+    async def slot(self, server: str, tool: str) -> AsyncGenerator[None]:
         """Return a context manager that waits for a free slot, and holds it while *tool* is called.
 
         A call that is sent to the background frees its slot, so that it does not block other calls.
         """
-        call = self._calls[use_id]
+        call = _current_call.get()
         call.server, call.tool = server, tool
         if call.is_in_background:
             yield
@@ -139,8 +145,8 @@ class CallScheduler:
 
         Raises UsageError if it is not a running call by the model, or if too many calls are in the background.
         """
-        call = self._calls.get(use_id)
-        if call is None or call.slot is None or not self._running_calls.is_running(use_id):
+        call = next((one for one in self._calls if one.use.id == use_id and one.slot is not None), None)
+        if call is None or not self._running_calls.is_running(use_id):
             raise UsageError("Only a running call of the model can go on in the background.", "Wait until it runs.")
         if len(self.background_ids) >= MAX_BACKGROUND_CALLS:
             raise UsageError(
@@ -155,11 +161,11 @@ class CallScheduler:
     @property
     def background_ids(self) -> frozenset[str]:
         """The ids of the calls in the background."""
-        return frozenset(use_id for use_id, call in self._calls.items() if call.is_in_background)
+        return frozenset(call.use.id for call in self._calls if call.is_in_background)
 
     def cancel_background(self, conversation: str | None = None) -> bool:
         """Cancel the background calls of one conversation, or of all; return False if there are none."""
-        calls = [one for one in self._calls.values() if one.is_in_background]
+        calls = [one for one in self._calls if one.is_in_background]
         chosen = [one for one in calls if conversation in (None, one.conversation)]
         for call in chosen:
             call.scope.cancel()

@@ -89,7 +89,7 @@ class ToolPipeline:
                 offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
                     # Results are reviewed outside the limiter, so that a review does not block other calls.
-                    async with self._scheduler.slot(use.id, server, tool):
+                    async with self._scheduler.slot(server, tool):
                         result: CallExecution | McpHostError = await self._executor.execute(use.id, offered, approval)
                 except ToolChanged as error:
                     # The approval was for the previous definition: resolve the tool again and ask about the new one.
