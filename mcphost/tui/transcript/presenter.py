@@ -509,8 +509,8 @@ class TranscriptPresenter:
         )
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
-        """Add a notice that an attached resource has changed, at most once per resource in each turn."""
+        """Add a notice that a watched resource has changed, at most once per resource in each turn."""
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
             self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
-            self.add_notice("info", f"{name} has changed.", "You attached an older version: attach it again.")
+            self.add_notice("info", f"{name} has changed.", "What you attached of it before is older: attach it again.")
