@@ -10,6 +10,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio.to_thread
+
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct, encode
@@ -18,6 +20,9 @@ from mcphost.store.branches import MessageLink, find_branch_ends, trace_branch
 from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import DATABASE_ERRORS, Database
 from mcphost.store.system_prompts import SystemPromptStore
+
+MIN_THREAD_MESSAGES = 500
+"""Minimum number of messages to decode on a thread; 100,000 would stop the event loop for 0.5 s."""
 
 
 class ConversationInfo(Struct, frozen=True):
@@ -108,6 +113,12 @@ def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
         raise StoreError(f"{file} cannot be read: {error}.") from error
 
 
+def _decode_messages(bodies: Sequence[tuple[int, bytes]]) -> tuple[StoredMessage, ...]:
+    """Decode stored messages, and leave out those that are damaged."""
+    decoded = ((number, search_index.decode_message(body)) for number, body in bodies)
+    return tuple(StoredMessage(number, message) for number, message in decoded if message is not None)
+
+
 class ConversationStore:
     """Store of conversations in the database.
 
@@ -181,8 +192,9 @@ class ConversationStore:
         bodies = await self._database.run(work)
         if bodies is None:
             return None
-        decoded = ((number, search_index.decode_message(body)) for number, body in bodies)
-        return tuple(StoredMessage(number, message) for number, message in decoded if message is not None)
+        if len(bodies) < MIN_THREAD_MESSAGES:
+            return _decode_messages(bodies)
+        return await anyio.to_thread.run_sync(_decode_messages, bodies, abandon_on_cancel=True)
 
     async def find_title(self, conversation_id: str) -> str:
         """Return the title of a conversation, "" if the id is unknown. Raises StoreError."""

@@ -14,6 +14,7 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.store import conversations, search_index
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore, TrustedServer
@@ -140,6 +141,27 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
     assert (tries, messages) == (3, [])
     loaded = await ConversationStore(Database(path)).load("c")
     assert [message.text for message in loaded or ()] == ["hi"]
+
+
+async def test_a_long_conversation_is_decoded_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, decode_message = set[int](), search_index.decode_message
+
+    def decode(body: bytes) -> Message | None:
+        threads.add(threading.get_ident())
+        return decode_message(body)
+
+    monkeypatch.setattr(search_index, "decode_message", decode)
+    monkeypatch.setattr(conversations, "MIN_THREAD_MESSAGES", 3)
+    database = Database(tmp_path / "s.db")
+    store = ConversationStore(database)
+    for number in range(3):
+        await store.append("c", stored_user_message(str(number)), title="c", model="m")
+    assert [one.message.text for one in await store.load_branch("c") or ()] == ["0", "1", "2"]
+    await database.close()
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize("state", ["missing", "empty", "of another program"])
