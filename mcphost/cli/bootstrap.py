@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost import paths
+from mcphost.auth.session_secrets import SessionSecrets
 from mcphost.cli.output import print_note
 from mcphost.cli.parser import Options
 from mcphost.cli.session_opener import LazySessionOpener
@@ -83,7 +84,7 @@ async def open_host(
     hooks = LazyHookRunner()
     try:
         config = adjust_config(await load_configuration(options, grants))
-        models.secrets = LazySecrets(config.secret_store)
+        models.secrets = create_secrets(config.secret_store)
         audit = AuditLog(open_audit_store(database, events.report_store_error), config.audit)
         results = ResultStore(paths.data_dir() / RESULTS_DIR, config.results)
         audited_frontend, audited_open = audit.wrap_frontend(frontend), audit.wrap_open_url(open_url)
@@ -92,7 +93,7 @@ async def open_host(
         host = build_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
             audit=audit, results=results, events=events,
-            setup=None if options.demo else _setup_parts(options, config, grants, adjust_config),
+            setup=None if options.demo else _setup_parts(options, models.secrets, grants, adjust_config),
             project=None if options.demo else _project_places(options), run_hook=hooks.run,
         )  # fmt: skip
         async with anyio.create_task_group() as tasks:
@@ -130,7 +131,7 @@ def _project_places(options: Options) -> ProjectPlaces:
 
 
 def _setup_parts(
-    options: Options, config: HostConfig, grants: GrantStore, adjust_config: Callable[[HostConfig], HostConfig]
+    options: Options, secrets: SessionSecrets, grants: GrantStore, adjust_config: Callable[[HostConfig], HostConfig]
 ) -> SetupParts:
     config_dir, folder = paths.config_dir(options.config_dir), Path.cwd()
     places = paths.SetupPlaces(
@@ -143,7 +144,7 @@ def _setup_parts(
     files = tuple(map(Path, options.mcp_config)) or (config_dir / SERVERS_FILE, config_dir / LOCAL_FILE)
     files = (config_dir / SETTINGS_FILE, *files, *(() if options.mcp_config else (folder / PROJECT_FILE,)))
     sources = ConfigSources(load_again, files)
-    return SetupParts(places, LazySecrets(config.secret_store), sources)
+    return SetupParts(places, secrets, sources)
 
 
 class LazyHookRunner:
@@ -166,30 +167,9 @@ class LazyHookRunner:
             await self._runner.close()
 
 
-class LazySecrets:
-    """Secrets of servers and model providers, in the keyring or in a plain file if the user chose that.
-
-    The storage is opened on first use.
-    """
-
-    def __init__(self, store: SecretStore) -> None:
-        self._store = store
-
-    @cached_property
-    def _backend(self) -> "SecretBackend":
-        return open_secret_backend(self._store)
-
-    async def get(self, name: str) -> str | None:
-        """Return the secret with this name, or None if there is none. Raises McpHostError."""
-        return await self._backend.get(name)
-
-    async def set(self, name: str, secret: str) -> None:
-        """Store or replace a secret. Raises McpHostError."""
-        await self._backend.set(name, secret)
-
-    async def delete(self, name: str) -> None:
-        """Delete a secret. Raises McpHostError."""
-        await self._backend.delete(name)
+def create_secrets(store: SecretStore) -> SessionSecrets:
+    """Create access to the secrets of servers and model providers, in the storage that the user chose."""
+    return SessionSecrets(partial(open_secret_backend, store))
 
 
 def open_secret_backend(store: str) -> "SecretBackend":
@@ -246,7 +226,7 @@ class ModelFactory:
         """Create a factory whose models answer within `timeout` seconds; None keeps the default limits."""
         self._worker: WorkerProcess | None = None
         self._timeout = timeout
-        self.secrets = LazySecrets("")
+        self.secrets = create_secrets("")
         """Storage of providers' keys: the keyring, unless the configuration names another place."""
 
     def create(self, config: ModelConfig) -> ChatModel:

@@ -172,7 +172,7 @@ def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
 
 
 async def _check_model(config: "HostConfig") -> Check:
-    from mcphost.cli.bootstrap import LazySecrets
+    from mcphost.cli.bootstrap import create_secrets
     from mcphost.errors import ModelError
     from mcphost.llm.providers import find_key
 
@@ -182,7 +182,7 @@ async def _check_model(config: "HostConfig") -> Check:
         return Check("model", "warning", "No model is chosen.", fix)
     if model.name != "demo":
         try:
-            await find_key(model, os.environ, LazySecrets(config.secret_store).get)
+            await find_key(model, os.environ, create_secrets(config.secret_store).get)
         except ModelError as error:
             return Check("model", "warning", error.message, error.hint)
     return Check("model", "ok", f"{model.name}{f' at {model.api_base}' if model.api_base else ''}")

@@ -31,14 +31,14 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
-    from mcphost.cli.bootstrap import LazySecrets, load_configuration, open_grants
+    from mcphost.cli.bootstrap import create_secrets, load_configuration, open_grants
     from mcphost.cli.output import print_json, print_note, print_table, show_status
     from mcphost.llm.model_finder import ModelFinder
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
     with show_status("Searching for models…", quiet=options.quiet):
-        finder = ModelFinder(os.environ, LazySecrets(config.secret_store).get)
+        finder = ModelFinder(os.environ, create_secrets(config.secret_store).get)
         models = await (finder.find_proposed() if provider is None else finder.list_all())
     if provider is not None:
         known = sorted({model.provider for model in models})

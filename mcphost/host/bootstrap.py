@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from mcphost.host.project_approvals import ProjectApprovals
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
-    from mcphost.host.servers.server_editor import SecretEntries
-    from mcphost.host.setup import Setup
+    from mcphost.host.setup import ProviderKeys, Setup
     from mcphost.host.spending import SpendingTracker
     from mcphost.host.tools.builtin_tools import BuiltinTools
     from mcphost.host.tools.call_scheduler import CallScheduler
@@ -137,7 +136,7 @@ class SetupParts(NamedTuple):
     """What the host needs to change its configuration: file locations, the keyring, and the configuration files."""
 
     places: SetupPlaces
-    secrets: "SecretEntries"
+    secrets: "ProviderKeys"
     sources: ConfigSources
 
 
@@ -311,8 +310,9 @@ class _LateParts:
         places, secrets, _ = self._setup
         editor = ServerEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
         return Setup(
-            places, self._servers, core.model_selection, editor, secrets, core.config.registry, self.live_config
-        )
+            places, self._servers, core.model_selection, editor, secrets, core.config.registry, self.live_config,
+            core.events.notify,
+        )  # fmt: skip
 
     @cached_property
     def live_config(self) -> "LiveConfig | None":

@@ -1,9 +1,9 @@
 """First-run setup: find models and servers on this computer, and start using the chosen ones."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.to_thread
@@ -15,6 +15,7 @@ from mcphost.config.schema import ModelConfig, RegistryConfig, ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
 from mcphost.errors import McpHostError, ModelError, UsageError
+from mcphost.host.events import NoticeLevel
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.approval import server_warnings
 from mcphost.host.servers.import_plan import ImportCandidate, plan_import
@@ -35,6 +36,18 @@ if TYPE_CHECKING:
     from mcphost.host.servers.registry_installer import RegistryInstaller
 
 _MARK_FILE = "start-card-shown"
+
+
+class ProviderKeys(SecretEntries, Protocol):
+    """Stored secrets, and model providers' keys that are only kept in memory."""
+
+    def keep_for_session(self, name: str, secret: str) -> None:
+        """Keep a secret in memory until mcphost ends, without storing it."""
+        ...
+
+    def is_session_only(self, name: str) -> bool:
+        """Return whether this secret is in memory and not stored."""
+        ...
 
 
 class SetupOffers(Struct, frozen=True):
@@ -61,9 +74,10 @@ class Setup:
         servers: Servers,
         model_selection: ModelSelection,
         editor: ServerEditor,
-        secrets: SecretEntries,
+        secrets: ProviderKeys,
         registry: RegistryConfig,
         live_config: "LiveConfig | None" = None,
+        notify: Callable[[NoticeLevel, str, str], None] = lambda level, text, hint: None,
     ) -> None:
         self._places = places
         self._servers = servers
@@ -73,7 +87,8 @@ class Setup:
         self.server_editor = LiveServerEditor(editor, servers)
         self._registry_config = registry
         self._live_config = live_config
-        self._finder = ModelFinder(places.environ, secrets.get)
+        self._notify = notify
+        self._finder = ModelFinder(places.environ, secrets.get, secrets.is_session_only)
         self._remembered = RememberedModels(places.state_dir)
 
     @cached_property
@@ -225,9 +240,10 @@ class Setup:
     async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:
         """Store a provider's API key in the keyring; return that provider's proposed model, if there is one.
 
-        The key is first checked with the provider; if the provider does not respond, the key is stored unchecked.
-        Raises UsageError if *provider* is "" and cannot be recognized from the key, ModelError if the provider rejects
-        the key, and McpHostError if the keyring cannot be used.
+        The key is first checked with the provider; if the provider does not respond, the key is stored unchecked. If
+        the keyring cannot be used, the key is kept in memory until mcphost ends, and the user is notified. Raises
+        UsageError if *provider* is "" and cannot be recognized from the key, and ModelError if the provider rejects the
+        key.
         """
         key = key.strip()
         provider = provider or recognize_provider(key)
@@ -247,10 +263,11 @@ class Setup:
         try:
             await self._secrets.set(variable, key)
         except McpHostError as error:
-            raise McpHostError(
-                f"The key was not stored. {error.message}", f"Set {variable} in the environment, and start again."
-            ) from error
-        return proposed_model(FoundKey(provider, variable, is_in_keyring=True))
+            self._secrets.keep_for_session(variable, key)
+            reason = f"The key is kept in memory until mcphost ends. {error.message}"
+            self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
+        is_session_only = self._secrets.is_session_only(variable)
+        return proposed_model(FoundKey(provider, variable, is_in_keyring=True, is_session_only=is_session_only))
 
     def _find_servers(self) -> tuple[ImportCandidate, ...]:
         places = self._places

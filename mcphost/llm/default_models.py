@@ -68,6 +68,8 @@ class FoundKey(Struct, frozen=True):
     provider: str
     variable: str
     is_in_keyring: bool = False
+    is_session_only: bool = False
+    """Whether the key is kept in memory until mcphost ends, because it could not be stored."""
 
     @property
     def title(self) -> str:

@@ -1,6 +1,6 @@
 """Search for models: by the providers' API keys, on model servers on this machine, and in litellm's table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import anyio
 import anyio.to_thread
@@ -58,9 +58,15 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 class ModelFinder:
     """Finder of models that the user can choose. It starts no server and loads no model."""
 
-    def __init__(self, environ: Mapping[str, str], keyring: KeyLookup | None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        keyring: KeyLookup | None,
+        is_session_only: Callable[[str], bool] = lambda name: False,
+    ) -> None:
         self._environ = environ
         self._keyring = keyring
+        self._is_session_only = is_session_only
 
     async def find_proposed(self) -> tuple[AvailableModel, ...]:
         """Return the default model of each provider with an API key, then local models.
@@ -104,9 +110,7 @@ class ModelFinder:
         Only providers whose API key was found are asked. Models that their provider does not list are kept. May be
         cancelled.
         """
-        keys: tuple[FoundKey, ...] = await find_keys(self._environ, None, LISTING_PROVIDERS)
-        with anyio.move_on_after(KEYRING_SECONDS):
-            keys = await find_keys(self._environ, self._keyring, LISTING_PROVIDERS)
+        keys = await self._find_keys(LISTING_PROVIDERS)
         secrets = {key.provider: await self._read_key(key) for key in keys}
         origins = {key.provider: describe_key(key) for key in keys}
         known = {model.config.name for model in models}
@@ -114,6 +118,15 @@ class ModelFinder:
         added = [_from_list(model, origins[model.provider]) for model in listed if model.name not in known]
         first = max((at for at, model in enumerate(models, 1) if model.is_usable), default=0)
         return (*models[:first], *added, *models[first:])
+
+    async def _find_keys(self, providers: Iterable[str] = DEFAULT_MODELS) -> tuple[FoundKey, ...]:
+        """Search the environment and the keyring; if the keyring does not respond in time, only the environment."""
+        found: tuple[FoundKey, ...] = await find_keys(self._environ, None, providers)
+        with anyio.move_on_after(KEYRING_SECONDS):
+            found = await find_keys(self._environ, self._keyring, providers)
+        return tuple(
+            replace(key, is_session_only=key.is_in_keyring and self._is_session_only(key.variable)) for key in found
+        )
 
     async def _read_key(self, key: FoundKey) -> str:
         if not key.is_in_keyring or self._keyring is None:
@@ -149,9 +162,7 @@ class ModelFinder:
 
         async def search_keys() -> None:
             nonlocal keys
-            keys = await find_keys(self._environ)
-            with anyio.move_on_after(KEYRING_SECONDS):
-                keys = await find_keys(self._environ, self._keyring)
+            keys = await self._find_keys()
 
         async def search_local() -> None:
             for server in await find_local_servers(list_addresses(self._environ)):
@@ -170,6 +181,8 @@ class ModelFinder:
 
 def describe_key(key: FoundKey) -> str:
     """Describe where an API key was found, such as "OPENAI_API_KEY is set"."""
+    if key.is_session_only:
+        return f"{key.variable} is in memory"
     return f"{key.variable} is {'in the keyring' if key.is_in_keyring else 'set'}"
 
 

@@ -130,6 +130,39 @@ def test_a_key_is_stored_on_enter_and_not_on_escape(tmp_path: Path) -> None:
     assert "xai-right" in stored.read_text()
 
 
+def answer_openai(request: dict[str, Any]) -> bytes:
+    """Answer `/v1/chat/completions` as OpenAI streams it."""
+    head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": request["model"]}
+    chunks: list[dict[str, Any]] = [
+        {**head, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Good day."}}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ]
+    return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
+
+
+def test_without_a_keyring_a_pasted_key_answers_at_once_and_is_in_no_file(tmp_path: Path) -> None:
+    key = "sk-proj-abcdefghijklmnopqrstuvwxyz123456"
+    answers: dict[str, Any] = {"GET /v1/models": {"data": []}, "POST /v1/chat/completions": answer_openai}
+    with json_server(answers) as openai:
+        environment = {**NOTHING, "HOME": str(tmp_path), "OPENAI_API_BASE": f"{openai.url}/v1"}
+        with Terminal(tmp_path, environment=environment) as terminal:
+            terminal.run(*with_forked_worker())
+            terminal.wait_for("Set up mcphost", "Paste a key", seconds=30)
+            terminal.tmux("set-buffer", key)
+            terminal.tmux("paste-buffer", "-p")
+            terminal.wait_for("•" * len(key))
+            terminal.press("Enter")
+            terminal.wait_for("kept in memory until mcphost ends", "Using openai/", seconds=30)
+            terminal.type("hello")
+            terminal.press("Enter")
+            terminal.wait_for("Good day.", seconds=60)
+    asked = [headers for _, path, _, headers in openai.requests if path == "/v1/chat/completions"]
+    assert asked[-1]["authorization"] == f"Bearer {key}"
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    assert [path for path in files if key.encode() in path.read_bytes()] == []
+
+
 def test_settings_of_a_model_are_saved_on_request_and_not_on_escape(tmp_path: Path) -> None:
     with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
         terminal.run(MCPHOST_PATH, "--model", "demo")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.session_secrets import SessionSecrets
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.loader import LOCAL_FILE, SERVERS_FILE, SETTINGS_FILE, load_config
 from mcphost.config.schema import HostConfig
@@ -57,7 +58,7 @@ async def open_setup(
         opener=ClientSessionOpener(expand=str, limits=limits),
         model_factory=lambda _: ScriptedModel(),
         frontend=frontend or ScriptedFrontend(),
-        setup=SetupParts(places, backend or MemoryBackend(), ConfigSources(load, files)),
+        setup=SetupParts(places, SessionSecrets(lambda: backend or MemoryBackend()), ConfigSources(load, files)),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_servers, "PROBE_SECONDS", 30)

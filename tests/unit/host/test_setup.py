@@ -12,6 +12,7 @@ from mcphost.config.loader import load_config
 from mcphost.config.schema import ModelConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import McpHostError, ModelError, UsageError
+from mcphost.host.events import NoticeEvent
 from tests.fakes.json_server import json_server
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
@@ -24,6 +25,10 @@ class FailingBackend(MemoryBackend):
     """Secrets that cannot be stored."""
 
     async def set(self, name: str, secret: str) -> None:
+        """Fail."""
+        raise McpHostError("There is no keyring.")
+
+    async def get(self, name: str) -> str | None:
         """Fail."""
         raise McpHostError("There is no keyring.")
 
@@ -115,20 +120,32 @@ async def test_a_pasted_key_is_stored_under_its_variable_and_found_again(tmp_pat
     backend = MemoryBackend()
     async with open_setup(tmp_path, backend=backend) as (_, setup):
         offer = await setup.store_key(f" {SECRET}\n")
+        assert offer is not None
         assert offer.config.name.startswith("anthropic/")
         assert await backend.get("ANTHROPIC_API_KEY") == SECRET
         assert (await setup.find()).models[0].origin == "ANTHROPIC_API_KEY is in the keyring"
 
 
-async def test_a_key_of_an_unknown_form_or_without_a_keyring_is_not_stored(tmp_path: Path) -> None:
-    backend = FailingBackend()
-    async with open_setup(tmp_path, backend=backend) as (_, setup):
+async def test_a_key_of_an_unknown_form_is_refused(tmp_path: Path) -> None:
+    async with open_setup(tmp_path) as (_, setup):
         with pytest.raises(UsageError, match="cannot be told"):
             await setup.store_key("hunter2")
-        with pytest.raises(McpHostError, match="was not stored") as exc_info:
-            await setup.store_key(SECRET)
-    assert "Set ANTHROPIC_API_KEY" in exc_info.value.hint
-    assert SECRET not in str(exc_info.value)
+
+
+async def test_without_a_keyring_a_key_is_used_until_the_program_ends_and_the_user_is_told(tmp_path: Path) -> None:
+    backend = FailingBackend()
+    async with open_setup(tmp_path, backend=backend) as (host, setup):
+        events = host.events.subscribe()
+        offer = await setup.store_key(SECRET)
+        (notice,) = [event for event in events.drain() if isinstance(event, NoticeEvent)]
+        assert offer is not None
+        assert offer.config.name.startswith("anthropic/")
+        assert offer.origin == "ANTHROPIC_API_KEY is in memory"
+        assert (await setup.find()).models[0].origin == "ANTHROPIC_API_KEY is in memory"
+    text = "The key is kept in memory until mcphost ends. There is no keyring."
+    assert (notice.level, notice.text) == ("warning", text)
+    assert "Set ANTHROPIC_API_KEY in the environment" in notice.hint
+    assert SECRET not in repr(notice)
 
 
 async def test_the_start_card_is_due_once_and_only_without_a_model(tmp_path: Path) -> None:

@@ -1,0 +1,56 @@
+"""Secrets of servers and model providers, with those that are only kept in memory because no storage works."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mcphost.errors import McpHostError
+
+if TYPE_CHECKING:
+    from mcphost.auth.keyring_backend import SecretBackend
+
+
+class SessionSecrets:
+    """Secrets in a storage that is opened on first use, and secrets kept in memory until mcphost ends.
+
+    *open_storage* opens the storage: the keyring, or the file that the user chose. A secret in memory hides the stored
+    one with the same name. `get`, `set` and `delete` raise McpHostError if the storage cannot be used; but once a
+    secret had to be kept in memory, a storage that cannot be read counts as empty.
+    """
+
+    def __init__(self, open_storage: "Callable[[], SecretBackend]") -> None:
+        self._open_storage = open_storage
+        self._in_memory: dict[str, str] = {}
+
+    @cached_property
+    def _storage(self) -> "SecretBackend":
+        return self._open_storage()
+
+    async def get(self, name: str) -> str | None:
+        """Return the secret with this name, or None if there is none."""
+        if name in self._in_memory:
+            return self._in_memory[name]
+        try:
+            return await self._storage.get(name)
+        except McpHostError:
+            if self._in_memory:  # the user knows already that the storage does not work
+                return None
+            raise
+
+    async def set(self, name: str, secret: str) -> None:
+        """Store or replace a secret."""
+        await self._storage.set(name, secret)
+        self._in_memory.pop(name, None)
+
+    async def delete(self, name: str) -> None:
+        """Delete a secret; a missing one is not an error."""
+        self._in_memory.pop(name, None)
+        await self._storage.delete(name)
+
+    def keep_for_session(self, name: str, secret: str) -> None:
+        """Keep a secret in memory until mcphost ends, without storing it."""
+        self._in_memory[name] = secret
+
+    def is_session_only(self, name: str) -> bool:
+        """Return whether this secret is in memory and not stored."""
+        return name in self._in_memory
