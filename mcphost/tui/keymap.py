@@ -305,6 +305,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Message", "@", "attach a file or resource; @file:10-40 only lines, tab enters a folder"),
     ("Message", "tab after a paste", "unfold a long one; attach the files of pasted paths"),
     ("Message", "ctrl+v", "attach the image in the clipboard"),
+    ("Message", "shift+tab", "the attachments: enter views one, x removes it"),
     ("Message", "!server/tool key=value", "call a tool directly"),
     ("Message", "a space before / or !", "send it as a message"),
     ("Conversation", "[ and ]", "previous and next message or tool"),

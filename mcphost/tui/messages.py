@@ -1,7 +1,7 @@
 """Textual messages with which widgets report user actions and send requests to the app."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from textual.message import Message
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from mcphost.host.consent.rule_matching import RuleMatch
     from mcphost.host.tools.schema_validation import SchemaErrors
     from mcphost.sandbox.image_formats import DecodedImage
+
+
+AttachmentAction = Literal["open", "remove", "refresh"]
 
 
 class Section(NamedTuple):
@@ -82,8 +85,13 @@ class ScrollRequested(Message):
         self.pages = pages
 
 
-class DetachRequested(Message):
-    """Posted when the user removes the most recently added attachment."""
+class AttachmentRequested(Message):
+    """Posted when the user opens, removes or refreshes the attachment with this index."""
+
+    def __init__(self, action: AttachmentAction, index: int) -> None:
+        super().__init__()
+        self.action: AttachmentAction = action
+        self.index = index
 
 
 class PromptRequested(Message):
@@ -115,7 +123,8 @@ class TextViewRequested(Message):
     """Posted when the user opens a long text in the viewer.
 
     `full_text_file` names the file with the full text if `text` is only its beginning. If `sections` are given, they
-    are shown instead of `text`. `on_end_shown` is called once the end of the text has been visible.
+    are shown instead of `text`. `on_end_shown` is called once the end of the text has been visible. A text in a
+    programming `language` is highlighted.
     """
 
     def __init__(
@@ -126,9 +135,10 @@ class TextViewRequested(Message):
         *,
         full_text_file: str = "",
         sections: Sequence[Section] = (),
+        language: str = "",
     ) -> None:
         super().__init__()
-        self.sections = sections
+        self.sections, self.language = sections, language
         self.full_text_file = full_text_file
         self.title = title
         self.text = text

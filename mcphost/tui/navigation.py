@@ -123,7 +123,8 @@ class NavigationApp(InputGuardApp):
         from mcphost.tui.screens.text_viewer import TextViewerScreen
 
         whole = partial(self.host.results.read_all, message.full_text_file) if message.full_text_file else None
-        self.push_screen(TextViewerScreen(message.title, message.text, message.on_end_shown, whole, message.sections))
+        title, text, seen = message.title, message.text, message.on_end_shown
+        self.push_screen(TextViewerScreen(title, text, seen, whole, message.sections, message.language))
 
     def on_image_decode_requested(self, message: ImageDecodeRequested) -> None:
         """Start a worker that decodes the requested image in the decoder process."""

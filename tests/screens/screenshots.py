@@ -732,10 +732,12 @@ async def attached(pilot: Any, host: FakeHost) -> None:
     del host
     chat = pilot.app.chat
     for part in (
-        ResourcePart("", "mcphost/tui/app.py:10-40", "x" * 1_234, "text/plain"),
+        ResourcePart(
+            "", "mcphost/tui/app.py:10-40", ANSWER.split("```")[1].removeprefix("python\n") * 12, "text/plain"
+        ),
         ResourcePart("files", "file:///project/README.md", "y" * 890, "text/markdown"),
         FilePart("~/papers/a paper with a rather long name about tool poisoning.pdf", "application/pdf", "A" * 400_000),
-        ImagePart("image/png", "A" * 80_000, name="clipboard image"),
+        replace(sunset_image(), name="clipboard image"),
     ):
         chat.attachments.add(part)
     chat.composer_input.insert("Compare with: ")
@@ -948,6 +950,10 @@ SCREENS: dict[str, ScreenSetup] = {
     "slash": keys("/"),
     "attach": keys("@"),
     "attached": attached,
+    "attached_chosen": with_keys(attached, "shift+tab", "up"),
+    "attached_text": with_keys(attached, "shift+tab", *["up"] * 4, "enter"),
+    "attached_picture": with_keys(attached, "shift+tab", "up", "enter"),
+    "attached_pdf": with_keys(attached, "shift+tab", "up", "up", "enter"),
     "servers": keys("f3"),
     "resources": keys("f4"),
     "prompts": keys("f5"),

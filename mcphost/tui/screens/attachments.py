@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
+from mcphost.tui.messages import AttachmentAction
 from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
@@ -46,11 +47,17 @@ class Attachments:
         self._show()
         return taken
 
-    def remove_last(self) -> None:
-        """Remove the most recently added attachment, if there is one."""
-        if self.parts:
-            self.parts.pop()
+    def act(self, action: AttachmentAction, index: int) -> None:
+        """Open or remove the attachment with this index; ignore one that is no longer there."""
+        if not 0 <= index < len(self.parts):
+            return
+        if action == "remove":
+            del self.parts[index]
             self._show()
+        elif action == "open":
+            from mcphost.tui.screens.attachment_preview import open_preview
+
+            open_preview(self._screen.app, self.parts[index])  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     def remove(self, *parts: "Part") -> None:
         """Remove the given attachments; ignore those that are no longer attached."""
@@ -137,6 +144,6 @@ class Attachments:
         return ModelFacts() if model is None else model.facts
 
     def _show(self) -> None:
-        from mcphost.tui.transcript.presenter import describe_attachment
+        from mcphost.tui.widgets.attachment_rows import build_row
 
-        self._screen.query_one(Composer).show_attachments(tuple(map(describe_attachment, self.parts)))
+        self._screen.query_one(Composer).show_attachments(tuple(build_row(part) for part in self.parts))

@@ -15,9 +15,9 @@ from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.message_queue import MessageQueue, QueuedMessage
 from mcphost.tui.messages import (
     ActionRequested,
+    AttachmentRequested,
     AttachRequested,
     ClipboardImageRequested,
-    DetachRequested,
     FileAttachRequested,
     PathsPasted,
     ScrollRequested,
@@ -516,10 +516,10 @@ class ChatScreen(Screen[None]):
         else:
             message.on_none()
 
-    def on_detach_requested(self, message: DetachRequested) -> None:
-        """Remove the most recently added attachment."""
+    def on_attachment_requested(self, message: AttachmentRequested) -> None:
+        """Open, remove or refresh an attachment."""
         message.stop()
-        self.attachments.remove_last()
+        self.attachments.act(message.action, message.index)
 
     def attach_result(self) -> None:
         """Attach the result of the user's latest manual tool call to the next message."""

@@ -44,8 +44,9 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         on_end_shown: Callable[[], None] | None = None,
         load_full_text: Callable[[], Awaitable[str]] | None = None,
         sections: Sequence[Section] = (),
+        language: str = "",
     ) -> None:
-        """Create a viewer for *text*, or for *sections* if there are any.
+        """Create a viewer for *text*, or for *sections* if there are any; *text* in a *language* is highlighted.
 
         The callback *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated,
         *load_full_text* must return the full text, or raise StoreError.
@@ -53,7 +54,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         super().__init__()
         self._full_text_loader = load_full_text
         self._end_shown_callback = on_end_shown
-        self._sections = sections
+        self._sections, self._language = sections, language
         self.heading, self.text = clean_line(title, 120), join_sections(sections) if sections else text
         self._match_offset = -1
         self._search_text = ""
@@ -61,7 +62,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
     def compose(self) -> ComposeResult:
         """Create the title, the text, the hidden search line and the key bar."""
         yield Static(self._headline(), id="head", markup=False)
-        yield LongText("" if self._sections else self.text)
+        yield LongText("" if self._sections or self._language else self.text)
         yield OrderedInput(placeholder="Find", compact=True)
         yield KeyBar(
             (
@@ -88,8 +89,8 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
 
     def on_mount(self) -> None:
         """Load the full text if necessary, focus the text, and watch for its end to become visible."""
-        if self._sections:
-            self.query_one(LongText).show("", self._sections)
+        if self._sections or self._language:
+            self.query_one(LongText).show(self.text, self._sections, language=self._language)
         if self._full_text_loader is not None:
             self.run_worker(partial(self._load_full_text, self._full_text_loader))
         text = self.query_one(LongText)

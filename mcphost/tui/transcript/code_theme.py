@@ -16,9 +16,9 @@ from textual.content import Content, Span
 
 _Token = tuple[int, Any, str]
 _MAX_TOKENS = 3_000
-"""Maximum tokens of a code block that are highlighted; the rest stays plain."""
+"""Maximum tokens of a code block that are highlighted by default; the rest stays plain."""
 _MAX_SECONDS = 0.012
-"""Maximum CPU seconds for a code block; some lexers need quadratic time for a run of blank lines."""
+"""Maximum CPU seconds for a code block by default; some lexers need quadratic time for a run of blank lines."""
 _TOKENS_PER_CHECK = 16
 LANGUAGES = frozenset((
     "ada", "bash", "c", "c++", "clojure", "cmake", "cpp", "cs", "csharp", "css", "dart", "diff", "docker",
@@ -52,19 +52,19 @@ STYLES: Mapping[Any, str] = {
 """Styles by token type. Comments are muted, keywords have the accent color; most other tokens are plain text."""
 
 
-def highlight(code: str, language: str) -> Content:
+def highlight(code: str, language: str, *, max_tokens: int = _MAX_TOKENS, max_seconds: float = _MAX_SECONDS) -> Content:
     """Return the code with syntax highlighting, or as plain text if the language is not in LANGUAGES.
 
-    At most 3,000 tokens are highlighted, and highlighting stops after 12 ms of CPU time.
+    At most *max_tokens* tokens are highlighted, and highlighting stops after *max_seconds* of CPU time.
     """
     if language.lower() not in LANGUAGES:
         return Content(code)
-    end = thread_time() + _MAX_SECONDS  # the first code block of a language imports its lexer, which counts as well
+    end = thread_time() + max_seconds  # the first code block of a language imports its lexer, which counts as well
     try:
         lexer = get_lexer_by_name(language.lower())
     except ClassNotFound:
         return Content(code)
-    tokens = _take_until(islice(lexer.get_tokens_unprocessed(code), _MAX_TOKENS), end)
+    tokens = _take_until(islice(lexer.get_tokens_unprocessed(code), max_tokens), end)
     spans = [Span(at, at + len(text), style) for at, kind, text in tokens if (style := _style(kind))]
     return Content(code, [Span(0, len(code), "$text"), *spans])
 

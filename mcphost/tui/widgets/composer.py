@@ -15,15 +15,17 @@ from textual.widgets import Static
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
+    AttachmentRequested,
     ClipboardImageRequested,
-    DetachRequested,
     FileAttachRequested,
     PathsPasted,
     QueueRecallRequested,
     ScrollRequested,
     SteerRequested,
+    TextViewRequested,
 )
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.widgets.attachment_list import AttachmentList, AttachmentRow
 from mcphost.tui.widgets.completion_popup import CompletionPopup
 from mcphost.tui.widgets.inputs import OrderedTextArea
 from mcphost.tui.widgets.pasted_text import FoldedPastes, PasteGuard, parse_pasted_paths
@@ -205,7 +207,7 @@ class ComposerInput(OrderedTextArea):
             # There is nothing to scroll here: scroll the transcript.
             self.post_message(ScrollRequested(-1 if key == "pageup" else 1))
         elif key == "backspace" and not self.text and self.composer.attachment_names:
-            self.post_message(DetachRequested())
+            self.post_message(AttachmentRequested("remove", len(self.composer.attachment_names) - 1))
         else:
             return False
         return True
@@ -228,9 +230,6 @@ class Composer(Vertical):
     }
     Composer ComposerInput:focus { border: none; }
     Composer ComposerInput .text-area--placeholder { color: $faint; }
-    Composer #attached { height: auto; color: $muted; padding: 0 1; display: none; }
-    Composer #attached { text-wrap: nowrap; text-overflow: ellipsis; }
-    Composer #attached.shown { display: block; }
     Composer #queue {
         height: auto; max-height: 6; color: $muted; padding: 0 1; display: none;
         text-wrap: nowrap; text-overflow: ellipsis;
@@ -256,7 +255,8 @@ class Composer(Vertical):
         self._placeholder = select_placeholder(width)
         self.popup = CompletionPopup(self, lambda: self.composer_input, lambda: self._origin == "typed")
         self.submit_handler: SubmitHandler = no_submit
-        self.attachment_names: tuple[str, ...] = ()
+        self._attachments: tuple[AttachmentRow, ...] = ()
+        self._pastes_shown: tuple[str, ...] = ()
         self.pastes = FoldedPastes()
         self._offer: tuple[tuple[int, int], tuple[int, int], tuple[str, ...]] | None = None
         self.has_queue = False
@@ -270,7 +270,7 @@ class Composer(Vertical):
 
     def compose(self) -> ComposeResult:
         """Create the list of attachments and the text area. The other widgets are created when they are needed."""
-        yield Static("", id="attached", markup=False)
+        yield AttachmentList()
         yield ComposerInput(self, self._placeholder)
 
     @property
@@ -463,14 +463,47 @@ class Composer(Vertical):
         text_area.move_cursor(result.end_location)
         return True
 
-    def show_attachments(self, names: tuple[str, ...]) -> None:
-        """List the names of the attached resources above the text area; hide the list if there are none."""
-        self.attachment_names = names
-        line = self.query_one("#attached", Static)
-        line.set_class(bool(names), "shown")
-        rows = [Content.assemble(("@ ", "$accent"), clean_line(name, 200)) for name in names]
-        rows.append(Content.styled("backspace in an empty message removes the last one", "$faint"))
-        line.update(Content("\n").join(rows))
+    # -- attachments
+
+    @property
+    def attachment_names(self) -> tuple[str, ...]:
+        """The names of what is attached, without folded pastes, which are part of the text."""
+        return tuple(row.name for row in self._attachments)
+
+    def show_attachments(self, rows: tuple[AttachmentRow, ...]) -> None:
+        """List the attachments above the text area, followed by the folded pastes; hide the list if there are none."""
+        self._attachments = rows
+        self._show_attachment_rows()
+
+    def _show_attachment_rows(self) -> None:
+        self._pastes_shown = self.pastes.list_used(self.composer_input.text)
+        self.query_one(AttachmentList).show((*self._attachments, *map(self.pastes.build_row, self._pastes_shown)))
+
+    def on_attachment_list_requested(self, message: AttachmentList.Requested) -> None:
+        """Let the screen open, remove or refresh an attachment; remove a folded paste from the text."""
+        message.stop()
+        number = message.index - len(self._attachments)
+        if number < 0:
+            self.post_message(AttachmentRequested(message.action, message.index))
+        elif message.action == "remove" and number < len(self._pastes_shown):
+            self._remove_paste(self._pastes_shown[number])
+        elif message.action == "open" and number < len(self._pastes_shown):
+            placeholder = self._pastes_shown[number]
+            self.post_message(TextViewRequested(placeholder.strip("[]"), self.pastes.expand(placeholder)))
+
+    def _remove_paste(self, placeholder: str) -> None:
+        document = self.composer_input.document
+        for row in range(document.line_count):
+            column = document.get_line(row).find(placeholder)
+            if column >= 0:
+                self.popup.is_suppressed = True
+                self.composer_input.replace("", (row, column), (row, column + len(placeholder)))
+                return
+
+    def on_attachment_list_left(self, message: AttachmentList.Left) -> None:
+        """Return from the list of attachments to the text area."""
+        message.stop()
+        self.composer_input.focus()
 
     def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
         """List the queued messages above the text area; True marks one that will join the running answer."""
@@ -500,6 +533,8 @@ class Composer(Vertical):
     def on_text_area_changed(self) -> None:
         """Update the hint about the text's origin and, if the user typed the change, the completion popup."""
         self._show_origin()
+        if self._pastes_shown or not self.pastes.is_empty:
+            self._show_attachment_rows()
         self.popup.is_change_pending = False
         if self.popup.is_suppressed:
             self.popup.is_suppressed = False

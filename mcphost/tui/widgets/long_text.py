@@ -14,6 +14,7 @@ from rich.style import Style as RichStyle
 from textual import events
 from textual._cells import cell_len
 from textual.binding import Binding, BindingType
+from textual.content import Span
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
@@ -221,6 +222,9 @@ def _are_joined(pair: str) -> bool:
 
 
 MAX_CLEANED_WHOLE = 100_000
+_MAX_TOKENS = 40_000
+_MAX_HIGHLIGHT_SECONDS = 0.5
+"""CPU seconds for highlighting, on a thread; what comes after them stays plain."""
 _MAX_CLEANED_LENGTH = 150_000
 _MAX_ODD_CHARACTERS = 5_000
 HEADING_MARK = "── "
@@ -248,6 +252,7 @@ class LongText(ScrollView, can_focus=True):
     def __init__(self, text: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
         super().__init__(id=id)
         self._sections: Sequence[Section] = ()
+        self._spans: Sequence[Span] = ()
         self._set_text(text)
         self._row_index = RowIndex("", 1, is_cleaned=True)
         self._row_index.advance()
@@ -270,16 +275,28 @@ class LongText(ScrollView, can_focus=True):
             _frame_sections(self._sections) if self._sections else (*prepare_text(text), frozenset[int]())
         )
 
-    def show(self, text: str, sections: Sequence[Section] = ()) -> None:
+    def show(self, text: str, sections: Sequence[Section] = (), *, language: str = "") -> None:
         """Show *text*, or *sections* instead if there are any, and scroll to the beginning.
 
-        A section is shown as a heading, followed by its text with a bar before each row.
+        A section is shown as a heading, followed by its text with a bar before each row. If *text* is in a programming
+        *language* and at most 100,000 characters long, it is highlighted shortly afterwards.
         """
-        self._sections = sections
+        self._sections, self._spans = sections, ()
         self._set_text(join_sections(sections) if sections else text)
         self._wrap_width = self._previous_rows = 0
         self._layout_rows()
         self.scroll_to(y=0, animate=False, force=True)
+        if language and not sections and self._is_cleaned:
+            self.run_worker(partial(self._highlight, self._display_text, language), group="colors", exclusive=True)
+
+    async def _highlight(self, text: str, language: str) -> None:
+        from mcphost.tui.transcript.code_theme import highlight
+
+        color = partial(highlight, text, language, max_tokens=_MAX_TOKENS, max_seconds=_MAX_HIGHLIGHT_SECONDS)
+        colored = await asyncio.to_thread(color)
+        if text is self._display_text:
+            self._spans = colored.spans[1:]  # the first one covers the whole text
+            self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap the text to the new width."""
@@ -347,7 +364,10 @@ class LongText(ScrollView, can_focus=True):
         selection = self.text_selection
         span = selection.get_span(number) if selection is not None else None
         if span is None:
-            segments = [Segment(text, style + RichStyle.from_meta({"offset": (0, number)}))]
+            segments = [
+                Segment(text[a:b], paint + RichStyle.from_meta({"offset": (a, number)}))
+                for a, b, paint in self._color_row(number, len(text), style)
+            ]
         else:
             left, right = max(0, span[0]), len(text) if span[1] == -1 else span[1]
             chosen = style + self.screen.get_component_rich_style("screen--selection")
@@ -358,6 +378,21 @@ class LongText(ScrollView, can_focus=True):
             ]
         lead = self._row_prefix(number)
         return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
+
+    def _color_row(self, number: int, length: int, style: RichStyle) -> Iterator[tuple[int, int, RichStyle]]:
+        """Yield the pieces of a row of this length that differ in style, as (start, end, style)."""
+        at, start = 0, self._row_index.span(number)[0]
+        for index in range(bisect_right(self._spans, start, key=_end_of), len(self._spans)):
+            span = self._spans[index]
+            if span.start >= start + length:
+                break
+            begin, end = max(0, span.start - start), min(length, span.end - start)
+            if at < begin:
+                yield at, begin, style
+            yield begin, end, (self.visual_style + self._get_style(str(span.style))).rich_style
+            at = end
+        if at < length or not length:
+            yield at, length, style
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected text without the line breaks that wrapping added, and the string to put after it."""
@@ -392,6 +427,10 @@ class LongText(ScrollView, can_focus=True):
         """
         found = self._display_text.find(needle, after + 1)
         return found if found >= 0 else self._display_text.find(needle)
+
+
+def _end_of(span: Span) -> int:
+    return span.end
 
 
 def prepare_text(text: str) -> tuple[str, bool]:

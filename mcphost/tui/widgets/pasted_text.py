@@ -11,6 +11,8 @@ from mcphost.tui import input_guard
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit
 
+    from mcphost.tui.widgets.attachment_list import AttachmentRow
+
 FOLDED_LINES = 30
 """Minimum number of lines of a paste that is folded."""
 FOLDED_LENGTH = 4_000
@@ -64,6 +66,26 @@ class FoldedPastes:
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
+        self._rows: dict[str, AttachmentRow] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is folded."""
+        return not self._texts
+
+    def list_used(self, text: str) -> tuple[str, ...]:
+        """Return the placeholders of pastes that are still in *text*, in their order there."""
+        if not self._texts:
+            return ()
+        return tuple(dict.fromkeys(match[0] for match in self._matches(text)))
+
+    def build_row(self, placeholder: str) -> "AttachmentRow":
+        """Return the row of a paste for the list of attachments; its tokens are estimated once."""
+        if placeholder not in self._rows:
+            from mcphost.tui.widgets.attachment_rows import build_paste_row
+
+            self._rows[placeholder] = build_paste_row(placeholder, self._texts[placeholder])
+        return self._rows[placeholder]
 
     def fold(self, text: str) -> str | None:
         """Store a long text and return its placeholder; return None if it is too short to be folded."""
@@ -95,6 +117,7 @@ class FoldedPastes:
     def clear(self) -> None:
         """Forget all pastes."""
         self._texts.clear()
+        self._rows.clear()
 
     def find_before(self, line: str, column: int) -> tuple[str, int] | None:
         """Return the placeholder that ends at *column* and the column where it begins; None if there is none."""

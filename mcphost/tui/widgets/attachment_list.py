@@ -1,0 +1,163 @@
+"""List of what is attached to the next message, above the message: removed, previewed and refreshed by key or mouse."""
+
+from typing import ClassVar, NamedTuple
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.style import Style
+from textual.widget import Widget
+
+from mcphost.pluralize import pluralize
+from mcphost.tui.messages import AttachmentAction
+from mcphost.tui.screen_text import clean_line
+
+MAX_SHOWN = 5
+"""Number of attachments that are shown at a time; the list scrolls to the chosen one."""
+_WIDEST_KIND = 9
+_ROW_HINT = "shift+tab chooses one · backspace in an empty message removes the last"
+_FOCUSED_HINT = "enter views · x removes · esc back"
+_CHANGED_HINT = "enter views · r refreshes · x removes · esc back"
+
+
+class AttachmentRow(NamedTuple):
+    """One attachment: what kind of thing it is, its name, its size for display, and its estimated tokens.
+
+    `is_changed` means that the server has reported a newer version of the resource.
+    """
+
+    kind: str
+    name: str
+    size: str
+    tokens: int
+    is_changed: bool = False
+
+
+class AttachmentList(Widget, can_focus=True):
+    """Rows of attachments with a cursor while focused; it is hidden while there are none."""
+
+    FOCUS_ON_CLICK = False  # so that what is typed after a click goes to the message
+    DEFAULT_CSS = """
+    AttachmentList { height: auto; color: $muted; padding: 0 1; display: none; }
+    AttachmentList.shown { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", show=False),
+        Binding("down", "move(1)", show=False),
+        Binding("enter,space", "act('open')", show=False),
+        Binding("x,delete,backspace", "act('remove')", show=False),
+        Binding("r", "act('refresh')", show=False),
+        Binding("escape", "leave", show=False),
+    ]
+
+    class Requested(Message):
+        """Posted when the user opens, removes or refreshes the attachment in row `index`."""
+
+        def __init__(self, action: AttachmentAction, index: int) -> None:
+            super().__init__()
+            self.action: AttachmentAction = action
+            self.index = index
+
+    class Left(Message):
+        """Posted when the user leaves the list, or has removed the last attachment."""
+
+    def __init__(self) -> None:
+        super().__init__(id="attached")
+        self.rows: tuple[AttachmentRow, ...] = ()
+        self.index = 0
+
+    def show(self, rows: tuple[AttachmentRow, ...]) -> None:
+        """Show these attachments; hide the list if there are none."""
+        if rows == self.rows:
+            return
+        self.rows, self.index = rows, max(0, min(self.index, len(rows) - 1))
+        self.set_class(bool(rows), "shown")
+        self.refresh(layout=True)
+        if not rows and self.has_focus:
+            self.post_message(self.Left())
+
+    @property
+    def _first(self) -> int:
+        """The number of the first row shown: with the list focused the cursor is visible, otherwise the newest is."""
+        at = self.index if self.has_focus else len(self.rows) - 1
+        return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the number of attachments shown, and one more for the hint."""
+        del container, viewport, width
+        return min(len(self.rows), MAX_SHOWN) + 1
+
+    def render(self) -> Content:
+        """Return a row for each attachment that is shown, and the hint."""
+        width, first = max(20, self.content_size.width), self._first
+        shown = list(enumerate(self.rows))[first : first + MAX_SHOWN]
+        lines = [self._render_row(number, row, width) for number, row in shown]
+        return Content("\n").join([*lines, Content.styled(self._hint(), "$faint")])
+
+    def _hint(self) -> str:
+        hidden = len(self.rows) - MAX_SHOWN
+        count = f"{hidden} more · " if hidden > 0 else ""
+        total = f"{pluralize(len(self.rows), 'attachment')}, " if len(self.rows) > 1 else ""
+        tokens = f"{total}about {sum(row.tokens for row in self.rows):,} tokens"
+        if not self.has_focus:
+            return f"{count}{tokens} · {_ROW_HINT}"
+        return f"{count}{_CHANGED_HINT if self.rows[self.index].is_changed else _FOCUSED_HINT} · {tokens}"
+
+    def _render_row(self, number: int, row: AttachmentRow, width: int) -> Content:
+        is_chosen = self.has_focus and number == self.index
+        kind = row.kind.ljust(_WIDEST_KIND)
+        size = f"  {row.size} · {row.tokens:,} tokens" if width >= 60 else f"  {row.tokens:,} tokens"
+        changed = "  changed" if row.is_changed else ""
+        room = width - 2 - len(kind) - 1 - len(size) - len(changed) - 4
+        name = Content(clean_line(row.name, 200)).truncate(max(4, room), ellipsis=True)
+        gap = " " * max(0, room - name.cell_length)
+        left = Content.assemble(
+            ("› " if is_chosen else "@ ", "$accent"),
+            (f"{kind} ", "$faint"),
+            name.stylize("bold $text" if is_chosen else "$text"),
+            (changed, "$warning"),
+            gap,
+            (size, "$muted"),
+        )
+        left = left.stylize(Style.from_meta({"attachment": number, "action": "open"}))
+        close = Content.styled(" × ", "bold $text" if is_chosen else "$muted")
+        return Content.assemble(left, " ", close.stylize(Style.from_meta({"attachment": number, "action": "remove"})))
+
+    def on_focus(self) -> None:
+        """Draw the cursor, at the newest attachment."""
+        self.index = max(0, len(self.rows) - 1)
+        self.refresh()
+
+    def on_blur(self) -> None:
+        """Hide the cursor."""
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Remove the attachment whose × was clicked; preview one whose row was clicked."""
+        event.stop()
+        number = event.style.meta.get("attachment")
+        if isinstance(number, int) and number < len(self.rows):
+            self.index = number
+            self.refresh()
+            self.post_message(
+                self.Requested("remove" if event.style.meta.get("action") == "remove" else "open", number)
+            )
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor; below the last attachment, leave the list."""
+        if self.index + by >= len(self.rows):
+            self.post_message(self.Left())
+            return
+        self.index = max(0, self.index + by)
+        self.refresh()
+
+    def action_act(self, action: AttachmentAction) -> None:
+        """Open, remove or refresh the chosen attachment."""
+        if self.rows:
+            self.post_message(self.Requested(action, self.index))
+
+    def action_leave(self) -> None:
+        """Return to the message."""
+        self.post_message(self.Left())

@@ -1,0 +1,50 @@
+"""Rows of the attachment list, with the kind, the size and the estimated tokens of each attachment."""
+
+from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
+from mcphost.llm.token_estimate import estimate_part_tokens, estimate_text_tokens
+from mcphost.tui.widgets.attachment_list import AttachmentRow
+
+
+def build_row(part: Part, *, is_changed: bool = False) -> AttachmentRow:
+    """Return the row of an attached file, resource, picture or result."""
+    match part:
+        case ResourcePart():
+            server, name, size = part.server, part.uri.removeprefix("tool:"), len(part.text.encode("utf-8", "replace"))
+        case ImagePart() | FilePart():
+            server, name, size = part.server, part.name or part.mime_type, len(part.data) * 3 // 4
+        case _:
+            server, name, size = "", "", 0
+    where = f"{server} · {name}" if server else name
+    return AttachmentRow(kind_of(part), where, format_size(size), estimate_part_tokens(part), is_changed)
+
+
+def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
+    """Return the row of a folded paste, which stays in the text of the message."""
+    size = format_size(len(text.encode("utf-8", "replace")))
+    return AttachmentRow("paste", placeholder, size, estimate_text_tokens(text))
+
+
+def kind_of(part: Part) -> str:
+    """Return what kind of thing an attachment is, as one word."""
+    match part:
+        case ResourcePart() if part.uri.startswith("tool:") and part.server:
+            return "result"
+        case ResourcePart() if part.server:
+            return "resource"
+        case ResourcePart():
+            return "folder" if part.mime_type == "inode/directory" else "file"
+        case ImagePart():
+            return "picture"
+        case FilePart():
+            return "PDF" if part.mime_type == "application/pdf" else "audio"
+        case _:
+            return "text"
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes, such as "890 B", "12 kB" or "1.2 MB"."""
+    if size < 1_000:
+        return f"{size} B"
+    if size < 1_000_000:
+        return f"{size / 1_000:.0f} kB" if size >= 9_950 else f"{size / 1_000:.1f} kB"
+    return f"{size / 1_000_000:.1f} MB"
