@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mcphost.cli.command_runner import ServerConnectResult
     from mcphost.cli.parser import Options
     from mcphost.config.schema import HostConfig
+    from mcphost.host.server_requests.sampling_costs import SamplingCosts
 
 
 Status = Literal["ok", "warning", "failed"]
@@ -352,7 +353,7 @@ def _declared_capabilities() -> dict[str, Any]:
     from mcphost.headless.question_answers import PipeFrontend
     from mcphost.host.audit.audit_log import create_in_memory_log
     from mcphost.host.event_bus import EventBus
-    from mcphost.host.lifetime import Lifetime
+    from mcphost.host.lifetime import Lazy, Lifetime
     from mcphost.host.model_selection import ModelSelection
     from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
     from mcphost.host.server_requests.roots import Roots
@@ -365,7 +366,11 @@ def _declared_capabilities() -> dict[str, Any]:
     def refuse_model(config: ModelConfig) -> ChatModel:
         raise UsageError(f"{config.name} is not used here.")
 
-    models = SamplingModels(ModelSelection(refuse_model, ModelConfig(), EventBus(), Lifetime()), SamplingConfig())
+    def refuse_costs() -> "SamplingCosts":
+        raise UsageError("No request is sent here.")
+
+    selection = ModelSelection(refuse_model, ModelConfig(), EventBus(), Lifetime())
+    models = SamplingModels(selection, SamplingConfig(), Lazy(refuse_costs))
     return (
         ServerRequestHandlerFactory(PipeFrontend(), models, Roots(()), ignore_notice, create_in_memory_log())
         .create("")

@@ -43,6 +43,7 @@ from mcphost.store.tasks import TaskStore
 from mcphost.store.tools import ToolFingerprintStore, ToolToggleStore
 
 if TYPE_CHECKING:
+    from mcphost.host.budget_limits import BudgetLimits
     from mcphost.host.consent.auto_approve import AutoApproval
     from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
     from mcphost.host.consent.policy import ConsentPolicy
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
+    from mcphost.host.server_requests.sampling_costs import SamplingCosts
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures
     from mcphost.host.setup import ProviderKeys, Setup
@@ -159,6 +161,7 @@ class _Core(NamedTuple):
     tool_toggles: ToolToggles
     config_rules: ConfigRules
     spending: "Lazy[SpendingTracker]"
+    budget: "Lazy[BudgetLimits]"
 
 
 def _create_core(
@@ -171,6 +174,7 @@ def _create_core(
     events: EventBus,
 ) -> _Core:
     lifetime, running_calls = Lifetime(), RunningCalls()
+    spending = Lazy(lambda: _create_spending(store, events))
     lifetime.on_close(audit.close)
     lifetime.start_soon(audit.run, name="audit rows")
     model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
@@ -192,7 +196,8 @@ def _create_core(
         roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish),
         tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
         config_rules=ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
-        spending=Lazy(lambda: _create_spending(store, events)),
+        spending=spending,
+        budget=Lazy(lambda: _create_budget(config, spending, events)),
     )
 
 
@@ -203,12 +208,26 @@ def _create_spending(store: Database, events: EventBus) -> "SpendingTracker":
     return SpendingTracker(SpendingStore(store), events)
 
 
+def _create_budget(config: HostConfig, spending: "Lazy[SpendingTracker]", events: EventBus) -> "BudgetLimits":
+    from mcphost.host.budget_limits import BudgetLimits
+
+    return BudgetLimits(config.budget, spending.get(), events)
+
+
+def _create_sampling_costs(core: _Core) -> "SamplingCosts":
+    from mcphost.host.server_requests.sampling_costs import SamplingCosts
+
+    return SamplingCosts(core.budget, core.spending, core.conversation)
+
+
 def _create_servers(
     core: _Core, late_grants: "_LateGrants", opener: SessionOpener, open_url: OpenUrl | None
 ) -> Servers:
     handler_factory = ServerRequestHandlerFactory(
         core.frontend,
-        SamplingModels(core.model_selection, core.config.sampling, core.conversation),
+        SamplingModels(
+            core.model_selection, core.config.sampling, Lazy(lambda: _create_sampling_costs(core)), core.conversation
+        ),
         core.roots,
         partial(core.events.notify, "warning"),
         core.audit,
@@ -545,12 +564,10 @@ class _LateParts:
 
         core, setup = self._core, self.setup
         budget = BudgetGuard(
-            core.config.budget,
+            core.budget.get(),
             requests=self.request_parts.builder,
-            spending=core.spending.get(),
             frontend=core.frontend,
             model_selection=core.model_selection,
-            events=core.events,
             list_models=setup.list_remembered if setup is not None else None,
         )
         budget.compact = self.compactor.shorten

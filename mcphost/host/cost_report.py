@@ -109,6 +109,8 @@ def describe_part(kind: str, server: str, tool: str) -> str:
             return f"results of {server} · {tool}" if server else f"results of {tool}"
         case "attachments":
             return f"attachments of {server}" if server else "attachments"
+        case "sampling":
+            return f"requests of {server}"
         case _:
             return {"other": "the rest"}.get(kind, kind)
 

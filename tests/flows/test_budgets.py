@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import ModelError
-from mcphost.host.conversation.budget import DEFAULT_OUTPUT_TOKENS
+from mcphost.host.budget_limits import DEFAULT_OUTPUT_TOKENS
 from mcphost.host.events import NoticeEvent, SpendingChanged, TurnFinished
 from mcphost.host.questions.cost import (
     ApproveCost,
@@ -20,7 +20,7 @@ from mcphost.host.questions.cost import (
     StopTurn,
     UseCheaperModel,
 )
-from mcphost.host.questions.questions import AllowOnce
+from mcphost.host.questions.questions import AllowOnce, ApproveUnchanged
 from mcphost.llm.messages import ToolUsePart, Usage
 from mcphost.llm.model import ModelFacts, StreamFinished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
@@ -261,3 +261,61 @@ async def test_a_request_that_the_provider_refused_costs_nothing(open_host: Open
     async with open_host(model, ScriptedFrontend(), servers=()) as host:
         assert (await host.conversation.send("hi")).outcome == "failed"
         assert await host.spending.list_entries() == ()
+
+
+def sampling_model() -> ScriptedModel:
+    """Call a tool whose server asks the same model, answer the server, and end."""
+    call = ToolUseReady(ToolUsePart("use-1", "demo__ask_model", {"question": "Which city?"}))
+    first: Round = [call, StreamFinished("tool_calls", Usage(input_tokens=1, cost=0.018))]
+    return priced_model(first, answer_round(0.04), answer_round(0.02))
+
+
+async def test_what_a_server_asks_of_the_model_counts_for_conversation_and_day(open_host: OpenHost) -> None:
+    frontend = ScriptedFrontend(AllowOnce(), ApproveUnchanged(), ApproveUnchanged())
+    async with open_host(sampling_model(), frontend, budget=BudgetConfig(per_day=1)) as host:
+        await host.servers.ensure_ready("demo")
+        assert (await host.conversation.send("ask")).outcome == "done"
+        totals = await host.spending.load_totals(host.conversation.id)
+        entries = await host.spending.list_entries()
+    assert (totals.conversation.cost, totals.day.cost) == (pytest.approx(0.078), pytest.approx(0.078))
+    (sampling,) = [entry for entry in entries if entry.purpose == "sampling"]
+    assert [(share.kind, share.server) for share in sampling.shares] == [("sampling", "demo")]
+    assert sampling.cost == pytest.approx(0.04)
+
+
+async def test_a_sampling_request_above_the_budget_is_not_sent_unless_the_user_agrees(open_host: OpenHost) -> None:
+    model, limits = sampling_model(), BudgetConfig(per_conversation=0.02)
+    answers = (SendOnce(), AllowOnce(), ApproveUnchanged(), StopTurn(), SendOnce())
+    frontend = ScriptedFrontend(*answers)
+    async with open_host(model, frontend, budget=limits) as host:
+        await host.servers.ensure_ready("demo")
+        notices = host.events.subscribe()
+        await host.conversation.send("ask")
+        told = [event.text for event in notices.drain() if isinstance(event, NoticeEvent)]
+    question = frontend.asked[3]
+    assert isinstance(question, ApproveCost)
+    assert (question.server, [use.name for use in question.budgets]) == ("demo", ["per_conversation"])
+    assert (question.can_compact, question.cheaper, question.optional_servers) == (False, (), ())
+    assert len(model.requests) == 2
+    assert any("A sampling request of demo was not sent. $0.0180 of per_conversation" in text for text in told)
+
+
+async def test_a_sampling_request_above_the_budget_can_be_sent_with_a_shorter_answer(open_host: OpenHost) -> None:
+    model, limits = sampling_model(), BudgetConfig(per_conversation=0.02)
+    frontend = ScriptedFrontend(
+        SendOnce(), AllowOnce(), ApproveUnchanged(), SendOnce(30), ApproveUnchanged(), RaiseBudget()
+    )
+    async with open_host(model, frontend, budget=limits) as host:
+        await host.servers.ensure_ready("demo")
+        assert (await host.conversation.send("ask")).outcome == "done"
+    assert model.requests[1].max_output_tokens == 30
+    assert isinstance(frontend.asked[3], ApproveCost)
+
+
+async def test_a_budget_raised_for_a_sampling_request_allows_it(open_host: OpenHost) -> None:
+    model = sampling_model()
+    answers = (SendOnce(), AllowOnce(), ApproveUnchanged(), RaiseBudget(), ApproveUnchanged(), StopTurn())
+    async with open_host(model, ScriptedFrontend(*answers), budget=BudgetConfig(per_conversation=0.02)) as host:
+        await host.servers.ensure_ready("demo")
+        await host.conversation.send("ask")
+    assert model.requests[1].max_output_tokens == 60

@@ -380,7 +380,7 @@ class ConversationController:
     async def _run(
         self, parts: "TurnParts", scope: anyio.CancelScope, text: str | None, attachments: Sequence[Part]
     ) -> TurnResult:
-        from mcphost.host.conversation.budget import BudgetReached
+        from mcphost.host.budget_limits import BudgetReached
         from mcphost.host.conversation.turn import Turn, TurnOutcome
 
         number = next(self._numbers)

@@ -186,8 +186,9 @@ class ServerRequestHandler:
 
         budget = SamplingBudget(replace(self._factory.models.limits, **self._limits))
         return SamplingHandler(
-            self._server, self._frontend, self._factory.models, budget, self._factory.notify, self._factory.audit
-        )
+            self._server, self._frontend, self._factory.models, budget, self._factory.models.costs.get(),
+            self._factory.notify, self._factory.audit,
+        )  # fmt: skip
 
     @cached_property
     def _elicitation(self) -> "ElicitationHandler":

@@ -15,8 +15,9 @@ import anyio
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines
-from mcphost.errors import MalformedMessage, ModelError
+from mcphost.errors import MalformedMessage, ModelError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.budget_limits import BudgetReached
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import (
     ApproveUnchanged,
@@ -27,12 +28,14 @@ from mcphost.host.questions.questions import (
     ReviewSampling,
 )
 from mcphost.host.results.presentation import remove_base64, render_block
+from mcphost.host.server_requests.sampling_costs import SamplingCosts
 from mcphost.host.server_requests.sampling_policy import (
     SamplingBudget,
     SamplingModels,
     SamplingNesting,
     choose_model,
 )
+from mcphost.host.spending import OpenSpending
 from mcphost.llm import model as llm
 from mcphost.llm.messages import ImagePart, Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelFacts, ModelRequest, ToolSpec
@@ -270,6 +273,7 @@ class SamplingHandler:
         frontend: Frontend,
         models: SamplingModels,
         budget: SamplingBudget,
+        costs: SamplingCosts,
         notify: Notify,
         audit: AuditLog,
     ) -> None:
@@ -278,6 +282,7 @@ class SamplingHandler:
         self._frontend = frontend
         self._models = models
         self._budget = budget
+        self._costs = costs
         self._notify = notify
         self._lock = anyio.Lock()
         self._nesting = SamplingNesting()
@@ -371,6 +376,12 @@ class SamplingHandler:
             return ServerRequestRejection("The edited request names an unknown model.", INTERNAL_ERROR)
         for note in request.unsupported_content(model.facts):
             self._notify(f"{self._server} sent the model {note}", "The model was notified.")
+        try:
+            most = await self._costs.find_max_output(self._frontend, self._server, why, model, request.request, tokens)
+        except (BudgetReached, StoreError) as error:
+            self._notify(f"A sampling request of {self._server} was not sent. {error.message}", error.hint)
+            return ServerRequestRejection("The user's budget does not allow the request.")
+        request = replace(request, request=replace(request.request, max_output_tokens=most))
         answer = await self._ask_model(model, request, tokens)
         if isinstance(answer, ServerRequestRejection):
             return answer
@@ -401,7 +412,8 @@ class SamplingHandler:
         )
         outcome, size, used, began = "stopped", 0, tokens, time.monotonic()
         try:
-            answer = await _stream_answer(model, request)
+            async with self._costs.track(self._server, model, tokens) as spending:
+                answer = await _stream_answer(model, request, spending)
             size = len(answer.text.encode("utf-8", "replace"))
             outcome, usage = answer.stop_reason, answer.usage
             used = usage.input_tokens + usage.output_tokens or tokens + size // 3
@@ -481,8 +493,11 @@ def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversatio
     return replace(wire_request, messages=messages, system_prompt=system, max_tokens=max_tokens)
 
 
-async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> SamplingAnswer:
-    """Send the request to the model and return the reply, cut at the first stop sequence. Raises ModelError."""
+async def _stream_answer(model: llm.ChatModel, request: SamplingRequest, spending: OpenSpending) -> SamplingAnswer:
+    """Send the request to the model and return the reply, cut at the first stop sequence. Raises ModelError.
+
+    Updates *spending* with what is received.
+    """
     text, uses = "", list[ToolUsePart]()
     finished = llm.StreamFinished()
     longest = max((len(stop) for stop in request.stop_sequences), default=0)
@@ -492,6 +507,7 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> Samp
                 case llm.TextDelta():
                     start = max(0, len(text) - longest)
                     text += event.text
+                    spending.received_characters = len(text)
                     # Cut here rather than by the provider, because this works with every model.
                     stops = [at for stop in request.stop_sequences if stop and (at := text.find(stop, start)) >= 0]
                     if stops:
@@ -502,6 +518,7 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> Samp
                     uses.append(event.use)
                 case llm.StreamFinished():
                     finished = event
+                    spending.usage = event.usage
                 case _:
                     pass
     reason = "toolUse" if uses else _STOP_REASONS.get(finished.reason, finished.reason)

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import monotonic
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import anyio
 
@@ -16,11 +16,15 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingConfig, SamplingLimits
 from mcphost.errors import ModelError
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.lifetime import Lazy
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.questions import LimitUsage, ModelCandidate
 from mcphost.llm.model import ChatModel
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, is_number
+
+if TYPE_CHECKING:
+    from mcphost.host.server_requests.sampling_costs import SamplingCosts
 
 FACTS_TIMEOUT = 5.0
 """Maximum seconds to load facts about the models before the review is shown."""
@@ -33,9 +37,14 @@ class SamplingModels:
     """The models available for sampling: the conversation's model and those configured for sampling."""
 
     def __init__(
-        self, model_selection: ModelSelection, config: SamplingConfig, conversation: ActiveConversation | None = None
+        self,
+        model_selection: ModelSelection,
+        config: SamplingConfig,
+        costs: "Lazy[SamplingCosts]",
+        conversation: ActiveConversation | None = None,
     ) -> None:
         self.limits = config.limits
+        self.costs = costs
         self._model_selection = model_selection
         self._configs = config.models
         self._conversation = conversation

@@ -129,7 +129,7 @@ def test_an_endless_id_of_a_provider_is_not_given_to_the_server(size: int, given
 def test_the_context_offered_is_the_newest_text_of_the_conversation() -> None:
     said = [Message(role="user", parts=(TextPart("mine"),)), Message(role="tool", parts=(TextPart("a result"),)),
             Message(role="assistant", parts=(TextPart("its own"),))]  # fmt: skip
-    models = SamplingModels(SimpleNamespace(), SamplingConfig(), SimpleNamespace(messages=said))  # type: ignore[arg-type]
+    models = SamplingModels(SimpleNamespace(), SamplingConfig(), None, SimpleNamespace(messages=said))  # type: ignore[arg-type]
     assert models.conversation_text() == "user: mine\n\nassistant: its own"
     said.append(Message(role="user", parts=(TextPart("x" * MAX_CONVERSATION + "the end"),)))
     assert len(models.conversation_text()) == MAX_CONVERSATION

@@ -1,0 +1,177 @@
+"""The limits of the user's budget, what is spent of them, and the estimated cost of a request."""
+
+import math
+import time
+from collections.abc import Sequence
+
+from mcphost.config.schema import BudgetConfig
+from mcphost.errors import McpHostError, ModelError
+from mcphost.host.event_bus import EventBus
+from mcphost.host.questions.cost import BudgetName, BudgetUse
+from mcphost.host.spending import SpendingTracker
+from mcphost.llm.messages import Message
+from mcphost.llm.model import ChatModel, ModelFacts, ModelRequest
+from mcphost.pluralize import format_dollars
+from mcphost.serialization import Struct
+from mcphost.store.spending import SpendingTotals
+
+DEFAULT_OUTPUT_TOKENS = 4_096
+"""Assumed length of the longest answer if neither the user nor the list of models limits it."""
+
+CACHE_SECONDS = 300.0
+"""Minimum number of seconds for which providers cache the beginning of a request."""
+
+MIN_OUTPUT_TOKENS = 256
+"""The shortest answer that is offered as a way to stay within the budget."""
+
+MAX_QUESTIONS = 20
+"""Maximum number of questions about one request; each changes the request or the budget."""
+
+_TOLERANCE = 1e-9
+_NAMES: tuple[BudgetName, ...] = ("ask_above", "per_turn", "per_conversation", "per_day")
+
+
+class BudgetReached(McpHostError):
+    """Raised before a request that the budget does not allow; the message names the setting."""
+
+    exit_code = 7
+
+
+class CostEstimate(Struct, frozen=True):
+    """Estimated size of a request in tokens and cost in US dollars; costs are None without a known price."""
+
+    input_tokens: int
+    cached_tokens: int
+    max_output_tokens: int
+    input_cost: float | None = None
+    output_cost: float | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """The highest possible cost: the input plus the longest answer allowed; None if the price is unknown."""
+        return None if self.input_cost is None or self.output_cost is None else self.input_cost + self.output_cost
+
+
+class BudgetLimits:
+    """The configured limits, those that the user raised for a conversation, and the check of a request against them.
+
+    The budget check of turns and that of sampling share one object, so that a raised limit applies to both.
+    """
+
+    def __init__(self, config: BudgetConfig, spending: SpendingTracker, events: EventBus) -> None:
+        self._config = config
+        self._spending = spending
+        self._events = events
+        self._raised: dict[tuple[str, BudgetName], float] = {}
+        self._unpriced: set[str] = set()
+
+    def is_limited(self, conversation: str) -> bool:
+        """Return whether any limit is set."""
+        return any(self._limit(conversation, name) for name in _NAMES)
+
+    async def check(self, conversation: str, turn: str, estimate: CostEstimate) -> list[BudgetUse]:
+        """Return each limit and how much of it is spent; `raised` is set for those that the request would exceed.
+
+        *turn* is "" for a request that belongs to no turn. Raises StoreError.
+        """
+        totals = await self._spending.load_totals(conversation, turn)
+        return self._compare(totals, conversation, estimate)
+
+    def raise_limits(self, conversation: str, uses: Sequence[BudgetUse]) -> None:
+        """Raise the exceeded limits among *uses* for one conversation, until mcphost exits."""
+        self._raised.update({(conversation, use.name): use.raised for use in uses if use.raised})
+
+    async def load_prices(self, model: ChatModel) -> None:
+        """Load the prices of the model, and tell the user once if they are unknown."""
+        if model.facts.input_price is None:
+            try:
+                await model.load_facts()
+            except ModelError:
+                return  # the request itself reports the error
+        if model.facts.input_price is None and model.name not in self._unpriced:
+            self._unpriced.add(model.name)
+            self._events.notify(
+                "warning",
+                f"The price of {model.name} is unknown: the budget does not count its requests.",
+                "Set input_price and output_price under [model] in config.toml.",
+            )
+
+    def _limit(self, conversation: str, name: BudgetName) -> float:
+        limit: float = getattr(self._config, name)
+        return max(limit, self._raised.get((conversation, name), 0.0)) if limit else 0.0
+
+    def _compare(self, totals: SpendingTotals, conversation: str, estimate: CostEstimate) -> list[BudgetUse]:
+        """Return each configured limit, how much of it is spent, and whether the request would exceed it."""
+        spent: dict[BudgetName, float] = {
+            "ask_above": 0.0,
+            "per_turn": totals.turn.cost,
+            "per_conversation": totals.conversation.cost,
+            "per_day": totals.day.cost,
+        }
+        uses: list[BudgetUse] = []
+        for name in _NAMES:
+            limit = self._limit(conversation, name)
+            if not limit:
+                continue
+            needed = spent[name] + (estimate.cost or 0.0)
+            is_free = estimate.cost == 0
+            # Of an unknown price only this is known: what was spent already.
+            is_exceeded = needed > limit + _TOLERANCE or (estimate.cost is None and needed >= limit)
+            raised = _raise_limit(getattr(self._config, name), needed) if is_exceeded and not is_free else 0.0
+            uses.append(BudgetUse(name, spent[name], limit, raised))
+        return uses
+
+
+def estimate_request(
+    model: ChatModel, request: ModelRequest, input_tokens: int, messages: Sequence[Message]
+) -> CostEstimate:
+    """Estimate the highest cost of a request, counting input that the provider has probably cached."""
+    facts = model.facts
+    output = request.max_output_tokens or facts.max_output_tokens or DEFAULT_OUTPUT_TOKENS
+    if facts.max_output_tokens:
+        output = min(output, facts.max_output_tokens)
+    cached = _find_cached_tokens(model.name, facts, messages, input_tokens)
+    if facts.input_price is None or facts.output_price is None:
+        return CostEstimate(input_tokens, cached, output)
+    cached_price = facts.input_price if facts.cached_input_price is None else facts.cached_input_price
+    input_cost = (input_tokens - cached) * facts.input_price + cached * cached_price
+    return CostEstimate(input_tokens, cached, output, input_cost, output * facts.output_price)
+
+
+def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message], input_tokens: int) -> int:
+    """Return how many input tokens the provider has probably cached.
+
+    Returns 0 unless this model wrote the last answer, used the cache for it, and did so less than CACHE_SECONDS ago.
+    """
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    if facts.cached_input_price is None or last is None or last.usage is None or last.model != name:
+        return 0
+    age = time.time() - last.at
+    if not last.usage.cached_tokens or not 0 <= age < CACHE_SECONDS:
+        return 0
+    return min(last.usage.input_tokens, input_tokens)
+
+
+def find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequence[BudgetUse]) -> int:
+    """Return the longest answer that all limits allow, in tokens; 0 if it would be too short to be useful."""
+    if estimate.input_cost is None or not facts.output_price:
+        return 0
+    left = min(use.limit - use.spent for use in uses) - estimate.input_cost
+    tokens = math.floor(left / facts.output_price + _TOLERANCE)
+    return tokens if MIN_OUTPUT_TOKENS <= tokens < estimate.max_output_tokens else 0
+
+
+def _raise_limit(limit: float, needed: float) -> float:
+    """Return the smallest multiple of *limit*, at least twice the limit, that allows *needed*."""
+    return limit * max(2, math.ceil(needed / limit - _TOLERANCE))
+
+
+def make_budget_error(use: BudgetUse, cost: float | None) -> BudgetReached:
+    """Return the error for a request that the user did not allow; it names the limit and the setting."""
+    limit = format_dollars(use.limit)
+    flag = ", or give --max-cost" if use.name == "per_turn" else ""
+    hint = f"Raise {use.name} under [budget] in config.toml{flag}."
+    if use.name == "ask_above":
+        return BudgetReached(f"The request may cost {format_dollars(cost or 0)}, above ask_above = {limit}.", hint)
+    more = f" and the next request may cost {format_dollars(cost)}" if cost is not None else ""
+    return BudgetReached(f"{format_dollars(use.spent)} of {use.name} = {limit} is spent{more}.", hint)
