@@ -2,7 +2,7 @@
 
 import binascii
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
@@ -91,12 +91,16 @@ class ServerView(Struct, frozen=True):
 
 
 class ManualCallResult(Struct, frozen=True):
-    """The result of a tool call made by the user: as received, as text, and validated against the output schema."""
+    """The result of a tool call made by the user: as received, as text, and validated against the output schema.
+
+    `arguments` are those that were sent, which a hook may have changed.
+    """
 
     result: CallToolResult
     text: str
     seconds: float
     validation: OutputValidation = OutputValidation()
+    arguments: dict[str, Any] | None = None
 
 
 class TurnResult(Struct, frozen=True):

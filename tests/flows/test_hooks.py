@@ -288,6 +288,23 @@ async def test_a_call_by_hand_passes_the_hooks_as_well(open_hooked: Open, write_
         assert hooked.called == []
 
 
+async def test_a_result_of_a_call_by_hand_passes_the_hooks_when_the_model_gets_it(
+    open_hooked: Open, write_hook: Any
+) -> None:
+    note = write_hook("print(json.dumps({'note': call['result'] + ' of ' + call['arguments']['path']}))", "after_call")
+    async with open_hooked(note) as hooked:
+        tools = hooked.host.tools
+        result = await tools.call("peer", "write", {"path": "a"})
+        assert result.text == "done"
+        assert await tools.release("peer", "write", result) == "A hook of the user notes: done of a\n\ndone"
+    deny = write_hook("print(json.dumps({'decision': 'deny', 'reason': 'a secret'}))", "after_call")
+    async with open_hooked(deny) as hooked:
+        tools = hooked.host.tools
+        result = await tools.call("peer", "write", {"path": "a"})
+        with pytest.raises(ConsentDenied, match="withheld the result of 'write': a secret"):
+            await tools.release("peer", "write", result)
+
+
 async def test_a_projects_hooks_run_only_when_they_are_approved(open_hooked: Open, tmp_path: Path) -> None:
     repo = tmp_path / "repo"
     (repo / ".mcphost").mkdir(parents=True)

@@ -12,7 +12,7 @@ import jsonschema_rs
 from mcphost.client.session import ServerFacts, StoredAccount
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
-from mcphost.errors import UnsupportedCapability, UsageError
+from mcphost.errors import ConsentDenied, UnsupportedCapability, UsageError
 from mcphost.host import events
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
@@ -315,10 +315,11 @@ class FakeServers:
 
 
 class FakeManualCalls:
-    """The user's manual calls."""
+    """The user's manual calls; `withheld` is why a hook withholds results."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
+        self.withheld = ""
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
         self._host.called.append((server, tool, arguments))
@@ -335,6 +336,11 @@ class FakeManualCalls:
         finally:
             self._host.put(events.ToolFinished(call, server, tool, outcome, text, 0.1))
         return ManualCallResult(CallToolResult(), text, 0.1)
+
+    async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
+        if self.withheld:
+            raise ConsentDenied(f"A hook withheld the result of {tool!r}: {self.withheld}", "Nothing was attached.")
+        return result.text
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
         found = validate(jsonschema_rs, bytes(self._host.schema), encode(arguments)).get("faults", [])

@@ -9,7 +9,7 @@ from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw
 from mcphost.tui.dialogs.call_tool import NO_ARGUMENTS
-from tests.screens.conftest import AppDriver, ManualClock
+from tests.screens.conftest import AppDriver, ManualClock, Run
 from tests.screens.real_program import DEMO_SERVER, Files
 
 pytestmark = pytest.mark.anyio
@@ -99,6 +99,19 @@ async def test_a_tool_page_shows_what_it_costs_was_last_used_and_may_do(files: F
         await driver.until(lambda: "each request" in driver.text(), "the sum")
         await driver.pilot.press("t")
         await driver.until(lambda: "last called" in driver.text() and "never" not in driver.text(), "the time")
+
+
+async def test_a_result_that_a_hook_withholds_is_not_attached(run: Run) -> None:
+    async with run() as driver:
+        driver.host.tools.withheld = "a secret"
+        await driver.type("!files/search_files pattern=TODO")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.has_notified("/attach adds the result"), "the offer")
+        await driver.app.run_action("attach_result")
+        await driver.until(
+            lambda: "withheld the result of 'search_files': a secret" in driver.transcript(), "the reason"
+        )
+        assert driver.app.chat.attachments.parts == []
 
 
 async def test_without_a_result_there_is_nothing_to_attach(files: Files) -> None:

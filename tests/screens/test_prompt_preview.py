@@ -9,6 +9,7 @@ from mcphost.llm.messages import Message, ResourcePart, TextPart
 from mcphost.protocol.prompts import GetPromptResult
 from mcphost.serialization import decode, encode
 from mcphost.tui.screens.prompt_preview import PromptPreview
+from mcphost.tui.widgets.image_view import ImageView
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.real_program import composer_text
 from tests.screens.sample_images import sunset_image
@@ -41,6 +42,33 @@ async def open_preview(driver: AppDriver, *messages: tuple[str, dict[str, Any]])
     await driver.pilot.press("enter")
     await driver.until(lambda: isinstance(driver.app.screen, PromptPreview), "the preview")
     await driver.until(lambda: "User  1 of" in driver.text(), "the messages")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_pictures_are_drawn_beside_each_other_with_the_numbers_of_their_messages(
+    run: Run, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    async with run(size=size) as driver:
+        await open_preview(driver, *PLAN, PLAN[3])
+        await driver.until(lambda: len(driver.app.screen.query(ImageView)) == 2, "the pictures")
+        await driver.until(lambda: all(view.drawing for view in driver.app.screen.query(ImageView)), "both drawn")
+        shown = driver.text()
+        assert any("4 of 6  image of greet" in line and "6 of 6  image of greet" in line for line in shown.splitlines())
+        assert "▀" in shown
+        assert "Plan" in shown
+        assert "Insert" in shown
+
+
+async def test_pictures_are_only_named_where_the_terminal_cannot_draw_them(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with run(size=(120, 40)) as driver:
+        await open_preview(driver)
+        assert "[image of greet: image/png, about" in driver.text()
+        assert not driver.app.screen.query(ImageView)
 
 
 @pytest.mark.req("prompts.get.messages")

@@ -319,12 +319,29 @@ class ManualCalls:
         arguments = await self._check_hooks(offered, arguments)
         await self._consent.check_manual_call(offered, arguments)
         execution = await self._executor.execute_manual(offered, arguments)
-        return ManualCallResult(execution.result, execution.rendered.text, execution.seconds, execution.validation)
+        return ManualCallResult(
+            execution.result, execution.rendered.text, execution.seconds, execution.validation, arguments
+        )
+
+    async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
+        """Return the text of a result that the user gives to the model, with the notes of hooks after the call.
+
+        Raises ConsentDenied if a hook withholds it, and ServerError or UsageError if the tool is gone.
+        """
+        offered = await self._servers.get_tool(server, tool)
+        await self._hooks.refresh()
+        notes = HookNotes()
+        rule_input = identify_tool(offered).to_rule_input(result.arguments or {})
+        is_error = result.result.is_error or result.validation.outcome == "misfit"
+        withheld = await self._hooks.review("", rule_input, result.text, is_error=is_error, notes=notes)
+        if withheld:
+            raise ConsentDenied(f"A hook withheld the result of {tool!r}: {withheld}", "Nothing was attached.")
+        return notes.text + result.text
 
     async def _check_hooks(self, offered: OfferedTool, arguments: dict[str, Any]) -> dict[str, Any]:
         """Run the hooks before a manual call; return the arguments, possibly changed. Raises ConsentDenied.
 
-        Hooks after the call are not run, because the model does not receive the result.
+        Hooks after the call run when the user gives the result to the model; see `release`.
         """
         await self._hooks.refresh()
         try:

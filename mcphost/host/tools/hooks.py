@@ -81,8 +81,12 @@ class HookNotes:
         """Insert the notes before the text of the result."""
         if not self.notes:
             return outcome
-        text = "".join(f"A hook of the user notes: {note}\n\n" for note in self.notes)
-        return replace(outcome, part=replace(outcome.part, text=text + outcome.part.text))
+        return replace(outcome, part=replace(outcome.part, text=self.text + outcome.part.text))
+
+    @property
+    def text(self) -> str:
+        """The notes as text for the model; "" if there are none."""
+        return "".join(f"A hook of the user notes: {note}\n\n" for note in self.notes)
 
 
 class ToolHooks:

@@ -523,12 +523,7 @@ class ChatScreen(Screen[None]):
 
     def attach_result(self) -> None:
         """Attach the result of the user's latest manual tool call to the next message."""
-        part = self.manual_calls.take_result()
-        if part is None:
-            way = keys_in_use(self).fill("Call a tool first: {servers}, then t.")
-            self.notify(f"There is no result to attach. {way}", markup=False, timeout=6)
-        else:
-            self.attachments.add(part)
+        self.manual_calls.attach_result(self.attachments.add)
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
         """Return the completions for *kind*, the character that the user typed: "/", "@" or "!".

@@ -2,16 +2,19 @@
 
 import asyncio
 import shlex
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
+from mcphost.tui.key_table import keys_in_use
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
     from mcphost.host.host import Host
-    from mcphost.llm.messages import ResourcePart
+    from mcphost.host.views import ManualCallResult
+    from mcphost.llm.messages import Part, ResourcePart
     from mcphost.tui.transcript.presenter import TranscriptPresenter
     from mcphost.tui.transcript.tool_card import ToolCard
 
@@ -83,7 +86,7 @@ class ManualCallRunner:
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
         self._count = 0
-        self._result: ResourcePart | None = None
+        self._result: tuple[ManualCall, ManualCallResult] | None = None
 
     def run_line(self, text: str) -> bool:
         """Parse a line such as `!server/tool key=value` and run it; return False and say why if it cannot be parsed."""
@@ -110,16 +113,28 @@ class ManualCallRunner:
         self._screen.workers.cancel_group(self._screen, "hand")  # pyright: ignore[reportUnknownMemberType]
         return running
 
-    def take_result(self) -> "ResourcePart | None":
-        """Return the latest result as an attachment, once; None if there is none."""
-        part, self._result = self._result, None
-        return part
+    def attach_result(self, attach: "Callable[[Part], None]") -> None:
+        """Pass the latest result to *attach*, once, after the user's hooks; say so if there is none."""
+        taken, self._result = self._result, None
+        if taken is None:
+            way = keys_in_use(self._screen).fill("Call a tool first: {servers}, then t.")
+            self._screen.notify(f"There is no result to attach. {way}", markup=False, timeout=6)
+        else:
+            self._screen.run_worker(partial(self._attach, *taken, attach), group="attach")
+
+    async def _attach(self, call: ManualCall, result: "ManualCallResult", attach: "Callable[[Part], None]") -> None:
+        try:
+            text = await self._host.tools.release(call.server, call.tool, result)
+        except McpHostError as error:
+            self._presenter.add_notice("warning", error.message, error.hint)
+        else:
+            attach(make_result_attachment(call, text))
 
     async def _run(self, card: "ToolCard") -> None:
         self._count += 1
         try:
             result = await self._host.tools.call(card.server, card.tool, card.arguments or {})
-            self._result = make_result_attachment(ManualCall(card.server, card.tool, card.arguments or {}), result.text)
+            self._result = ManualCall(card.server, card.tool, card.arguments or {}), result
             self._screen.notify("/attach adds the result to your next message.", markup=False, timeout=6)
         except McpHostError as error:
             self._presenter.fail_manual_call(card, "failed", str(error))

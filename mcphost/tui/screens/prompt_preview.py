@@ -1,9 +1,12 @@
 """Preview of a filled prompt, shown before its messages are added to the conversation."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import Static
 
@@ -12,9 +15,13 @@ from mcphost.host.conversation.prompt_messages import read_links
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import pluralize
+from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.messages import Section
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.prompts import FilledPrompt
+from mcphost.tui.transcript.image_block import detect_image
+from mcphost.tui.widgets.image_view import MAX_IMAGES, ImageView
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
@@ -56,6 +63,14 @@ def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
     ]
 
 
+def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePart]]:
+    """Yield the pictures that can be drawn, each with the number of its message, counted from 1."""
+    for number, message in enumerate(messages, 1):
+        for part in message.parts:
+            if isinstance(part, ImagePart) and detect_image(part) is not None:
+                yield number, part
+
+
 class PromptPreview(FormScreen[PromptDecision]):
     """Preview of a filled prompt; its result is what to do with which messages, None if the user leaves."""
 
@@ -68,6 +83,10 @@ class PromptPreview(FormScreen[PromptDecision]):
     DEFAULT_CSS = """
     PromptPreview #box { width: 95%; max-width: 110; height: 95%; }
     PromptPreview LongText { height: 1fr; margin: 1 0 0 0; }
+    PromptPreview #pictures { height: auto; max-height: 50%; margin: 1 0 0 0; display: none; }
+    PromptPreview #pictures.shown { display: block; }
+    PromptPreview .picture { width: 1fr; height: auto; padding: 0 1; }
+    PromptPreview .picture Static { color: $muted; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
     """
 
     def __init__(self, host: "Host", prompt: FilledPrompt) -> None:
@@ -84,6 +103,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         """Yield a note on who wrote the messages, and the messages."""
         yield Static(Content.styled(_ABOUT, "$muted"), markup=False)
         yield LongText("")
+        yield Horizontal(id="pictures")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button; "answer" is offered only after a user message."""
@@ -104,6 +124,20 @@ class PromptPreview(FormScreen[PromptDecision]):
 
     def _show_messages(self) -> None:
         self.query_one(LongText).show("", preview_sections(self.messages))
+        self.run_worker(self._show_pictures, group="pictures", exclusive=True)
+
+    async def _show_pictures(self) -> None:
+        """Draw the first pictures of the messages beside each other, if the terminal can show them."""
+        pictures = list(islice(find_pictures(self.messages), MAX_IMAGES))
+        row = self.query_one("#pictures")
+        await row.remove_children()
+        if not pictures or images_unsupported_reason(self.app):  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            return
+        rows = max(4, self.size.height // 4)
+        for number, part in pictures:
+            caption = Static(clean_line(f"{number} of {len(self.messages)}  {part.name}", 80), markup=False)
+            await row.mount(Vertical(caption, ImageView(part, rows=rows), classes="picture"))
+        row.add_class("shown")
 
     def action_scroll_text(self, by: int) -> None:
         """Scroll the messages by this number of pages."""
