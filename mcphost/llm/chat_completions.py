@@ -58,6 +58,9 @@ class ApiRoute(Struct, frozen=True, kw_only=True):
     supports_pdf: bool = True
     supports_audio: bool = False
     replays_thinking: bool = False
+    replays_reasoning_text: bool = False
+    """Whether the reasoning that led to tool calls is sent back as text, in `reasoning_content`."""
+
     marks_cache: bool = False
     """Whether caching needs explicit marks in the prompt (Anthropic); other providers cache common prefixes anyway."""
 
@@ -260,6 +263,9 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
         if items and message.model == route.model:
             # The worker sends them to the Responses API only.
             result |= {"reasoning_items": items, worker_protocol.ITEM_ORDER: order}
+        reasoning = "".join(part.text for part in message.parts if isinstance(part, ThinkingPart))
+        if reasoning and calls and route.replays_reasoning_text and message.model == route.model:
+            result["reasoning_content"] = reasoning
     if calls or message.text.strip():
         yield result
 

@@ -336,6 +336,7 @@ class LiteLlmModel:
             supports_pdf=self._facts.supports_pdf is not False,
             supports_audio=self._facts.supports_audio is True and not responses,
             replays_thinking=provider in providers.THINKING_REPLAY_PROVIDERS,
+            replays_reasoning_text=not responses and providers.accepts_reasoning_text(config),
             marks_cache=providers.marks_cache(config.name),
             has_tools=bool(request.tools),
         )
@@ -354,7 +355,7 @@ class LiteLlmModel:
             headers=headers,
             reasoning_effort=config.reasoning_effort,
             answer_schema=request.answer_schema if self._can_send_schema(request, provider) else _NO_SCHEMA,
-            uses_responses_api=responses or "/responses/" in model,
+            api="responses" if "/responses/" in model else config.api,
         )
 
     def _can_send_schema(self, request: ModelRequest, provider: str) -> bool:

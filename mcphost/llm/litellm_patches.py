@@ -63,6 +63,25 @@ def _convert_chat_refusal(stream: Any, chunk: Any) -> Any:
     return chunk
 
 
+def patch_tool_names(ollama: Any) -> None:
+    """Make *ollama*, litellm's class for Ollama's chat API, name the tool in each result.
+
+    Templates of models use the name (`tool_name` in Ollama's API reference); litellm 1.110 sends only the call's id.
+    """
+    transform = ollama.transform_request
+
+    def run(self: Any, *arguments: Any, **named: Any) -> Any:
+        request = transform(self, *arguments, **named)
+        names: Json = {}
+        for message in request["messages"]:
+            names |= {call.get("id"): call["function"]["name"] for call in message.get("tool_calls") or ()}
+            if message["role"] == "tool" and message.get("tool_call_id") in names:
+                message["tool_name"] = names[message["tool_call_id"]]
+        return request
+
+    ollama.transform_request = run
+
+
 class RedirectRefused(Exception):
     """Raised if the provider redirects to another address; the message is written for the user."""
 

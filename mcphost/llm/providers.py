@@ -59,6 +59,22 @@ THINKING_REPLAY_PROVIDERS = frozenset({"anthropic"})
 """Providers that accept their own reasoning blocks in later requests (measured)."""
 
 
+REASONING_TEXT_PROVIDERS = LOCAL_PROVIDERS | {"deepseek", "moonshot", "zai"}
+"""Providers that accept the text of their own reasoning in later requests.
+
+DeepSeek and Moonshot refuse the result of a tool call without the reasoning that led to the call.
+"""
+
+
+def accepts_reasoning_text(config: ModelConfig) -> bool:
+    """Return whether a model is sent the text of its own reasoning; so is one of an unknown OpenAI-compatible server.
+
+    Such a server only gets what it wrote itself. OpenAI's own models do not disclose their reasoning in this form.
+    """
+    provider = parse_provider(config.name)
+    return provider in REASONING_TEXT_PROVIDERS or (provider == "openai" and bool(config.api_base))
+
+
 def marks_cache(model: str) -> bool:
     """Return whether prompts need explicit cache marks, as for Claude from Anthropic, Bedrock or Vertex AI."""
     provider = parse_provider(model)

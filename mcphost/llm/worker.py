@@ -25,7 +25,13 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.litellm_patches import RedirectRefused, is_refused, patch_refusals, patch_stream_errors
+from mcphost.llm.litellm_patches import (
+    RedirectRefused,
+    is_refused,
+    patch_refusals,
+    patch_stream_errors,
+    patch_tool_names,
+)
 from mcphost.llm.response_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, parse_token_count
 from mcphost.llm.responses_api import ResponsesStream, make_responses_arguments
 from mcphost.llm.stream_events import StreamSummary, make_events, trim_chunks
@@ -48,6 +54,8 @@ MISSING_FINISH_REASON = "Stream ended before a finish_reason was received"
 """Text of litellm 1.110's error for a Chat Completions stream that ended without a finish reason."""
 PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
 """Providers whose finish reason litellm does not keep; `patch_gemini_finish_reasons` detects Gemini's."""
+SKIP_BRIDGE = "_skip_responses_api_bridge"
+"""Argument of litellm's `acompletion` that keeps a request in Chat Completions."""
 FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
 """Attribute of a Gemini stream that is True if the provider gave a finish reason."""
 MAX_DATA_BYTES = 2 * 1024**3
@@ -108,6 +116,7 @@ def import_litellm(result: list[Any]) -> None:
         patch_usage()
         patch_gemini_finish_reasons()
         patch_openai_streams()
+        patch_ollama_requests()
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - reported by the main thread
         result.append(error)
@@ -242,10 +251,12 @@ class LiteLlmWorker:
     ) -> tuple[Any, StreamSummary, Callable[[Any], list[worker_protocol.WorkerEvent]]]:
         """Send a request; return the stream, its summary, and the function that converts a chunk to events."""
         arguments = self._litellm_arguments(request)
-        if request.uses_responses_api or self._uses_responses_api(request, arguments):
+        if self._uses_responses_api(request, arguments):
             summary = StreamSummary(call_id, "responses")
             stream = await self._litellm.aresponses(**make_responses_arguments(arguments))
             return stream, summary, ResponsesStream(call_id, summary).make_events
+        if request.api == "chat":
+            arguments[SKIP_BRIDGE] = True
         for message in arguments["messages"]:
             message.pop("reasoning_items", None)
             message.pop(worker_protocol.ITEM_ORDER, None)
@@ -311,7 +322,9 @@ class LiteLlmWorker:
             return ""
 
     def _uses_responses_api(self, request: worker_protocol.CompletionRequest, arguments: dict[str, Any]) -> bool:
-        """Return whether litellm's own rules send this chat request to the Responses API."""
+        """Return whether this request goes to the Responses API: as configured, or else by litellm's own rules."""
+        if request.api != "auto":
+            return request.api == "responses"
         try:
             model, provider, _key, base = self._litellm.get_llm_provider(
                 model=request.model, api_base=request.api_base or None
@@ -436,6 +449,14 @@ def patch_openai_streams() -> None:
 
         patch_refusals(streaming_handler.CustomStreamWrapper)
         patch_stream_errors(streaming_iterator.BaseResponsesAPIStreamingIterator)
+
+
+def patch_ollama_requests() -> None:
+    """Patch litellm to name the tool in each result that it sends to Ollama."""
+    with suppress(ImportError, AttributeError):
+        from litellm.llms.ollama.chat.transformation import OllamaChatConfig
+
+        patch_tool_names(OllamaChatConfig)
 
 
 def has_finish_reason(chunk: Any) -> bool:

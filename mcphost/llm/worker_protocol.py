@@ -40,7 +40,8 @@ class CompletionRequest(Struct, frozen=True, kw_only=True):
     answer_schema: Raw = Raw(b"null")
     """JSON Schema that the provider must enforce for the answer; null for none."""
 
-    uses_responses_api: bool = False
+    api: Literal["auto", "chat", "responses"] = "auto"
+    """Which of OpenAI's APIs to use; "auto" leaves the choice to litellm."""
 
 
 class WorkerCommand(Struct, frozen=True, kw_only=True, omit_defaults=True):

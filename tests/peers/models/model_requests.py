@@ -1,5 +1,6 @@
 """Requests to models in the tests, and the APIs they use."""
 
+import base64
 from typing import Any
 
 from mcphost.config.schema import ModelConfig
@@ -12,14 +13,16 @@ from mcphost.serialization import Raw
 from tests.fakes.model import user_message
 
 KEY = "sk-test-0123456789abcdefghij"
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 40).decode()
 API_ROUTES = {
     "openai": ("openai/gpt-4o", "/v1", "auto"),
     "responses": ("openai/gpt-5", "/v1", "responses"),
     "anthropic": ("anthropic/claude-sonnet-4-5", "", "auto"),
     "gemini": ("gemini/gemini-2.5-pro", "/v1beta", "auto"),
     "ollama": ("ollama_chat/llama3.1", "", "auto"),
+    "compatible": ("openai/some-local-model", "/v1", "auto"),
 }
-STREAMING_ROUTES = [api_route for api_route in API_ROUTES if api_route != "ollama"]
+"""The model, the path of its address and the API of each road; "compatible" is a server that litellm does not know."""
 TOOLS = (
     # pretty-printed on purpose: schemas arrive as the server wrote them, and travel on one line
     ToolSpec("fs__read", "Read a file", Raw(b'{"type": "object",\r\n "properties": {"path": {"type": "string"}}}')),

@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 from anyio.abc import SocketStream
 
-COMPLETED: dict[str, Any] = {
+Json = dict[str, Any]
+COMPLETED: Json = {
     "type": "response.completed",
     "sequence_number": 9,
     "response": {
@@ -26,6 +27,9 @@ COMPLETED: dict[str, Any] = {
 }
 """The event that ends an answer of the Responses API."""
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+JSON_LINES = CHUNKED.replace(b"text/event-stream", b"application/x-ndjson")
+OLLAMA_PATH = "/api/chat"
+"""Where Ollama streams one JSON object a line."""
 
 
 class RawProvider:
@@ -93,7 +97,7 @@ class RawProvider:
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, stream, group.cancel_scope)
             if self.words or self.ending != "silence":
-                await stream.send(CHUNKED)
+                await stream.send(JSON_LINES if path == OLLAMA_PATH else CHUNKED)
             for event in self.script:
                 await self._event(stream, (str(event.get("type", "")), event))
             if self.script:
@@ -154,6 +158,8 @@ class RawProvider:
     async def _event(self, stream: SocketStream, event: tuple[str, dict[str, Any]]) -> None:
         name, value = event
         text = (f"event: {name}\n" if name else "") + f"data: {json.dumps(value)}\n\n"
+        if "created_at" in value and "message" in value:  # Ollama's
+            text = json.dumps(value) + "\n"
         await self._chunk(stream, text.encode())
 
     async def _chunk(self, stream: SocketStream, data: bytes) -> None:
@@ -171,6 +177,22 @@ def tool_definitions(body: dict[str, Any]) -> list[dict[str, Any]]:
     return tools[0]["function_declarations"] if tools and "function_declarations" in tools[0] else tools
 
 
+def ollama_chunk(*, done: bool = False, **message: Any) -> dict[str, Any]:
+    """Return one line of an answer of Ollama, the last one if *done*."""
+    chunk = {
+        "model": "llama3.1",
+        "created_at": "2026-01-01T00:00:00Z",
+        "message": {"role": "assistant", "content": "", **message},
+        "done": done,
+    }
+    return chunk | ({"done_reason": "stop", "prompt_eval_count": 3, "eval_count": 2} if done else {})
+
+
+def responses_event(kind: str, **members: Any) -> Json:
+    """Return one event of Responses."""
+    return {"type": f"response.{kind}", "sequence_number": 1, "output_index": 0, **members}
+
+
 WordEventFn = Callable[[str], tuple[str, dict[str, Any]]]
 
 
@@ -181,6 +203,8 @@ def stream_format(path: str) -> tuple[WordEventFn, list[tuple[str, dict[str, Any
             "",
             {"candidates": [{"content": {"parts": [{"text": word}], "role": "model"}, "index": 0}]},
         ), []
+    if path == OLLAMA_PATH:
+        return lambda word: ("", ollama_chunk(content=word)), []
     if path.endswith("/messages"):
         message = {
             "id": "m",

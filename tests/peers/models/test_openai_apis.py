@@ -12,10 +12,9 @@ from mcphost.llm.model import ThinkingDelta
 from mcphost.llm.worker_client import WorkerProcess
 from tests.fakes.model import user_message
 from tests.peers.models.model_requests import TOOLS, ask_model, create_model
-from tests.peers.models.raw_provider import RawProvider
+from tests.peers.models.raw_provider import Json, RawProvider, responses_event
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
-Json = dict[str, Any]
 USAGE = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
 ITEM: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "SEALED"}
 NOTED: Json = {"type": "reasoning", "id": "rs_0", "summary": []}
@@ -30,11 +29,6 @@ def completion_chunk(delta: Json, reason: str | None = None) -> Json:
     """Return one chunk of Chat Completions."""
     choices = [{"index": 0, "delta": delta, "finish_reason": reason}]
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": choices}
-
-
-def responses_event(kind: str, **members: Any) -> Json:
-    """Return one event of Responses."""
-    return {"type": f"response.{kind}", "sequence_number": 1, "output_index": 0, **members}
 
 
 def text_delta(text: str, kind: str = "output_text") -> Json:

@@ -1,6 +1,5 @@
 """The real worker and a raw provider: hang-ups, silence, truncated streams, refused ports, crashes."""
 
-import base64
 import json
 import os
 import signal
@@ -25,7 +24,7 @@ from tests.fakes.model import user_message
 from tests.peers.models.model_requests import (
     API_ROUTES,
     KEY,
-    STREAMING_ROUTES,
+    PICTURE,
     TOOLS,
     ask_model,
     create_model,
@@ -38,7 +37,7 @@ TRIES = 3
 REAL_COMMAND = worker_client.WORKER_COMMAND
 
 
-@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_leaving_the_block_hangs_up_within_100_ms(
     api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
@@ -62,7 +61,7 @@ async def test_leaving_the_block_hangs_up_within_100_ms(
     assert min(gaps) < 0.1, gaps
 
 
-@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_cancelling_while_nothing_arrives_hangs_up_within_100_ms(
     api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
@@ -89,7 +88,7 @@ async def test_cancelling_while_nothing_arrives_hangs_up_within_100_ms(
 
 
 @pytest.mark.req("llm.errors")
-@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_a_cut_stream_keeps_its_text_and_is_not_retried(
     api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
@@ -247,9 +246,6 @@ async def test_closing_ends_a_worker_that_still_imports(monkeypatch: pytest.Monk
     assert time.perf_counter() - started_at < 4
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"0" * 40).decode()
 
 
 def conversation(model: str) -> tuple[Message, ...]:

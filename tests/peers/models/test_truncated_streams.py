@@ -7,14 +7,14 @@ import pytest
 
 from mcphost.llm.model import RetryScheduled
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.model_requests import STREAMING_ROUTES, ask_model, create_model
+from tests.peers.models.model_requests import API_ROUTES, ask_model, create_model
 from tests.peers.models.raw_provider import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 
 
 @pytest.mark.parametrize("ending", ["polite", "middle"])
-@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
     api_route: str, ending: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
@@ -56,7 +56,7 @@ async def test_an_answer_of_gemini_is_complete_only_with_a_finish_reason(
     assert reply.finished.reason == reason
 
 
-@pytest.mark.parametrize("api_route", STREAMING_ROUTES)
+@pytest.mark.parametrize("api_route", list(API_ROUTES))
 async def test_a_stream_without_choices_is_no_empty_answer(
     api_route: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
 ) -> None:
