@@ -102,7 +102,7 @@ async def test_an_opened_conversation_shows_how_its_calls_ended_and_its_usage(op
         cards = [block for block in build_blocks(host.conversation.messages) if isinstance(block, ToolCard)]
         assert [card.state for card in cards] == ["declined", "ok", "failed"]
         figures = StatusModel()
-        figures.load_messages(host.conversation.messages)
+        figures.add_earlier(host.conversation.messages)
         status = figures.build_status(host, (), phase="", pending_questions=0, demo=False)
     assert status.tokens == 20 + 7 + 10 + 5
     assert status.cost == pytest.approx(0.003)

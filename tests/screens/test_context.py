@@ -128,7 +128,7 @@ def test_another_conversation_begins_with_an_empty_meter() -> None:
     model = StatusModel()
     model.event_handlers[events.RoundStarted](events.RoundStarted(1, 1, "m", "m", example_context().shares))
     assert model.context_parts == (4_910, 48_300, 9_400)
-    model.load_messages(())
+    model.reset()
     assert model.context_parts == (0, 0, 0)
 
 

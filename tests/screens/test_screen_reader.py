@@ -202,7 +202,7 @@ async def test_a_running_call_neither_spins_nor_counts(run: Run, monkeypatch: py
         transcript = driver.app.query_one(Transcript)
         timers: list[object] = []
         monkeypatch.setattr(transcript, "set_timer", lambda *given: timers.append(given))
-        transcript.advance_spinner()
+        transcript.spinner.advance()
         assert timers == []
         assert not any(mark in driver.text() for mark in SPINNER)
         assert driver.text() == before

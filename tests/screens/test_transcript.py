@@ -271,7 +271,7 @@ async def test_a_running_call_redraws_one_row_at_each_spinner_step(drawn_rows: l
         await pilot.pause()
         head = next(y for y, row in enumerate(app.rows()) if "running" in row)
         drawn_rows.clear()
-        app.view.advance_spinner()
+        app.view.spinner.advance()
         await pilot.pause()
         assert drawn_rows.count(head) == 1
         assert set(drawn_rows) == {head}
@@ -288,7 +288,7 @@ async def test_a_call_that_is_out_of_view_draws_nothing(drawn_rows: list[int]) -
         app.view.action_jump(False)
         await pilot.pause()
         drawn_rows.clear()
-        app.view.advance_spinner()
+        app.view.spinner.advance()
         await pilot.pause()
         assert drawn_rows == []
 
@@ -302,12 +302,12 @@ async def test_the_spinner_of_a_long_call_turns_once_a_second(monkeypatch: pytes
         monkeypatch.setattr(app.view, "set_timer", lambda seconds, _: waits.append(seconds))
         app.view.add(card)
         for _ in range(45):
-            app.view.advance_spinner()
+            app.view.spinner.advance()
         await pilot.pause()
         assert waits[:30] == [0.25] * 30
         assert waits[-5:] == [1.0] * 5
         card.finish("ok", "done", 3600)
-        app.view.advance_spinner()
+        app.view.spinner.advance()
         assert len(waits) == 46
 
 

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 SIDEBAR_MIN_WIDTH = 100
+_MAX_RECALLED = 2_000  # messages in which the composer's history is searched
 SENT_WHEN_READY = "sent when mcphost is ready"
 WELCOME = "Ask anything. You approve each tool call. {help} shows all keys, {quit} quits."
 NO_MODEL = "Choose a model to start chatting."
@@ -205,21 +206,23 @@ class ChatScreen(Screen[None]):
     def load_conversation(self) -> None:
         """Show the current conversation in the transcript; load its token usage and the composer's history."""
         messages = self.host.conversation.messages
-        self.presenter.load(messages)
+        self.status_model.reset()
+        self.presenter.load(messages, self.status_model.add_earlier)
         if self.pending_edit is not None:
             from mcphost.tui.screens.pending_edit import EDITING
 
             if self.pending_edit.fits(self.host.conversation.id, len(messages)):
                 self.presenter.add_notice("info", EDITING)
-        self.status_model.load_messages(messages)
         self.run_worker(self._load_spending, group="spending", exclusive=True)
         self.query_one(Composer).load_history(
-            [message.text for message in messages if message.is_typed and message.text]
+            [message.text for message in messages[-_MAX_RECALLED:] if message.is_typed and message.text]
         )
         self.query_one(Composer).composer_input.focus()
 
     async def _load_spending(self) -> None:
         await self.status_model.load_spending(self.host)
+        self.refresh_status()
+        await self.query_one(Transcript).wait_loaded()
         self.refresh_status()
 
     # -- host events

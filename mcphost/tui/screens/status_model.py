@@ -49,13 +49,17 @@ class StatusModel:
         }
         """Maps each type of event that changes a status value to its handler."""
 
-    def load_messages(self, messages: Iterable[Message]) -> None:
-        """Set the token usage and the cost to the totals for these messages."""
+    def reset(self) -> None:
+        """Set the token usage and the cost to those of an empty conversation."""
         self._usage, self._context_tokens = Usage(), 0
         self._tools, self.context_parts = ToolsSelected(0, 0), (0, 0, 0)
-        for message in messages:
-            if message.usage is not None:
-                self._add_usage(message.usage)
+
+    def add_earlier(self, messages: Iterable[Message]) -> None:
+        """Add the token usage of these messages, all of which come before those that were added so far."""
+        usages = [message.usage for message in messages if message.usage is not None]
+        if usages and not self._context_tokens:
+            self._context_tokens = usages[-1].input_tokens + usages[-1].output_tokens
+        self._usage = sum(usages, self._usage)
 
     async def load_spending(self, host: "Host") -> None:
         """Load the cost of the open conversation, including branches that are no longer current."""

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol
 
 from textual.content import Content
 from textual.strip import Strip
@@ -103,6 +105,13 @@ class SpeakerHeading(TranscriptBlock):
         cost = format_dollars(self.cost) if self.cost else ""
         right = Content.styled("  ".join(filter(None, (cost, self.time))), "$faint")
         return [PrefixedContent("", "", justify_ends(left, right, min(width, PROSE_WIDTH)))]
+
+
+def remove_heading_gaps(blocks: Sequence[TranscriptBlock]) -> None:
+    """Remove the gap between a heading and the block below it."""
+    for before, block in pairwise(blocks):
+        if isinstance(before, SpeakerHeading):
+            block.gap = 0
 
 
 class UserMessage(TranscriptBlock):
@@ -313,3 +322,16 @@ class NoticeBlock(TranscriptBlock):
     def copy_text(self) -> str:
         """Return the notice followed by its hint."""
         return f"{self.text} {self.hint}".strip()
+
+
+class BlockLoader(Protocol):
+    """Loader of the blocks of an opened conversation that are not in the transcript yet."""
+
+    async def wait(self) -> None:
+        """Wait until all blocks are in the transcript, or until another conversation is shown."""
+
+    def finish(self) -> None:
+        """Add all other blocks now, for an action that needs them. Blocks the event loop."""
+
+    def cancel(self) -> None:
+        """Add nothing more, because another conversation is shown."""

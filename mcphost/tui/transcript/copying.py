@@ -1,13 +1,49 @@
 """Parts of the transcript that can be copied on their own: a code block, a table, or the result of a tool call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from textual.widget import Widget
+
+from mcphost.tui.messages import CopyRequested
 from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock
 from mcphost.tui.transcript.tool_card import ToolCard
 
 if TYPE_CHECKING:
     from mcphost.tui.transcript.markdown import CopyablePart
+
+
+class PartCopier:
+    """Copying of the parts of a block; repeated for the same block, it copies one part after the other."""
+
+    def __init__(self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]]) -> None:
+        """Create a copier that posts its messages to *widget*."""
+        self._widget = widget
+        self._get_blocks = get_blocks
+        self._last = (-1, -1)
+
+    def copy_next(self, index: int, *, as_tsv: bool) -> None:
+        """Copy the part after the one that was copied last, or the first part of the block at *index*."""
+        last_index, last_part = self._last
+        self.copy(index, last_part + 1 if last_index == index else 0, as_tsv=as_tsv)
+
+    def copy(self, index: int, number: int, *, as_tsv: bool = False) -> None:
+        """Copy part *number* of the block at *index*, counted from 0 and again from the first after the last."""
+        parts = list_copyable_parts(self._get_blocks(), index)
+        if not parts:
+            text = "No code, table or result here. c copies the whole text."
+            self._widget.notify(text, markup=False, timeout=3)
+            return
+        number %= len(parts)
+        self._last = (index, number)
+        part = parts[number]
+        place = f" ({number + 1} of {len(parts)})" if len(parts) > 1 else ""
+        text = part.tsv if as_tsv and part.tsv else part.text
+        self._widget.post_message(CopyRequested(text, f"Copied {part.name}{place}."))
+
+    def forget(self) -> None:
+        """Begin with the first part again, because the indexes of the blocks have changed."""
+        self._last = (-1, -1)
 
 
 def list_copyable_parts(blocks: Sequence[TranscriptBlock], index: int) -> "list[CopyablePart]":

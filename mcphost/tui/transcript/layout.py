@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions
 
-from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock
+from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock, remove_heading_gaps
 from mcphost.tui.transcript.image_block import render_half_blocks
 from mcphost.tui.transcript.line_breaks import break_line, needs_own_breaks
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
@@ -47,6 +47,12 @@ class HeightIndex:
         top = self.tops[index]
         del self.tops[index:]
         self.tops.extend(accumulate(heights, initial=top))
+
+    def prepend(self, heights: Iterable[int]) -> None:
+        """Insert the heights of blocks before all others."""
+        before = list(accumulate(heights, initial=0))
+        shift = before.pop()
+        self.tops = [*before, *(top + shift for top in self.tops)]
 
     def find_index(self, y: int) -> int:
         """Return the index of the block that contains row *y*, or of the nearest block if no block does."""
@@ -87,8 +93,21 @@ class BlockLayout:
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
         """Replace all blocks and estimate their heights."""
         self.blocks = list(blocks)
+        remove_heading_gaps(self.blocks)
         self._cached_blocks.clear()
         self.estimate_heights()
+
+    def estimate(self, blocks: Sequence[TranscriptBlock]) -> None:
+        """Estimate the heights of blocks that are not in the layout."""
+        remove_heading_gaps(blocks)
+        width = self._width()
+        for block in blocks:
+            block.height = block.estimate_height(width)
+
+    def prepend(self, blocks: list[TranscriptBlock]) -> None:
+        """Insert blocks with known heights before all others."""
+        self.blocks[0:0] = blocks
+        self._height_index.prepend(block.height for block in blocks)
 
     def append(self, block: TranscriptBlock) -> None:
         """Append a block and estimate its height."""
@@ -182,6 +201,21 @@ def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
         for piece in block.render(width)
         for line in piece.content.plain.split("\n")
     ]
+
+
+def select_text(blocks: Sequence[TranscriptBlock], selection: Selection, width: int) -> str:
+    """Return the selected text, with line breaks only where the text has them and not where it is wrapped."""
+    start = selection.start.y // LINES_PER_BLOCK if selection.start else 0
+    end = min(selection.end.y // LINES_PER_BLOCK if selection.end else len(blocks) - 1, len(blocks) - 1)
+    out: list[str] = []
+    for index in range(start, end + 1):
+        for number, line in enumerate(list_plain_lines(blocks[index], width)):
+            span = selection.get_span(index * LINES_PER_BLOCK + number)
+            if span is not None and line is not None:
+                out.append(line[max(0, span[0]) : None if span[1] == -1 else span[1]].rstrip())
+        if index < end and blocks[index + 1].gap:
+            out.append("")
+    return "\n".join(out)
 
 
 class FoundText(NamedTuple):

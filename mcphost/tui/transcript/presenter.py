@@ -1,6 +1,6 @@
 """Conversion of stored messages and host events to blocks of the transcript."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -30,6 +30,7 @@ from mcphost.tui.transcript.blocks import (
     TranscriptBlock,
     UserMessage,
 )
+from mcphost.tui.transcript.earlier_messages import NEWEST_MESSAGES, EarlierMessages, find_part
 from mcphost.tui.transcript.image_block import ImageCard, detect_image
 from mcphost.tui.transcript.streaming import split_into_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
@@ -217,15 +218,33 @@ class TranscriptPresenter:
         self._announced_changes: set[events.ResourceChanged] = set()
         self._is_incomplete = False
 
-    def load(self, messages: Iterable[Message]) -> None:
-        """Replace the transcript's content with a stored conversation."""
+    def load(
+        self, messages: Sequence[Message], on_part: Callable[[Sequence[Message]], object] = lambda part: None
+    ) -> None:
+        """Replace the transcript's content with a stored conversation.
+
+        The newest messages are shown at once, the earlier ones are added in the background. *on_part* is called with
+        each part of the messages, the newest part first.
+        """
         self.cards.clear()
         self._heading = None
+
+        def build(part: Sequence[Message]) -> list[TranscriptBlock]:
+            on_part(part)
+            return self._build(part)
+
+        start = find_part(messages, len(messages), NEWEST_MESSAGES)
+        self.transcript.load(build(messages[start:]))
+        if start:
+            self.transcript.earlier = EarlierMessages(self.transcript, messages, start, build)
+            self.transcript.earlier.start()
+
+    def _build(self, messages: Sequence[Message]) -> list[TranscriptBlock]:
         blocks = build_blocks(messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs)
         self.manual_cards.update(
             {block.call: block for block in blocks if isinstance(block, ToolCard) and block.state == "background"}
         )
-        self.transcript.load(blocks)
+        return blocks
 
     def add_notice(self, level: str, text: str, hint: str = "") -> None:
         """Append a notice from mcphost; *level* is "info", "warning" or "error"."""
@@ -252,6 +271,8 @@ class TranscriptPresenter:
 
     def last_answer(self) -> str:
         """Return the Markdown source of the model's latest answer, or "" if there is none."""
+        if not any(isinstance(block, MarkdownBlock) for block in self.transcript.blocks):
+            self.transcript.finish_loading()
         parts: list[str] = []
         for block in reversed(self.transcript.blocks):
             if isinstance(block, UserMessage | SpeakerHeading) and parts:

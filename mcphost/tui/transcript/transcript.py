@@ -5,8 +5,7 @@ not been visible yet are estimates. They are corrected when the blocks scroll in
 text.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
 from time import thread_time
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,8 +30,8 @@ from mcphost.tui.messages import (
 )
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import render_with_blank_rows
-from mcphost.tui.transcript.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
-from mcphost.tui.transcript.copying import list_copyable_parts
+from mcphost.tui.transcript.blocks import BlockLoader, SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
+from mcphost.tui.transcript.copying import PartCopier
 from mcphost.tui.transcript.image_block import ImageCard
 from mcphost.tui.transcript.layout import (
     LINES_PER_BLOCK,
@@ -40,10 +39,11 @@ from mcphost.tui.transcript.layout import (
     BlockRenderer,
     FoundText,
     find_current_row,
-    list_plain_lines,
+    select_text,
 )
+from mcphost.tui.transcript.spinner import CallSpinner
 from mcphost.tui.transcript.streaming import StreamingText
-from mcphost.tui.transcript.tool_card import BACKGROUND_OFFER_SECONDS, ToolCard, find_background_candidate
+from mcphost.tui.transcript.tool_card import ToolCard, find_background_candidate
 from mcphost.tui.transcript.unseen import UnseenBlocks
 
 if TYPE_CHECKING:
@@ -51,12 +51,6 @@ if TYPE_CHECKING:
     from mcphost.tui.transcript.find import FindMatch, FindQuery
 
 _FRAME_SECONDS = 1 / 30
-_SPIN_SECONDS = 0.25
-_FAST_SPIN_SECONDS = 10.0
-_SLOW_SPIN_SECONDS = 1.0
-"""Seconds between spinner frames of a long call, whose elapsed time changes once a second."""
-_MAX_SPINNER_BLOCKS = 50
-"""Number of blocks at the end that are searched for running tool calls."""
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -99,10 +93,11 @@ class Transcript(ScrollView, can_focus=True):
         )
         self._streaming = StreamingText()
         self._flush_timer: Timer | None = None
-        self._spinner_timer: Timer | None = None
-        self._spin_count = 0
+        self.spinner = CallSpinner(self, lambda: self.blocks, self._redraw_first_row)
+        self.earlier: BlockLoader | None = None
+        """The earlier messages that are still to be added; None if all are there."""
         self._draw_seconds, self._is_own_scroll = 0.0, False
-        self._copied_part = (-1, -1)
+        self._part_copier = PartCopier(self, lambda: self.blocks)
         self._found: FoundText | None = None
         self._found_block: TranscriptBlock | None = None
         self._unseen = UnseenBlocks()
@@ -126,7 +121,7 @@ class Transcript(ScrollView, can_focus=True):
         self._append(block)
         self._update_view()
         if isinstance(block, ToolCard):
-            self._start_spinner()
+            self.spinner.start()
 
     def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
         """Insert blocks below *after* without moving the visible text; do nothing if *after* was removed."""
@@ -137,7 +132,7 @@ class Transcript(ScrollView, can_focus=True):
         self._block_layout.insert(index, blocks)
         if self.current_index >= index:
             self.current_index += len(blocks)
-        self._selection_cache = (None, {})
+        self._forget_positions()
         if index <= first and not self.is_following:
             self._update_virtual_size()
             self._scroll_to_row(self.scroll_offset.y + sum(block.height for block in blocks))
@@ -151,8 +146,43 @@ class Transcript(ScrollView, can_focus=True):
         self._block_layout.remove(index)
         if self.current_index >= index:
             self.current_index -= 1
-        self._selection_cache = (None, {})
+        self._forget_positions()
         self._update_view()
+
+    def estimate_heights(self, blocks: Sequence[TranscriptBlock]) -> None:
+        """Estimate the heights of blocks that will be prepended."""
+        self._block_layout.estimate(blocks)
+
+    def prepend(self, blocks: list[TranscriptBlock]) -> None:
+        """Insert earlier blocks above all others without moving the visible text; their heights were estimated."""
+        before = self._block_layout.total
+        self._block_layout.prepend(blocks)
+        if self.current_index >= 0:
+            self.current_index += len(blocks)
+        self._unseen.shift(len(blocks))
+        self._part_copier.forget()
+        self._forget_positions()
+        if self.text_selection is not None:
+            self.screen.clear_selection()
+        self._update_virtual_size()
+        if not self.is_following:
+            self._scroll_to_row(self.scroll_offset.y + self._block_layout.total - before)
+        self._update_view()
+
+    def finish_loading(self) -> None:
+        """Add the earlier messages of an opened conversation now. Blocks the event loop."""
+        if self.earlier is not None:
+            self.earlier.finish()
+
+    async def wait_loaded(self) -> None:
+        """Wait until the earlier messages of an opened conversation are added."""
+        if self.earlier is not None:
+            await self.earlier.wait()
+
+    def _forget_positions(self) -> None:
+        """Discard the cached rows, which contain the indexes of their blocks."""
+        self._block_layout.clear_strips()
+        self._selection_cache = (None, {})
 
     def clear(self) -> None:
         """Remove all blocks."""
@@ -161,13 +191,12 @@ class Transcript(ScrollView, can_focus=True):
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
         """Replace all blocks and scroll to the end. Only the visible blocks are rendered."""
         self.close_tail()
-        shown = list(blocks)
-        for before, block in pairwise(shown):
-            if isinstance(before, SpeakerHeading):
-                block.gap = 0
+        if self.earlier is not None:
+            self.earlier.cancel()
+            self.earlier = None
         self.current_index = -1
         self.is_following = True
-        self._block_layout.load(shown)
+        self._block_layout.load(blocks)
         self._update_view()
 
     def update_block(self, block: TranscriptBlock) -> None:
@@ -175,7 +204,7 @@ class Transcript(ScrollView, can_focus=True):
         block.strips = None
         if block in self.blocks:
             self._update_view(changed=block)
-            self._start_spinner()
+            self.spinner.start()
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
         """Append streamed text, which is shown with the next frame.
@@ -406,19 +435,11 @@ class Transcript(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected text, with line breaks only where the text has them and not where it is wrapped."""
+        if selection.start is None:
+            self.finish_loading()
         if not self.blocks:
             return None
-        start = selection.start.y // LINES_PER_BLOCK if selection.start else 0
-        end = min(selection.end.y // LINES_PER_BLOCK if selection.end else len(self.blocks) - 1, len(self.blocks) - 1)
-        out: list[str] = []
-        for index in range(start, end + 1):
-            for number, line in enumerate(list_plain_lines(self.blocks[index], self.text_width)):
-                span = selection.get_span(index * LINES_PER_BLOCK + number)
-                if span is not None and line is not None:
-                    out.append(line[max(0, span[0]) : None if span[1] == -1 else span[1]].rstrip())
-            if index < end and self.blocks[index + 1].gap:
-                out.append("")
-        return "\n".join(out), "\n"
+        return select_text(self.blocks, selection, self.text_width), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Redraw the transcript because the selection has changed."""
@@ -440,7 +461,7 @@ class Transcript(ScrollView, can_focus=True):
             self.action_jump(True)
         elif "copy" in meta and self.blocks:
             index = self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
-            self._copy_part(index, int(meta["copy"]))
+            self._part_copier.copy(index, int(meta["copy"]))
         elif meta.get("act") in ("enter", "background") and self.blocks:
             index = self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
             (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
@@ -469,12 +490,20 @@ class Transcript(ScrollView, can_focus=True):
 
     def action_step(self, by: int) -> None:
         """Make the next block (1) or the previous one (-1) the current block, and scroll it into view."""
-        if not self.blocks:
-            return
-        index = self.current_index if self.current_index >= 0 else len(self.blocks)
-        index += by
-        while 0 <= index < len(self.blocks) and not self.blocks[index].can_step:
+        self._step(by, lambda block: block.can_step)
+
+    def _step(self, by: int, is_target: Callable[[TranscriptBlock], bool]) -> None:
+        def find() -> int:
+            index = self.current_index if self.current_index >= 0 else len(self.blocks)
             index += by
+            while 0 <= index < len(self.blocks) and not is_target(self.blocks[index]):
+                index += by
+            return index
+
+        index = find()
+        if index < 0 and self.earlier is not None:
+            self.finish_loading()
+            index = find()
         if 0 <= index < len(self.blocks):
             self.show_block(index)
 
@@ -511,33 +540,16 @@ class Transcript(ScrollView, can_focus=True):
         """
         if self.current_index < 0:
             self.current_index = self._last_in_view()
-        if not 0 <= self.current_index < len(self.blocks):
-            return
-        last_index, last_part = self._copied_part
-        self._copy_part(self.current_index, last_part + 1 if last_index == self.current_index else 0, as_tsv=as_tsv)
-
-    def _copy_part(self, index: int, number: int, *, as_tsv: bool = False) -> None:
-        parts = list_copyable_parts(self.blocks, index)
-        if not parts:
-            self.notify("No code, table or result here. c copies the whole text.", markup=False, timeout=3)
-            return
-        number %= len(parts)
-        self._copied_part = (index, number)
-        part = parts[number]
-        place = f" ({number + 1} of {len(parts)})" if len(parts) > 1 else ""
-        self.post_message(CopyRequested(part.tsv if as_tsv and part.tsv else part.text, f"Copied {part.name}{place}."))
+        if 0 <= self.current_index < len(self.blocks):
+            self._part_copier.copy_next(self.current_index, as_tsv=as_tsv)
 
     def action_step_message(self, by: int) -> None:
         """Make the next user message (1) or the previous one (-1) the current block, and scroll to it."""
-        index = self.current_index if self.current_index >= 0 else len(self.blocks)
-        index += by
-        while 0 <= index < len(self.blocks) and not isinstance(self.blocks[index], UserMessage):
-            index += by
-        if 0 <= index < len(self.blocks):
-            self.show_block(index)
+        self._step(by, lambda block: isinstance(block, UserMessage))
 
     def action_edit(self) -> None:
         """Request to edit the nearest user message at or above the current block, or else the first one."""
+        self.finish_loading()
         places = [at for at, block in enumerate(self.blocks) if isinstance(block, UserMessage)]
         current = self.current_index if self.current_index >= 0 else len(self.blocks)
         if places:
@@ -547,6 +559,7 @@ class Transcript(ScrollView, can_focus=True):
         """Scroll to the end and keep following it if *to_end* is True; otherwise, scroll to the beginning."""
         self.is_following = to_end
         if not to_end:
+            self.finish_loading()
             self._scroll_to_row(0)
         self._update_view()
 
@@ -559,6 +572,14 @@ class Transcript(ScrollView, can_focus=True):
             self.blocks[self.current_index].strips = None
             self.refresh()
 
+    def _redraw_first_row(self, index: int) -> None:
+        """Draw the first row of the block at *index* again if it is visible, because it has changed."""
+        block = self.blocks[index]
+        row = self._block_layout.top(index) + block.gap
+        if self.scroll_offset.y <= row < self.scroll_offset.y + self.size.height:
+            block.strips = None
+            self.refresh_line(row)
+
     def _last_in_view(self) -> int:
         """Return the index of the lowest visible block that the user can select, or -1 if there is none."""
         if not self.blocks:
@@ -568,32 +589,3 @@ class Transcript(ScrollView, can_focus=True):
             min(self._block_layout.total - 1, self.scroll_offset.y + self.size.height - 1)
         )
         return next((index for index in range(last, first - 1, -1) if self.blocks[index].can_step), -1)
-
-    # -- spinner and elapsed time of running tools
-
-    def _start_spinner(self) -> None:
-        if self._spinner_timer is None and any(block.is_running for block in self.blocks[-_MAX_SPINNER_BLOCKS:]):
-            self._spin_count = 0
-            wait = BACKGROUND_OFFER_SECONDS if is_reader(self) else _SPIN_SECONDS
-            self._spinner_timer = self.set_timer(wait, self.advance_spinner)
-
-    def advance_spinner(self) -> None:
-        """Redraw only the row with the spinner and elapsed time of each visible running call."""
-        self._spinner_timer = None
-        first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
-        running = [index for index in range(first, len(self.blocks)) if self.blocks[index].is_running]
-        if not running:
-            return
-        self._spin_count += 1
-        often = self._spin_count * _SPIN_SECONDS < _FAST_SPIN_SECONDS
-        if not is_reader(self):  # for a screen reader once, to offer the background
-            self._spinner_timer = self.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self.advance_spinner)
-        if not self.screen.is_current and not self.app.screen.is_modal:  # pyright: ignore[reportUnknownMemberType]
-            return
-        top, end = self.scroll_offset.y, self.scroll_offset.y + self.size.height
-        for index in running:
-            block = self.blocks[index]
-            row = self._block_layout.top(index) + block.gap
-            if top <= row < end:
-                block.strips = None
-                self.refresh_line(row)

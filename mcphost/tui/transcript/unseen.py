@@ -24,6 +24,10 @@ class UnseenBlocks:
             self._first_unseen = min(max(self._first_unseen, bottom + 1), total)
         self.count = total - self._first_unseen
 
+    def shift(self, count: int) -> None:
+        """Adjust the position of the first unseen block after *count* blocks were inserted above all others."""
+        self._first_unseen += count
+
     def render(self, style: Style) -> Strip:
         """Return the label with the count; a click on it scrolls to the end."""
         rich_style = style.rich_style + RichStyle.from_meta({"act": "newest"})

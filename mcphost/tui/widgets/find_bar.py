@@ -72,6 +72,7 @@ class FindBar(Horizontal):
         self.run_worker(partial(self._search, result), group="find", exclusive=True)
 
     async def _search(self, result: FindResult) -> None:
+        await self._transcript.wait_loaded()
         first = self._transcript.first_visible_index()
         await result.search(tuple(self._transcript.blocks))
         if result is not self._result:
@@ -113,6 +114,7 @@ class FindBar(Horizontal):
             return
         current = self._current
         fresh = FindResult(result.query)
+        await self._transcript.wait_loaded()
         await fresh.search(tuple(self._transcript.blocks))
         if self._result is not result or not self.is_attached:
             return

@@ -255,7 +255,7 @@ async def test_the_top_line_counts_the_sent_tools_until_another_conversation_is_
                 handler(event)
         views = host.servers.views()
         during = figures.build_status(host, views, phase="", pending_questions=0, demo=False)
-        figures.load_messages(())
+        figures.reset()
         after = figures.build_status(host, views, phase="", pending_questions=0, demo=False)
 
     assert (during.tools, during.sent_tools, after.sent_tools) == (300, 1, -1)

@@ -1,0 +1,101 @@
+"""Earlier messages of an opened conversation, which are added to the transcript after the newest ones are shown."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from mcphost.llm.messages import Message
+from mcphost.tui.transcript.blocks import TranscriptBlock
+from mcphost.tui.transcript.transcript import Transcript
+
+NEWEST_MESSAGES = 300
+"""Number of messages that are shown at once; building the blocks of 100,000 would stop the event loop for 0.5 s."""
+_PART_MESSAGES = 100
+SLICE_SECONDS = 0.004
+PAUSE_SECONDS = 0.002
+"""Pause after each slice, in which key presses are handled and drawn."""
+
+
+def find_part(messages: Sequence[Message], end: int, count: int) -> int:
+    """Return where a part of about *count* messages before index *end* begins: with a user message, or at 0.
+
+    The parts of a conversation can be shown independently of each other.
+    """
+    start = max(0, end - count)
+    while start and messages[start].role != "user":
+        start -= 1
+    return start
+
+
+class EarlierMessages:
+    """Builder of the blocks for the messages before index *end*, from the newest to the oldest, in short slices.
+
+    *build* returns the blocks for a part of the messages; it is called once for each part.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        messages: Sequence[Message],
+        end: int,
+        build: Callable[[Sequence[Message]], list[TranscriptBlock]],
+    ) -> None:
+        self._transcript = transcript
+        self._messages = messages
+        self._end = end
+        self._build = build
+        self._waiting: list[list[TranscriptBlock]] = []  # the latest part, which is the earliest, comes last
+        self._waiting_count = 0
+        self._ended = asyncio.Event()
+        self._shown = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin once the newest messages are drawn. Another conversation in the transcript cancels this."""
+        self._transcript.call_after_refresh(self._shown.set)
+        self._transcript.run_worker(self._run, group="earlier messages", exclusive=True)
+
+    async def wait(self) -> None:
+        """Wait until all blocks are in the transcript, or until another conversation is shown."""
+        await self._ended.wait()
+
+    def cancel(self) -> None:
+        """Add nothing more, because another conversation is shown."""
+        self._messages, self._end = (), 0
+        self._waiting.clear()
+        self._ended.set()
+
+    def finish(self) -> None:
+        """Add all other blocks now, for an action that needs them. Blocks the event loop."""
+        while self._end:
+            self._build_part()
+        self._insert()
+
+    async def _run(self) -> None:
+        await self._shown.wait()
+        while not self._ended.is_set():
+            begun = perf_counter()
+            self._build_part()
+            while self._end and perf_counter() - begun < SLICE_SECONDS:
+                self._build_part()
+            # Inserting takes time in proportion to all blocks, so their number doubles with each insertion.
+            if not self._end or self._waiting_count >= len(self._transcript.blocks):
+                self._insert()
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    def _build_part(self) -> None:
+        start = find_part(self._messages, self._end, _PART_MESSAGES)
+        blocks = self._build(self._messages[start : self._end])
+        self._transcript.estimate_heights(blocks)
+        self._end = start
+        self._waiting.append(blocks)
+        self._waiting_count += len(blocks)
+
+    def _insert(self) -> None:
+        blocks = [block for part in reversed(self._waiting) for block in part]
+        self._waiting.clear()
+        self._waiting_count = 0
+        if blocks:
+            self._transcript.prepend(blocks)
+        if not self._end:
+            self._messages = ()
+            self._ended.set()
