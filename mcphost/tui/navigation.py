@@ -46,6 +46,7 @@ class NavigationApp(InputGuardApp):
     _host: "Host | None" = None
     image_cache: "ImageCache | None" = None
     _pictures: "KittyPictures | None" = None
+    is_setup_postponed = False
 
     @property
     def host(self) -> "Host":
@@ -199,7 +200,12 @@ class NavigationApp(InputGuardApp):
         self.run_worker(partial(self._open_setup, is_invited=True), group="setup", exclusive=True)
 
     def offer_setup(self) -> None:
-        """Open the setup screen if no model is configured and it has never been shown before."""
+        """Open the setup screen if no model is configured and it has never been shown before.
+
+        While a question is on top, such as the one about a project's instructions, set `is_setup_postponed` instead;
+        call this again when no question is left.
+        """
+        self.is_setup_postponed = False
         if self.host.model_selection.model is None:
             self.run_worker(partial(self._open_setup, is_invited=False), group="setup", exclusive=True)
 
@@ -213,13 +219,14 @@ class NavigationApp(InputGuardApp):
         from mcphost.tui.screens.setup import SetupScreen
 
         offers = await setup.find()
-        if is_invited or self._can_open_uninvited():
+        is_free = self.screen is self.chat and not self.chat.composer_input.text
+        if not is_invited and not is_free:
+            # A user who is writing or reading is not interrupted, and a question is answered first.
+            self.is_setup_postponed = self.screen.is_modal
+            self.chat.explain_missing_model()
+        else:
             setup.mark_shown()
             self.open_page(SetupScreen(setup, offers, is_invited=is_invited), self._apply_setup)
-
-    def _can_open_uninvited(self) -> bool:
-        """Return whether to open a screen unrequested: only if the chat is on top and its composer is empty."""
-        return self.screen is self.chat and not self.chat.composer_input.text
 
     def _apply_setup(self, choice: "SetupChoice | None") -> None:
         if choice is not None and choice.typed:

@@ -153,6 +153,8 @@ class QuestionApp(NavigationApp):
         """Show the pending questions in the chat and on the question cards."""
         self.chat.show_pending_questions(pending)
         self.update_question_cards()
+        if self.is_setup_postponed and not pending:
+            self.call_after_refresh(self.offer_setup)  # the dialog of the last question is still being removed
 
     # -- a question minimized to a card
 

@@ -2,15 +2,18 @@
 
 from typing import Any
 
+import anyio
 import pytest
 from textual import events
 
 from mcphost.config.foreign.entries import ForeignServer
 from mcphost.config.schema import ModelConfig, ServerConfig
 from mcphost.errors import UsageError
+from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.servers.import_plan import ImportCandidate
 from mcphost.host.setup import SetupOffers, SetupResult
 from mcphost.llm.model_finder import AvailableModel
+from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
@@ -44,11 +47,14 @@ class FakeSetup:
         self.is_first_run = is_first_run
         self.applied: list[tuple[Any, list[str], set[str]]] = []
         self.keys: list[str] = []
+        self.is_found = anyio.Event()
+        self.is_found.set()
 
     def mark_shown(self) -> None:
         self.is_first_run = False
 
     async def find(self) -> SetupOffers:
+        await self.is_found.wait()
         return self.offers
 
     async def apply(self, model: Any, servers: Any, seen: Any) -> SetupResult:
@@ -104,6 +110,21 @@ async def test_a_server_that_is_configured_already_does_not_keep_the_card_away(r
     async with run(size=(80, 24), no_model=True, setup=setup) as driver:
         await card(driver)
         assert "Choose a model to start chatting." not in driver.transcript()
+
+
+async def test_the_card_opens_after_a_question_that_came_first(run: Run) -> None:
+    setup = FakeSetup()
+    setup.is_found = anyio.Event()
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        question = PendingQuestion(driver, ContinueTurn(server="", why="w", rounds=25))
+        await driver.until(lambda: "Continue?" in driver.text(), "the question")
+        setup.is_found.set()
+        await driver.until(lambda: "Choose a model to start chatting." in driver.transcript(), "the notice")
+        assert "Set up mcphost" not in driver.text()
+        await driver.enter_question()
+        await driver.pilot.press("escape")
+        await card(driver)
+        assert question.answer is not None
 
 
 async def test_typing_closes_the_card_and_no_letter_is_lost(run: Run) -> None:
