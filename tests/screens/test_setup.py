@@ -105,6 +105,18 @@ async def test_without_entering_the_card_nothing_is_chosen(run: Run, key: str) -
         assert setup.applied == []
 
 
+async def test_enter_pressed_twice_takes_the_best_model_and_no_server(run: Run) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "enter start" in driver.text(), "the keys")
+        assert setup.applied == []
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied, "the choice")
+        assert [choice[:2] for choice in setup.applied] == [("anthropic/one", [])]
+
+
 async def test_a_server_that_is_configured_already_does_not_keep_the_card_away(run: Run) -> None:
     setup = FakeSetup()
     async with run(size=(80, 24), no_model=True, setup=setup) as driver:

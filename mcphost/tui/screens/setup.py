@@ -64,7 +64,7 @@ class SetupScreen(FormScreen[SetupChoice]):
     """Setup screen; its result is a SetupChoice, or None if the user skips it.
 
     If mcphost opened the screen without being asked, typing closes it and the text goes to the composer. The user must
-    then press Tab, an arrow key or Ctrl+A, or click, before anything can be chosen.
+    then press Tab, Enter, an arrow key or Ctrl+A, or click, before anything can be chosen.
     """
 
     AUTO_FOCUS = ""
@@ -122,7 +122,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         """Return the line that explains the keys, which depends on whether the user can already choose."""
         if not self._is_entered:
             every = " · ctrl+a all servers" if self._servers else ""
-            return f"tab choose{every} · esc skip, or just type your message"
+            return f"tab or enter choose{every} · esc skip, or just type your message"
         lists = "↑ ↓ space · tab · " if self._models or self._servers else ""
         every = "ctrl+a all servers · " if self._servers else ""
         return f"{lists}{every}enter start · esc skip"
@@ -253,9 +253,12 @@ class SetupScreen(FormScreen[SetupChoice]):
     def action_start(self) -> None:
         """Close the screen with the user's choices, after storing a pasted API key.
 
-        If the Skip button has the focus, the result is None.
+        If mcphost opened the screen without being asked, the first call only focuses the Start button. If the Skip
+        button has the focus, the result is None.
         """
         if not self._is_entered:
+            self._enter()  # the first Enter may have been meant for the chat
+            self.query_one("#start").focus()
             return
         if isinstance(self.focused, Input):
             raise SkipAction  # the input submits itself, once it has received all keys typed before
