@@ -22,13 +22,26 @@ if TYPE_CHECKING:
 
 _MAX_COMMAND_CHARS = 400
 """Maximum length of a command that is repeated above the question whether to approve it."""
-ACTIONS = ("list", "trust", "check", "changes", "secure")
+ACTIONS: dict[str, str] = {
+    "list": "list the servers, with their approval (the default)",
+    "trust": "approve a server, or a project's .mcp.json, before it is used",
+    "check": "connect, and say what works or which step fails",
+    "changes": "show changed tools, and keep or refuse them",
+    "secure": "move secrets from the file to the keyring",
+}
+"""Summaries of the actions that share this module's arguments."""
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `servers`."""
-    parser.add_argument("action", nargs="?", choices=(*ACTIONS, *EDIT_ACTIONS), default="list", help="list by default")
-    parser.epilog = "These have their own help, for example mcphost servers add --help: " + ", ".join(EDIT_ACTIONS)
+    actions = {**ACTIONS, **EDIT_ACTIONS}
+    width = max(map(len, actions)) + 2
+    lines = [f"  {name:<{width}}{what}" for name, what in actions.items()]
+    parser.description = f"{parser.description}\n\nactions:\n" + "\n".join(lines)
+    parser.usage = "mcphost servers [flags] [ACTION] [NAME]"
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "Those from add on have their own help, for example: mcphost servers add --help"
+    parser.add_argument("action", nargs="?", choices=actions, default="list", metavar="ACTION", help="one of these")
     parser.add_argument("name", nargs="?", metavar="NAME", help="which server; `trust` also takes .mcp.json")
     parser.add_argument("--keep", action="store_true", help="changes: accept the tools as they are now")
     parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do not ask")
