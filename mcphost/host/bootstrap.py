@@ -143,7 +143,7 @@ class SetupParts(NamedTuple):
 
 
 class _Core(NamedTuple):
-    """The parts that most other parts need; `frontend` is wrapped so that each answer is recorded in the audit log."""
+    """Parts of the host that most other parts use; `frontend` already records each answer in the audit log."""
 
     config: HostConfig
     store: Database
@@ -250,7 +250,7 @@ def _create_servers(
 
 
 class _LateGrants:
-    """The active grants, and the rule matcher and schema validator they need; each is created on first use."""
+    """Active grants with the rule matcher and the schema validator that they use; each is created on first use."""
 
     def __init__(self, core: _Core) -> None:
         self._core = core

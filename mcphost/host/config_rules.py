@@ -10,7 +10,7 @@ class ConfigRules:
     """Rules that allow or forbid tool calls.
 
     `never` overrides `allow`, grants, the user's answers and auto-approve mode. `never` can be replaced while the
-    program runs; the new rules apply from the next tool call on.
+    program runs; the new rules apply to the next tool call.
     """
 
     allow: tuple[Rule, ...] = ()

@@ -1,4 +1,4 @@
-"""What recorded model requests cost, summed by day, by model, and by the parts of their input."""
+"""Reports of the recorded cost of model requests, by day, by model and by part of the input."""
 
 import time
 from collections import defaultdict
@@ -14,8 +14,8 @@ ANSWERS = "answers"
 class PartCost(Struct, frozen=True):
     """Tokens and cost in US dollars of one part of several requests; the cost is None if unknown.
 
-    `kind` is that of a TokenShare, or ANSWERS; `server` and `tool` are as in TokenShare. The provider's count of input
-    tokens is divided among the parts in proportion to their estimated sizes.
+    `kind`, `server` and `tool` are as in TokenShare; `kind` is ANSWERS for the model's output. The provider's count of
+    input tokens is divided among the parts in proportion to their estimated sizes.
     """
 
     kind: str
@@ -28,8 +28,8 @@ class PartCost(Struct, frozen=True):
 class CostPeriod(Struct, frozen=True):
     """Costs of the requests of a turn, a conversation or some days; `day` is the date of a single day.
 
-    `models` contains the sums by model and `parts` those by part of the requests, both with the most expensive first.
-    Days are local dates.
+    `models` contains the cost of each model and `parts` that of each part of the requests, most expensive first. Days
+    are local dates.
     """
 
     title: str
@@ -64,7 +64,7 @@ def summarize_days(entries: Iterable[SpendingEntry]) -> tuple[CostPeriod, ...]:
 
 
 def sum_entry(entry: SpendingEntry) -> SpendingSum:
-    """Convert one request to a sum, so that it can be added to others."""
+    """Convert one request to a sum, which can be added to other sums."""
     tokens = entry.input_tokens + entry.output_tokens
     return SpendingSum(entry.cost or 0.0, 1, tokens, tokens if entry.cost is None else 0)
 
@@ -116,7 +116,7 @@ def describe_part(kind: str, server: str, tool: str) -> str:
 
 
 def _input_cost(entry: SpendingEntry) -> float | None:
-    """Return the recorded cost of the input; if it was not recorded, estimate it from the share of tokens."""
+    """Return the recorded cost of a request's input; without one, estimate it from its share of the tokens."""
     if entry.input_cost is not None or entry.cost is None:
         return entry.input_cost
     total = entry.input_tokens + entry.output_tokens

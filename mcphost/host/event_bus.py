@@ -24,7 +24,7 @@ MAX_LOGS = 1_000
 
 
 class _MergedDeltas:
-    """Queue entry of consecutive chunks of text, which are joined when they are read."""
+    """Queue entry for consecutive chunks of text; the chunks are joined when the entry is read."""
 
     __slots__ = ("first", "parts")
 
@@ -49,7 +49,7 @@ class _Slot:
 
 
 class EventQueue:
-    """Queue that receives the events published since its creation, for one consumer.
+    """Queue of the events published since its creation, for one consumer.
 
     Iteration ends when the queue is closed.
     """
@@ -129,7 +129,7 @@ MAX_UNSEEN = 20
 
 
 class EventBus:
-    """Publisher of events, which puts each event into all open queues."""
+    """Publisher of events: each event is added to every open queue."""
 
     def __init__(self) -> None:
         self._queues: set[EventQueue] = set()
@@ -138,7 +138,7 @@ class EventBus:
     def subscribe(self) -> EventQueue:
         """Return a new queue that receives every event published from now on.
 
-        Store errors that no queue has received yet come first.
+        It first receives the store errors that were reported while there was no queue.
         """
         queue = EventQueue(self._queues)
         for notice in self.take_unseen():
@@ -155,9 +155,9 @@ class EventBus:
         self.publish(NoticeEvent(level, text, hint))
 
     def report_store_error(self, text: str, hint: str) -> None:
-        """Publish a notice about a stored file; without any queue, keep it for the first one.
+        """Publish a notice about a stored file; if there is no queue yet, keep it for the first one.
 
-        Files are opened before anything subscribes. At most MAX_UNSEEN notices are kept.
+        Files are opened before the frontend subscribes. At most MAX_UNSEEN notices are kept.
         """
         if self._queues:
             self.notify("error", text, hint)
@@ -180,7 +180,7 @@ class EventBus:
 
 
 class EventDispatcher:
-    """Registry that calls handlers by event type; handlers of the same type run in order of registration."""
+    """Registry of event handlers by event type; handlers of the same type run in order of registration."""
 
     def __init__(self) -> None:
         self._handlers: dict[type[Any], list[Callable[[Any], None]]] = {}

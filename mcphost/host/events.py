@@ -101,7 +101,7 @@ class RootsChanged(HostEvent, frozen=True, tag="roots"):
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """The folders that a server has received, as file: URIs; `refused` means that its last request was refused."""
+    """A server received the user's folders, as file: URIs; `refused` means that its last request was refused."""
 
     server: str
     uris: tuple[str, ...]
@@ -125,7 +125,7 @@ class ServerLog(HostEvent, frozen=True, tag="log"):
 
 
 class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
-    """A subscribed resource, or one below it in the hierarchy, changed; its content has not been read again."""
+    """A subscribed resource, or one below it in the hierarchy, changed; mcphost did not read it again."""
 
     server: str
     uri: str
@@ -163,7 +163,7 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
 
 
 class ToolsSelected(HostEvent, frozen=True, tag="tools_selected"):
-    """The numbers of tools whose definitions are sent, and of those found only by search, have changed."""
+    """The number of tools sent with requests, or of tools that only a search finds, changed."""
 
     sent: int
     deferred: int
@@ -247,8 +247,8 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     """A tool call ended; `text` is its result as text for the user, and `seconds` its duration.
 
-    `stored_file` is the file with the complete result if the model received only the beginning, else "". `images` are
-    those whose bytes are valid images within the size limit.
+    `stored_file` is the file with the complete result if the model received only the beginning, else "". `images`
+    contains the result's valid images within the size limit.
     """
 
     call: str
@@ -291,10 +291,10 @@ class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """A tool call or another request to a server ended, but requests that the server made during it are still open.
+    """A call or other request to a server ended, but questions that the server asked during it are still open.
 
-    Questions caused by them have this `number` (see `Question.number`). They stay open until the user answers them or
-    the server cancels its requests.
+    These questions have this `number` (see `Question.number`). They stay open until the user answers them or the
+    server cancels its requests.
     """
 
     server: str
@@ -318,7 +318,7 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
     """A turn ended, for the reason given by `outcome`.
 
-    The outcome "rounds" means that the limit of tool rounds was reached, and "budget" that a limit of the cost was.
+    The outcome is "rounds" if the limit of tool rounds was reached, and "budget" if a limit of the cost was reached.
     `usage` is the sum over the turn's rounds; `error` and `hint` describe a failure or the exceeded budget.
     """
 

@@ -136,7 +136,7 @@ class Host:
 
     @property
     def context(self) -> "ContextMeter":
-        """Meter of the next request's contents, with the selection of the tools that it offers."""
+        """Estimate of the next request's contents, and the selection of the tools that it offers."""
         return self.late_parts.context.get()
 
     @property
@@ -161,20 +161,20 @@ class Host:
 
     @property
     def setup(self) -> "Setup | None":
-        """First-run setup of models and servers; None if this program has none."""
+        """First-run setup of models and servers; None if the program was started without it."""
         return self.late_parts.setup.get()
 
     @property
     def spending(self) -> "SpendingTracker":
-        """What model requests cost: totals of a turn, a conversation, a day, and by model."""
+        """Recorded cost of model requests: totals of a turn, a conversation, a day, and by model."""
         return self.late_parts.spending.get()
 
     @property
     def live_config(self) -> "LiveConfig | None":
-        """Detection and application of changes to the configuration files; None if no files are in use."""
+        """Detects and applies changes to the configuration files; None if no files are in use."""
         return self.late_parts.live_config.get()
 
     @property
     def tools(self) -> "ManualCalls":
-        """Access to tool calls that the user makes without the model."""
+        """Tool calls that the user makes without the model."""
         return self.late_parts.tools.get()

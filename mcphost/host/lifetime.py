@@ -61,7 +61,7 @@ class Lifetime:
 
 
 class Lazy(Generic[T]):
-    """A part of the host that is created on first use, so that its modules are imported only then."""
+    """Wrapper around a part of the host that is imported and created on first use."""
 
     def __init__(self, create: Callable[[], T]) -> None:
         self._create = create

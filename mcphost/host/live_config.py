@@ -1,4 +1,4 @@
-"""Detection of changes to the configuration files while the program runs, and their application without a restart."""
+"""Detects changes to the configuration files and applies them without a restart."""
 
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable
@@ -41,7 +41,7 @@ _SETTING_NAMES = {"project_roots": "roots", "secret_store": "secrets.store"}
 
 
 class ConfigSources(NamedTuple):
-    """The configuration files, and a function that loads the configuration, optionally with another profile."""
+    """The configuration files, and a function that loads them, optionally with another profile."""
 
     load: Callable[[str | None], Awaitable[HostConfig]]
     files: tuple[Path, ...]
@@ -98,7 +98,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
 
 
 class LiveConfig:
-    """The configuration in use, and its comparison with the configuration files.
+    """The configuration in use, compared with the configuration files.
 
     Added servers are applied without confirmation, because each must be approved before it starts. Almost everything
     else waits for the user's confirmation, because a program that can write the files must not be able to change a
@@ -164,7 +164,7 @@ class LiveConfig:
         POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and works on
         network folders, where change notifications do not.
         """
-        known: object = None  # so that a change between the start and the first check is noticed too
+        known: object = None  # taken now, to notice a change between the start and the first check
         seen = await anyio.to_thread.run_sync(self._read_signature)
         while True:
             await anyio.sleep(POLL_SECONDS)
@@ -180,7 +180,7 @@ class LiveConfig:
             if changes.can_apply or changes.at_start or changes.problems:
                 await on_change(changes)
             else:
-                self.config = changes.config  # an edit of our own
+                self.config = changes.config  # mcphost changed the file itself
 
     def _read_signature(self) -> tuple[tuple[int, ...], ...]:
         return tuple(_file_signature(path) for path in self._files)
@@ -192,7 +192,7 @@ class LiveConfig:
         old = self.config
         problems = tuple(problem for problem in new.problems if problem not in old.problems)
         if any(old.settings_file in problem for problem in problems):
-            # Settings that cannot be read have their defaults here, which must not replace the settings in use.
+            # Unreadable settings have defaults here; these must not replace the settings in use.
             new = _keep_settings(new, old)
         running = {connection.config.name: connection.config for connection in self._servers}
         before = {server.name: server for server in old.servers}
@@ -225,7 +225,7 @@ def _format_rules(rules: Iterable[Rule], without: Container[Rule]) -> tuple[str,
 
 
 def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
-    """Return the servers and problems of *new* with the settings of *old*, and the never-rules of both."""
+    """Return the servers and problems of *new* with the settings of *old*; never-rules of both apply."""
     rules = tuple(dict.fromkeys((*old.never_rules, *new.never_rules)))
     return replace(old, servers=new.servers, problems=new.problems, never_rules=rules)
 

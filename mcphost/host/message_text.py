@@ -15,7 +15,7 @@ _RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
 
 
 def describe_author(message: Message) -> str:
-    """Return the prompt or background call that a message came from, for display; "" for other messages."""
+    """Return the name of the prompt or background call that added a message; "" for other messages."""
     if message.late_result is not None:
         return "Result from the background"
     if message.prompt is not None:
@@ -26,7 +26,7 @@ def describe_author(message: Message) -> str:
 def describe_message(message: Message, *, whole: bool = False) -> str:
     """Return a message as plain text, including tool calls and results.
 
-    Unless *whole*, long parts are shortened in the middle.
+    Long parts are shortened in the middle, unless *whole* is true.
     """
     return "\n".join(_describe_parts(message, shorten=not whole))
 

@@ -17,7 +17,7 @@ CreateModelFn = Callable[[ModelConfig], ChatModel]
 
 
 class ModelSelection:
-    """The model used for the conversation, and a cache of models for other uses such as sampling."""
+    """The model of the conversation, and a cache of models for other uses such as sampling."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ModelSelection:
 
         self.model: ChatModel | None = factory(config) if config.name else None
         self._factory = factory
-        self._cached_models: list[tuple[ModelConfig, ChatModel]] = []  # few; headers make a configuration unhashable
+        self._cached_models: list[tuple[ModelConfig, ChatModel]] = []  # a list: headers make a key unhashable
         self._previous_facts: ModelFacts | None = None
         self._events = events
         self._lifetime = lifetime
@@ -101,7 +101,7 @@ class ModelSelection:
 
 
 def describe_losses(before: ModelFacts, after: ModelFacts) -> str:
-    """Return what the new model cannot do that the previous one could; "" if there is no known loss."""
+    """Return which abilities of the previous model the new one lacks; "" if none are known."""
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:
         losses.append("no tools")

@@ -34,7 +34,10 @@ class ProjectApprovals:
         self._answers: dict[tuple[str, str], ApprovalSource] = {}
 
     async def find_source(self, text: ProjectText) -> ApprovalSource:
-        """Return what approved a file with exactly this content, without asking the user. Raises StoreError."""
+        """Return how a file with exactly this content was approved, or "not asked". Raises StoreError.
+
+        The user is not asked.
+        """
         if text.is_own:
             return "own"
         if answer := self._answers.get((text.path, text.digest)):
@@ -45,7 +48,7 @@ class ProjectApprovals:
         return "always" if stored is not None and stored.digest == text.digest else "not asked"
 
     async def ask(self, purpose: Purpose, texts: Sequence[ProjectText], *, again: bool = False) -> None:
-        """Ask the user, in one question, about files that are not yet decided on in this session.
+        """Ask the user, in one question, about the files that have no decision in this session yet.
 
         A file that was approved with other content is shown with a diff. Does nothing if questions are turned off or
         the frontend cannot ask them. With *again*, the user is also asked about files refused in this session. Raises

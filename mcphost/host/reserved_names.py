@@ -1,4 +1,4 @@
-"""Names of mcphost's built-in tools; a server's tool is never offered to the model under one of these names."""
+"""Names of mcphost's built-in tools; the model is never offered a server's tool under such a name."""
 
 LOAD_SKILL = "load_skill"
 READ_RESULT = "read_result"

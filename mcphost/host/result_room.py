@@ -9,7 +9,7 @@ MIN_RESULT_BYTES = 2_000
 
 
 class ResultRoom:
-    """Limits on the results sent to the selected model, in bytes of UTF-8."""
+    """Limits on the size of results sent to the selected model, in bytes of UTF-8."""
 
     def __init__(self, config: ContextConfig, model_selection: ModelSelection) -> None:
         self._config = config

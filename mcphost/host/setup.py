@@ -39,7 +39,7 @@ _MARK_FILE = "start-card-shown"
 
 
 class ProviderKeys(SecretEntries, Protocol):
-    """Stored secrets, and model providers' keys that are only kept in memory."""
+    """Provider keys and other secrets, stored or kept only in memory for this session."""
 
     def keep_for_session(self, name: str, secret: str) -> None:
         """Keep a secret in memory until mcphost ends, without storing it."""
@@ -51,7 +51,7 @@ class ProviderKeys(SecretEntries, Protocol):
 
 
 class SetupOffers(Struct, frozen=True):
-    """The models and servers found on this computer; the best model comes first."""
+    """The models and servers found on this computer, best model first."""
 
     models: tuple[AvailableModel, ...] = ()
     servers: tuple[ImportCandidate, ...] = ()
@@ -66,7 +66,7 @@ class SetupResult(Struct, frozen=True):
 
 
 class Setup:
-    """Setup that finds models and servers, and saves, approves and starts the chosen ones."""
+    """First-run setup that finds models and servers; it saves, approves and starts the chosen ones."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Setup:
 
     @cached_property
     def registry(self) -> "RegistryInstaller":
-        """The installer, which searches the configured registry and installs servers from it."""
+        """Installer that searches the configured registry and installs servers from it."""
         from mcphost.host.servers.registry_installer import RegistryInstaller
 
         url = self._registry_config.url
@@ -111,7 +111,7 @@ class Setup:
         try:
             (make_private_directory(self._places.state_dir) / _MARK_FILE).touch(mode=0o600)
         except OSError:
-            return  # it will be shown again, which is the lesser harm
+            return  # at worst, the start card is shown again
 
     async def find(self) -> SetupOffers:
         """Search for API keys, local model servers, and MCP servers configured in other hosts, without starting any.
@@ -184,7 +184,7 @@ class Setup:
         return await anyio.to_thread.run_sync(find_prices, [model.config for model in remembered])
 
     async def add_listed_models(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
-        """Return *models* and those models that only the providers' online lists contain. May be cancelled."""
+        """Return *models* and the models that only the providers' online lists contain. May be cancelled."""
         return await self._finder.add_listed(models)
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:
@@ -214,7 +214,7 @@ class Setup:
         return replace(model, headers=holder.headers)
 
     async def use_model(self, model: ModelConfig, *, is_default: bool) -> str:
-        """Select a model for this run; with *is_default*, also save it for later runs. Raises McpHostError.
+        """Select a model for this run, and with *is_default* save it for later runs. Raises McpHostError.
 
         It is saved in the profile in use if that sets a model, because the profile's model would take precedence over
         the default one. Returns where it was saved, in words, or "".
@@ -234,7 +234,7 @@ class Setup:
         return next((one.name for one in profiles if one.name == chosen and one.model is not None), "")
 
     def _remember(self, model: ModelConfig) -> None:
-        with suppress(OSError, McpHostError):  # a convenience; the model works without it
+        with suppress(OSError, McpHostError):  # only a convenience; the model works without this
             self._remembered.record_use(model)
 
     async def store_key(self, key: str, provider: str = "") -> AvailableModel | None:

@@ -1,4 +1,4 @@
-"""Recording of what model requests cost, and totals for a turn, a conversation and today."""
+"""Records the cost of model requests, and sums it for a turn, a conversation and today."""
 
 import time
 from collections.abc import AsyncGenerator
@@ -25,7 +25,7 @@ _CHARACTERS_PER_TOKEN = 4
 
 
 class OpenSpending:
-    """What is known so far about a request in progress; the code that reads the answer updates it."""
+    """Usage and cost known so far for a request in progress; the code that reads the answer updates it."""
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
@@ -35,7 +35,7 @@ class OpenSpending:
 
 
 class SpendingTracker:
-    """Recorder of the cost of every model request, in the store that all mcphost processes share.
+    """Recorder of the cost of every model request, in the store shared by all mcphost processes.
 
     An entry with an estimate is stored before a request is sent and replaced when the request ends, so that it counts
     even if mcphost is killed in between. Entries that cannot be saved are kept in memory and saved later.
@@ -71,7 +71,7 @@ class SpendingTracker:
                 await self._publish(entry.conversation, final)
 
     async def load_totals(self, conversation: str, turn: str = "") -> SpendingTotals:
-        """Return what was spent in this turn, in this conversation and since midnight. Raises StoreError."""
+        """Return the amounts spent in this turn, in this conversation and since midnight. Raises StoreError."""
         since = local_midnight(time.time())
         stored = await self._store.load_totals(conversation, turn, since=since)
         unsaved = [(one, sum_entry(one)) for one in self._unsaved]
@@ -93,7 +93,7 @@ class SpendingTracker:
         return await self._store.list_entries(since=days_ago(days), conversation=conversation)
 
     async def _add(self, entry: SpendingEntry) -> int:
-        """Store the entry, after any unsaved ones; return its number, or 0 if it could not be saved."""
+        """Store the entry, after any unsaved ones; return its number, or 0 if saving fails."""
         try:
             while self._unsaved:
                 await self._store.add(self._unsaved[0])

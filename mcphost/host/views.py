@@ -23,10 +23,10 @@ from mcphost.unicode_forms import split_url
 
 
 class OutputValidation(Struct, frozen=True):
-    """The outcome of validating a tool's result against its output schema.
+    """Result of validating a tool's output against its output schema.
 
-    `none`: there is no schema; `fits`: the result is valid; `misfit`: the result is invalid; `unchecked`: the result
-    could not be validated. `text` explains the last two.
+    `none`: there is no schema; `fits`: the output is valid; `misfit`: it is invalid; `unchecked`: it could not be
+    validated. For the last two, `text` gives the reason.
     """
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
@@ -47,7 +47,7 @@ class Catalog(Struct, frozen=True):
 
 
 def summarize_catalog(catalog: Catalog) -> str:
-    """Return how many tools, resources and prompts there are, such as "3 tools, 1 resource, 0 prompts"."""
+    """Return the counts of tools, resources and prompts, such as "3 tools, 1 resource, 0 prompts"."""
     kinds = ((catalog.tools, "tool"), (catalog.resources, "resource"), (catalog.prompts, "prompt"))
     return ", ".join(pluralize(len(items), noun) for items, noun in kinds)
 
@@ -91,10 +91,7 @@ class ServerView(Struct, frozen=True):
 
 
 class ManualCallResult(Struct, frozen=True):
-    """The result of a tool call made by the user: as received, as text, and validated against the output schema.
-
-    `arguments` are those that were sent, which a hook may have changed.
-    """
+    """The result of a user's tool call: as received, as text, and validated against the output schema."""
 
     result: CallToolResult
     text: str
@@ -104,7 +101,7 @@ class ManualCallResult(Struct, frozen=True):
 
 
 class TurnResult(Struct, frozen=True):
-    """The result of a turn: the model's last text, the number of declined tool calls, and the error if it failed.
+    """Result of a turn: the model's last text, the number of declined tool calls, and an error, if any.
 
     `exit_code` is for commands that run one turn: 5 if a tool call was declined, 7 if the model did not finish, for
     example because the limit of tool rounds was reached.
@@ -132,11 +129,11 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 
 
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
-    """Return the best icon that can be drawn without a network request, or None.
+    """Return the best icon that can be drawn without a network request; None if there is none.
 
-    The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP (specification
-    2026-07-28, basic#icons). Icons for a dark or light theme, as given by *dark*, are preferred, then icons for any
-    theme.
+    The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP
+    (specification 2026-07-28, basic#icons). Icons for a dark or light theme, as given by *dark*, are preferred, then
+    icons for any theme.
     """
     theme = "dark" if dark else "light"
     order = {theme: 0, None: 1}
@@ -153,7 +150,10 @@ def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
 
 
 def allowed_icons(icons: tuple[Icon, ...], server_url: str) -> tuple[Icon, ...]:
-    """Return the icons that may be shown: embedded ones, and https ones with the same origin as the https server."""
+    """Return the icons that may be shown.
+
+    These are embedded icons, and https icons with the same origin as the https server.
+    """
     return tuple(icon for icon in icons[:ICON_LIMIT] if _is_allowed(icon.src, server_url))
 
 

@@ -89,7 +89,7 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the tools whose changes the user accepted, and of those that stay in quarantine."""
+    """Return the tools whose changed definition the user accepted, and the tools that stay in quarantine."""
     accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     names = tuple(change.tool for change in question.changes)
     return tuple(name for name in names if name in accepted), tuple(name for name in names if name not in accepted)
@@ -184,7 +184,7 @@ def _has_secret_field(question: Question[Any]) -> bool:
 
 
 def question_subject(question: Question[Any]) -> str:
-    """Return the name of the tool, command, host or model that a question is about; "" for other questions."""
+    """Return the name of what a question is about: a tool, command, host or model; "" for other questions."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
     if isinstance(question, TrustProject):

@@ -168,7 +168,7 @@ class AutoApproval:
         return "its time is over" if self._seconds_left() <= 0 else ""
 
     def _seconds_left(self) -> float:
-        """Return the remaining seconds according to the monotonic or the wall clock, whichever says less.
+        """Return the remaining seconds by the monotonic clock or the wall clock, whichever is less.
 
         The monotonic clock may stop while the computer sleeps; the wall clock can be set back.
         """

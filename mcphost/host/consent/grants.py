@@ -135,7 +135,7 @@ class ActiveGrants:
 
     def grant_session(self, grant: Grant) -> Grant:
         """Add a session grant, replacing an earlier one for the same calls; return it with its new id."""
-        # "s", because the ids of stored grants are hexadecimal: no prefix can match a grant of each kind.
+        # "s", because the ids of stored grants are hexadecimal: so no prefix matches both kinds.
         stored = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
         self._session_grants = [other for other in self._session_grants if _grant_key(other) != _grant_key(stored)]
         self._session_grants.append(stored)
@@ -161,7 +161,10 @@ class ActiveGrants:
         self._revoked_ids.add(grant_id)
 
     def is_active(self, grant_id: str) -> bool:
-        """Return False if the grant with this id was revoked in this process, else True; "" stands for no grant."""
+        """Return False if the grant with this id was revoked in this process, else True.
+
+        An empty id means that there is no grant; the result is then True as well.
+        """
         if grant_id.startswith("s"):
             return any(grant.id == grant_id for grant in self._session_grants)
         return grant_id not in self._revoked_ids
@@ -216,7 +219,7 @@ class ActiveGrants:
         return await self._covers(grant, identity, identity.to_rule_input(arguments, origins), 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """Return whether the user has granted the tool before, and if so, with its current definition.
+        """Return whether the tool was granted before, and whether a grant is for its current definition.
 
         Raises StoreError.
         """
@@ -348,7 +351,7 @@ class GrantStatus(Struct, frozen=True):
 
 
 class FolderAnswerStatus(Struct, frozen=True):
-    """The user's stored answer about sharing a folder, with its state; `state` and `why` are as in GrantStatus."""
+    """A stored answer about sharing a folder, and whether it applies; see GrantStatus for `state` and `why`."""
 
     answer: FolderAnswer
     state: GrantState
@@ -424,11 +427,13 @@ class GrantRegistry:
         )
 
     async def revoke(self, id_prefix: str) -> Grant | FolderAnswer:
-        """Revoke and return the grant whose id begins with this prefix; a stored one ends in every running mcphost.
+        """Revoke and return the grant whose id begins with this prefix.
 
-        Revokes a stored answer about sharing a folder as well, if the prefix is that of its id; the user is then asked
-        about the folder again. The audit row is queued afterwards, so that a failing audit log cannot prevent the
-        revocation. Raises UsageError or StoreError.
+        A stored grant ends in every running mcphost process.
+
+        The prefix may also be that of a stored answer about sharing a folder; the user is then asked about the folder
+        again. The audit row is queued afterwards, so that a failing audit log cannot prevent the revocation. Raises
+        UsageError or StoreError.
         """
         if id_prefix.startswith("r"):
             answer = await self._folder_answers.revoke(id_prefix)
@@ -464,7 +469,7 @@ class GrantRegistry:
     async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
         """Return whether the rule would cover a call of *tool* with these arguments.
 
-        Raises nothing except on cancellation.
+        Raises no errors, except when it is cancelled.
         """
         connection = self._find_connection(rule.server)
         rule_input = RuleInput(

@@ -40,7 +40,7 @@ class Approval(Struct, frozen=True):
 
 
 class _OpenQuestion:
-    """A question that is waiting for the user's answer; cancelling `scope` withdraws it."""
+    """A question that waits for the user's answer; cancelling `scope` withdraws the question."""
 
     def __init__(self, subject: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins) -> None:
         self.identity, self.arguments, self.origins = subject, arguments, origins
@@ -61,7 +61,7 @@ async def _find_no_origins(server: str, arguments: dict[str, Any]) -> CallOrigin
 
 
 class ConsentPolicy:
-    """Policy that allows or denies tool calls; a new grant settles all open questions that it covers."""
+    """Policy that allows or denies tool calls; a new grant also answers the open questions that it covers."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class ConsentPolicy:
         if isinstance(verdict, AllowOnce):
             return Approval("once", arguments, origins=origins.found)
         if is_edited and is_valid is not None and not await is_valid(arguments):
-            # The caller finds the fault and asks again: no rule yet.
+            # Store no rule: the caller reports the invalid arguments and asks again.
             return Approval("once", arguments, origins=origins.found)
         return await self._approve_with_rule(identity, arguments, origins, verdict.rule)
 
@@ -190,7 +190,7 @@ class ConsentPolicy:
         return verdict
 
     async def _record_grant(self, grant: Grant) -> None:
-        """Record a new grant in the audit log and apply it to open questions."""
+        """Record a new grant in the audit log, then allow the waiting tool calls that it covers."""
         subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
         scope = "session" if grant.session else grant.rule.scope
         self._audit.queue_event(subject, "given", grant=grant.id, detail={"scope": scope})

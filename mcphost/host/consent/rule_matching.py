@@ -93,7 +93,7 @@ def _split_paths(text: str) -> list[str]:
 
 
 def _interpretations(value: str, working_directory: str) -> list[str]:
-    """Return the paths that a server may read *value* as, with and without `~` expanded and `..` removed."""
+    """Return the paths that servers may take *value* for, with and without `~` expanded and `..` removed."""
     texts = [value]
     if value.startswith("~"):
         # Most programs keep the "~"; some expand it to the home folder.
@@ -202,7 +202,7 @@ class RuleMatcher:
         self.asks_about_origins = asks_about_origins
 
     async def allows(self, rule: Rule, call: RuleInput) -> bool:
-        """Return whether an allow-rule certainly covers the call, with the origins of its arguments."""
+        """Return whether an allow-rule covers the call beyond doubt, including the origins of its arguments."""
         return self.may_carry(call.origins, rule) and await self.match(rule, call) == "yes"
 
     def may_carry(self, origins: CallOrigins, rule: Rule | None = None) -> bool:
@@ -219,7 +219,7 @@ class RuleMatcher:
     async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
         """Return whether the rule covers the call, ignoring the rule's scope and expiry.
 
-        Raises nothing except on cancellation.
+        Raises no errors, except when it is cancelled.
         """
         if not rule.covers(call.server, call.tool) or rule.account not in (None, call.account):
             return "no"
@@ -276,7 +276,7 @@ def _match_origins(condition: Condition, origins: CallOrigins) -> RuleMatch:
 def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any, bool]:
     """Look up the argument at *path* in nested objects.
 
-    Return whether it is present, its value, and whether servers may read another value instead.
+    Return whether it is present, its value, and whether a server may read another value in its place.
     """
     if _has_similar_name(arguments, path, "".join(map(_normalize_name, path))):
         return False, None, True

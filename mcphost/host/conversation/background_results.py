@@ -28,7 +28,7 @@ def make_result_message(part: ToolReturnPart) -> Message:
 
 
 def make_lost_message(part: ToolReturnPart) -> Message:
-    """Return the message that tells the model that the result of a background call will never arrive."""
+    """Return the message that tells the model that a background call will never deliver its result."""
     head = _INTRODUCTION.format(id=part.use_id, tool=part.tool or part.name, outcome=LOST_TEXT)
     return Message(
         role="user", parts=(ResourcePart(part.server, f"tool:{part.tool or part.name}", head, use_id=part.use_id),)
@@ -36,7 +36,7 @@ def make_lost_message(part: ToolReturnPart) -> Message:
 
 
 def find_awaited(messages: Iterable[Message]) -> dict[str, ToolReturnPart]:
-    """Return the background calls, keyed by id, whose results are not in *messages* yet."""
+    """Return the background calls without a result in *messages*, by call id."""
     awaited: dict[str, ToolReturnPart] = {}
     for message in messages:
         for part in message.parts:
@@ -89,7 +89,7 @@ class BackgroundResults:
             await self._append(self._active.current, message)
 
     async def deliver_in_turn(self) -> None:
-        """Add the waiting results at the start of a turn, and tell the model about results that were lost."""
+        """Add the waiting results at the start of a turn, and report lost results to the model."""
         conversation = self._active.current
         while (message := self._take_next(conversation)) is not None:
             await self._append(conversation, message)
@@ -123,7 +123,10 @@ class BackgroundResults:
                 await conversation.append(message)
 
     def _take_next(self, conversation: Conversation) -> Message | None:
-        """Return the message for the next waiting result whose call is in the conversation; drop the others."""
+        """Return the message for the next waiting result whose call is in the conversation.
+
+        Results whose call is not in the conversation are dropped.
+        """
         waiting = self._waiting.get(conversation.id, {})
         awaited = find_awaited(conversation.messages) if waiting else {}
         while waiting:

@@ -43,7 +43,7 @@ class PreparedRequest(NamedTuple):
 
 
 class RequestSource(Protocol):
-    """Interface of the request builder that BudgetGuard uses."""
+    """Interface for the request builder, as far as BudgetGuard uses it."""
 
     def build(self, conversation: Conversation) -> ModelRequest:
         """Build the next request of a conversation."""
@@ -63,7 +63,7 @@ Compact = Callable[[], Awaitable[bool]]
 
 
 class BudgetGuard:
-    """Check that lets a model request through, or asks the user if it would exceed the budget."""
+    """Check of the budget before each model request; the user is asked about a request that would exceed it."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class BudgetGuard:
     async def _apply(
         self, answer: CostVerdict, question: ApproveCost, conversation: Conversation, model: ChatModel
     ) -> ChatModel:
-        """Do what the user chose, and return the model to use. Raises BudgetReached if the user stops."""
+        """Apply the user's answer and return the model to use. Raises BudgetReached if the user stops."""
         exceeded = [use for use in question.budgets if use.raised]
         match answer:
             case RaiseBudget():
@@ -173,7 +173,7 @@ class BudgetGuard:
             return ()
         offers: list[CheaperModel] = []
         for one in await self._list_models():
-            # Nothing of the conversation is in the cache of another model.
+            # Another model has no part of the conversation in its cache.
             output = request.max_output_tokens or estimate.max_output_tokens
             cost = estimate.input_tokens * one.input_price + output * one.output_price
             if one.config.name != model.name and cost < estimate.cost:

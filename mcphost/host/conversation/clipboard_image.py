@@ -1,4 +1,4 @@
-"""The image in the system's clipboard, read by a program of the desktop."""
+"""Reads the image in the system clipboard with a program of the desktop, such as wl-paste."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ TIMEOUT = 3.0
 
 
 def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform) -> tuple[tuple[str, ...], ...]:
-    """Return the commands that may print a PNG image of the clipboard here, as argument lists."""
+    """Return the command lines that can print the clipboard as PNG on this system, as argument lists."""
     if platform == "darwin":
         return (("pngpaste", "-"),)
     found: list[tuple[str, ...]] = []
@@ -26,7 +26,7 @@ def clipboard_commands(environ: Mapping[str, str], platform: str = sys.platform)
 
 
 async def read_clipboard_image(environ: Mapping[str, str], platform: str = sys.platform) -> bytes:
-    """Return what the first installed program prints, at most 8 MB; b"" if there is no image or no program."""
+    """Return the clipboard's PNG image, at most 8 MB; b"" if it holds no image or no program is installed."""
     for command in clipboard_commands(environ, platform):
         program = shutil.which(command[0], path=environ.get("PATH"))
         if program is not None and (body := await _read_output((program, *command[1:]))):

@@ -10,7 +10,7 @@ from mcphost.host.project_approvals import USED, ProjectApprovals
 
 
 class PromptCommands:
-    """The custom commands as of the last `refresh`; a problem with a file is reported once."""
+    """Custom commands found by the last `refresh`; a problem with a file is reported to the user once."""
 
     def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
         """Create an empty list of commands; without *places*, it stays empty."""
@@ -30,7 +30,7 @@ class PromptCommands:
                 self._events.notify("warning", problem)
 
     async def open(self, name: str) -> PromptCommand:
-        """Read a command from its file again and return it; a project's new or changed command needs approval.
+        """Read a command's file again and return the command; ask for approval if a project changed it.
 
         Raises UsageError if no command has that name, ConsentDenied if the user does not approve it, or StoreError.
         """

@@ -42,14 +42,14 @@ _GROWTH_BEFORE_NEXT_OFFER = 0.05
 
 
 class RoomResult(NamedTuple):
-    """Result of a compaction: whether a new summary is in use, and the tokens used to make it."""
+    """Result of a compaction: whether a new summary is in use, and the tokens spent on writing it."""
 
     is_changed: bool = False
     usage: Usage = Usage()
 
 
 class Compactor:
-    """Maker of summaries that replace the beginning of the open conversation in model requests.
+    """Compaction of the open conversation: a summary replaces its beginning in model requests.
 
     The messages themselves are not changed. A summary is shown to the user before it is used, unless the mode is
     "auto".
@@ -70,7 +70,7 @@ class Compactor:
         self._frontend = frontend
         self._events = events
         self._spending = spending
-        self._refused = ("", 0)  # the conversation in which an offer was refused, and the size of the request
+        self._refused = ("", 0)  # where the user refused an offer, and the size of that request
 
     async def compact(self, instructions: str = "") -> RoomResult:
         """Summarize all but the last messages, and use the summary if the user agrees.
@@ -249,7 +249,7 @@ def _make_review(
 
 
 def list_sources(conversation: Conversation, cited: set[int]) -> Iterator[SummarySource]:
-    """Yield the messages with the numbers in *cited*, shortened to the size limits."""
+    """Yield the messages whose numbers are in *cited*, each shortened to the size limits."""
     left = _MAX_SOURCES_CHARS
     for number, message in zip(conversation.numbers, conversation.messages, strict=True):
         if number in cited:

@@ -1,4 +1,4 @@
-"""The completed tool calls that going back in a conversation does not undo."""
+"""Tool calls that have already run, and so are not undone by going back in a conversation."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -61,10 +61,10 @@ def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple
 
 
 def find_audit_row(call: CompletedCall, rows: Sequence[AuditRow]) -> AuditRow | None:
-    """Return the oldest of *rows* about this call, which tells who allowed it; None if there is none.
+    """Return the oldest of *rows* about this call, which names who allowed it; None if there is none.
 
-    *rows* are newest first. The conversation does not matter: a fork contains calls of its original. Another branch may
-    use the same call id, so rows from before the call are ignored.
+    *rows* are newest first. Rows of other conversations are included, because a fork contains calls of its original.
+    Rows from before the call are ignored, because another branch may use the same call id.
     """
     matching = (row for row in reversed(rows) if row.call == call.id and row.at >= call.at * 1e6)
     return next(matching, None)

@@ -56,7 +56,7 @@ class ContextReport(Struct, frozen=True, kw_only=True):
 
 
 class ContextMeter:
-    """Meter of what the open conversation's next request contains; `tools` holds the user's choices."""
+    """Estimate of what the open conversation's next request contains; `tools` holds the user's choices."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The API for conversations: send messages, stop, go back, list, and open. At most one turn runs at a time."""
+"""The API for conversations: send, stop, go back, list and open. At most one turn runs at a time."""
 
 import itertools
 import logging
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Insertion(NamedTuple):
-    """Messages that were inserted at index `start` of a conversation, so that this can be undone."""
+    """Messages inserted at index `start` of a conversation; kept so that the insertion can be undone."""
 
     conversation: Conversation
     start: int
@@ -328,7 +328,7 @@ class ConversationController:
         return await self._run_alone(work) or TurnResult("stopped", "")
 
     async def _run_alone(self, run: Callable[[], Awaitable[T]]) -> T | None:
-        """Run a turn, or other work that must not overlap with one; return None if it was stopped.
+        """Run a turn, or other work that must not overlap with a turn; return None if it was stopped.
 
         It runs as a task of the host, so that it ends properly even if the frontend ends first. Raises UsageError if a
         turn is already running or the host is not open, and any McpHostError raised by *run*. Cancelling the caller
@@ -366,7 +366,7 @@ class ConversationController:
         return results[0] if results else None
 
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
-        """Let the user review the attachments; return them with a note in place of each withheld one.
+        """Let the user review the attachments; return them, with a note instead of each withheld one.
 
         If the turn is stopped during the review, all attachments are withheld and the model is not asked.
         """
@@ -410,7 +410,7 @@ class ConversationController:
         except McpHostError as error:
             return self._fail(number, error, error.exit_code, turn)
         except Exception as error:  # noqa: BLE001
-            # The boundary of a turn: a bug must not end the conversation.
+            # Catch everything at the boundary of a turn: a bug must not end the conversation.
             _log.exception("turn %d", number)
             known_error = next(
                 (inner for inner in getattr(error, "exceptions", ()) if isinstance(inner, McpHostError)), None

@@ -160,7 +160,7 @@ class _HtmlPage:
         self._image_bytes = 0
 
     def write(self, messages: Sequence[Message]) -> str:
-        """Return the page; its content security policy allows only its own style and embedded images."""
+        """Return the HTML text; its content security policy allows only the page's style and embedded images."""
         title = escape(sanitize(self._info.title, keep_newlines=False))
         digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
         policy = f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

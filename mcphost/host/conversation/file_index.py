@@ -36,7 +36,7 @@ class FileMatch(NamedTuple):
 
 
 class FileIndex:
-    """Paths of files and folders, those in the top folders first; paths of folders end with a slash.
+    """Paths of files and folders, top folders first; the path of a folder ends with a slash.
 
     An index is built once and never updated.
     """
@@ -48,7 +48,7 @@ class FileIndex:
         self._chunks = tuple("\n".join(self.paths[at : at + _CHUNK]) for at in range(0, len(self.paths), _CHUNK))
 
     def search(self, query: str, limit: int = 50) -> tuple[FileMatch, ...]:
-        """Return at most *limit* paths that contain the letters of *query* in this order, ignoring case.
+        """Return at most *limit* paths that contain the letters of *query* in order, ignoring case.
 
         Names that begin with the query come first, then names that contain it, then paths that contain it.
         """
@@ -63,7 +63,7 @@ class FileIndex:
         # Each piece excludes the letter that it looks for, so that a line is read once.
         pieces = (f"[^\n{_class(letter)}]*[{_class(letter)}]" for letter in query[:100])
         pattern = re.compile(f"^{''.join(pieces)}.*$", re.MULTILINE)
-        for chunk in self._chunks:  # one call for all would hold up other threads
+        for chunk in self._chunks:  # one call for all paths would block other threads
             yield from pattern.findall(chunk)
 
 

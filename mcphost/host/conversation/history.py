@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConversationPreview(Struct, frozen=True):
-    """A few messages of a stored conversation around one of them, and whether there are more on each side."""
+    """Messages of a stored conversation around a chosen one, and whether more exist before and after."""
 
     messages: tuple[StoredMessage, ...]
     number: int
@@ -76,7 +76,7 @@ class ConversationHistory:
         return await self._search.search(text, is_typing=is_typing)
 
     async def find_prompts(self, text: str) -> EarlierPrompts:
-        """Return the newest messages of the user that match *text*. Raises StoreError."""
+        """Return the user's newest messages that match *text*. Raises StoreError."""
         return await self._search.find_prompts(text)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...]:
@@ -87,7 +87,7 @@ class ConversationHistory:
         return messages
 
     async def preview(self, conversation_id: str, number: int = 0) -> ConversationPreview:
-        """Return the messages around the one with this number, or the last ones if it is 0. Raises StoreError."""
+        """Return the messages around message *number*, or the last messages if it is 0. Raises StoreError."""
         count = PREVIEW_MESSAGES
         messages = await self._conversations.load_around(conversation_id, number, count)
         before = sum(1 for one in messages if one.number < number) if number else len(messages)
@@ -96,7 +96,7 @@ class ConversationHistory:
         )
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Set the user's title of a conversation; a model never replaces it. Raises UsageError or StoreError."""
+        """Set the title that the user chose; a model's title never replaces it. Raises UsageError or StoreError."""
         await self._edits.rename(conversation_id, title, NamedBy.USER)
         self._active.handle_rename(conversation_id, " ".join(title.split()))
 
@@ -133,7 +133,7 @@ class ConversationHistory:
         await self._edits.merge_index()
 
     async def count_pending(self) -> int:
-        """Return how many conversations are not indexed completely. Raises StoreError."""
+        """Return the number of conversations that are not completely indexed. Raises StoreError."""
         return await self._search.count_pending()
 
     async def index_pending(self, *, pause: float = INDEX_PAUSE) -> None:

@@ -16,14 +16,14 @@ _MAX_DOUBLE_STARS = 3
 
 
 class _PathRule(NamedTuple):
-    """A pattern with a slash, as one expression for each segment; None stands for `**`."""
+    """Pattern with a slash, split into one regular expression for each path segment; None stands for `**`."""
 
     segments: tuple[re.Pattern[str] | None, ...]
     is_folder: bool
 
 
 class _Group(NamedTuple):
-    """Consecutive rules of one file that either all ignore or all include what they match."""
+    """Consecutive rules of one file that all ignore, or all include, the paths that they match."""
 
     ignores: bool
     names: re.Pattern[str] | None

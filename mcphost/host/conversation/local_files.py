@@ -46,7 +46,7 @@ class FileReference(NamedTuple):
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """What one reference adds to a message; `note` says what was omitted or truncated, "" for nothing."""
+    """Message parts made from one file reference; `note` says what was omitted or truncated, "" for nothing."""
 
     name: str
     part: Part

@@ -87,7 +87,7 @@ class ModelRequestBuilder:
         return self._build(conversation)
 
     def shorten(self, conversation: Conversation, refused: ModelRequest) -> bool:
-        """Shorten results after *refused* was rejected as too long; return whether later requests are shorter."""
+        """Shorten results after *refused* was rejected as too long; return whether anything was shortened."""
         return self._shortening.advance(conversation, refused, is_refused=True)
 
     def _build(self, conversation: Conversation) -> ModelRequest:

@@ -60,7 +60,7 @@ async def make_prompt_messages(
 
 
 def find_links(result: GetPromptResult) -> dict[int, str]:
-    """Return the URIs of linked resources, keyed by the index of their message, at most MAX_LINKS."""
+    """Return the URIs of linked resources by the index of their message, at most MAX_LINKS."""
     blocks = ((at, one.parse_content()) for at, one in enumerate(result.messages[:MAX_PROMPT_MESSAGES]))
     return dict(islice(((at, block.uri) for at, block in blocks if isinstance(block, ResourceLink)), MAX_LINKS))
 
@@ -68,10 +68,10 @@ def find_links(result: GetPromptResult) -> dict[int, str]:
 async def read_links(
     messages: Sequence[Message], links: Mapping[int, str], read: ReadResourceFn, facts: ModelFacts
 ) -> tuple[Message, ...]:
-    """Add the contents of linked resources to the messages; *read* requests them from the prompt's server.
+    """Add the contents of linked resources to the messages; *read* requests a resource from the server.
 
-    The links stay, so that the model knows the addresses. Raises the errors of *read*, and UsageError if the contents
-    are too large.
+    The links stay in the messages, so that the model knows the addresses. Raises the errors of *read*, and UsageError
+    if the contents are too large.
     """
     out = list(messages)
     size = 0
@@ -91,7 +91,7 @@ async def read_links(
 
 
 def is_plain_text(messages: Sequence[Message]) -> bool:
-    """Return whether the messages are a single user message of text, which the user can edit."""
+    """Return whether the prompt is one user message that contains only text, so that the user can edit it."""
     return (
         len(messages) == 1
         and messages[0].role == "user"
@@ -100,7 +100,7 @@ def is_plain_text(messages: Sequence[Message]) -> bool:
 
 
 def _convert(source: PromptSource, messages: Sequence[PromptMessage], facts: ModelFacts) -> tuple[Message, ...]:
-    # Any other role than the two of the specification counts as the user's, which has no more weight.
+    # A role that the specification does not define is treated as "user", which gains nothing by it.
     roles: list[Role] = ["assistant" if one.role == "assistant" else "user" for one in messages]
     return tuple(
         Message(role=role, parts=(_convert_block(source, one.parse_content(), facts),), prompt=source)

@@ -37,7 +37,7 @@ _MIN_SAVING = 0.1
 
 
 class ResultShortening:
-    """Request stage that shortens tool results; it remembers up to which message they count as old."""
+    """Request stage that shortens tool results; it remembers how many of the messages have old results."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ResultShortening:
         """Return the messages with shortened results; a message is always shortened in the same way."""
         name: str = self._model_selection.config.name
         if name != self._model:
-            # Another model has another window, and nothing in its cache.
+            # Another model has a different context window and an empty cache.
             self._old_count, self._model = 0, name
         # A summary takes the place of the first messages, so positions are counted from the end.
         old = self._old_count - (len(conversation.messages) - len(messages))
@@ -122,10 +122,9 @@ class ResultShortening:
         return True
 
     def _plan(self, conversation: Conversation, target: float) -> tuple[int, int, int]:
-        """Plan a batch that saves *target* tokens, from the oldest result on; 0 includes all but the last.
+        """Plan a batch that saves *target* tokens, oldest results first; 0 means all but the last results.
 
-        Returns up to which message results count as old, how many results are shortened, and the number of tokens
-        saved.
+        Returns the number of messages whose results are old, the number of shortened results, and the tokens saved.
         """
         messages = conversation.messages
         count, results, saved = self._old_count, 0, 0
@@ -160,7 +159,7 @@ def _find_last_results(messages: Sequence[Message]) -> int:
 
 
 def fit_results(message: Message, room: int) -> Message:
-    """Return the message with its results truncated to *room* bytes in total, and half of that each.
+    """Return the message with its results truncated to *room* bytes in total, and each to half of *room*.
 
     The longest results are truncated to the same length, with a note that says how to read on.
     """
@@ -174,7 +173,7 @@ def fit_results(message: Message, room: int) -> Message:
 
 
 def _fair_limit(sizes: Sequence[int], room: int) -> int:
-    """Return the largest limit, at most half of *room*, with which all sizes together fit into *room*."""
+    """Return the largest limit for a single size, at most half of *room*, so that all sizes together fit."""
     left, limit = room, room // 2
     for at, size in enumerate(sorted(sizes)):
         share = left // (len(sizes) - at)
@@ -185,7 +184,7 @@ def _fair_limit(sizes: Sequence[int], room: int) -> int:
 
 
 def _cut(part: Part, size: int, limit: int) -> Part:
-    # What `read_conversation` returns is sized to the window already, and says how to read on by itself.
+    # `read_conversation` already fits its result to the window, and says how to read on.
     if not is_result(part) or (isinstance(part, ToolReturnPart) and part.name == READ_CONVERSATION):
         return part
     shown = truncate_text(part.text, limit)

@@ -31,7 +31,7 @@ _WORDS_PER_TOKEN = 0.6
 
 
 class _Piece(NamedTuple):
-    """JSON lines for one request to the model, and the message numbers that its answer may cite."""
+    """Input of one request to the model: JSON lines, and the message numbers that the answer may cite."""
 
     text: str
     numbers: frozenset[int]
@@ -43,7 +43,7 @@ TrackFn = Callable[[int], AbstractAsyncContextManager[OpenSpending]]
 
 
 class Summarizer:
-    """Writer of one summary; `usage` counts the tokens of its requests, even if it fails or is cancelled."""
+    """Summarization with one model; `usage` counts the tokens of all requests, even after a failure."""
 
     def __init__(self, model: llm.ChatModel, instructions: str, on_progress: ProgressCallback, track: TrackFn) -> None:
         """Create a summarizer that uses *model*; *instructions* are added to its prompt.
@@ -155,7 +155,7 @@ class Summarizer:
         text = "".join(answer)
         if finish in ("unknown", "content_filter"):
             raise ModelError(f"{self._model.name} did not finish the summary.", "Try again, or choose another model.")
-        return text.rpartition("\n")[0] if finish == "length" else text  # its last line may lack its numbers
+        return text.rpartition("\n")[0] if finish == "length" else text  # the last line may be incomplete
 
 
 def _split(lines: Iterator[tuple[str, tuple[int, ...]]], budget: int) -> Iterator[_Piece]:

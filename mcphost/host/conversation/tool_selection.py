@@ -1,4 +1,4 @@
-"""Selection of the tools offered to the model, in an order that suits the providers' caches.
+"""Selects the tools offered to the model, in an order that suits the providers' caches.
 
 If all definitions would take too much of the context window, only some are sent: those of built-in and pinned tools,
 and of tools that the conversation has used or found. The model finds the other (deferred) tools with `search_tools`,
@@ -138,7 +138,7 @@ class ToolSelection:
     def _defer(self, offers: Sequence[ToolOffer]) -> list[ToolOffer]:
         """Return the tools whose definitions are sent; the others are stored in `deferred`."""
         self._scan_messages()
-        # A conversation that defers goes on doing so: its earlier requests are in the provider's cache.
+        # Deferral stays on in a conversation, because its earlier requests are in the provider's cache.
         self._is_deferring = self._is_deferring or self._is_too_much(offers)
         sent: list[ToolOffer] = []
         deferred: list[ToolOffer] = []

@@ -60,7 +60,7 @@ class AnswerCutOff(ModelError):
 
 
 class StreamedAnswer:
-    """Collector for the chunks of a model's answer while it is being received."""
+    """A model's answer while it is received, chunk by chunk."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -103,7 +103,7 @@ class StreamedAnswer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has been received."""
+        """Whether nothing was received yet."""
         return not self._kinds and not self.tool_uses
 
 
@@ -117,7 +117,7 @@ class TurnOutcome(Struct, frozen=True):
 
 
 class TurnParts(NamedTuple):
-    """The parts of the host that turns use; after every `max_rounds` rounds, the user is asked whether to continue."""
+    """Parts of the host that a turn uses; after each `max_rounds` rounds, the user is asked whether to continue."""
 
     requests: ModelRequestBuilder
     instructions: Instructions
@@ -371,7 +371,10 @@ def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str
 
 
 def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, str]:
-    """Return a notice and a hint for the user about a tool whose definition the provider rejects."""
+    """Return a notice and a hint for the user about a tool whose definition the provider rejects.
+
+    The tool is no longer offered to the model.
+    """
     name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
     return (
         f"{model} refuses the definition of the tool {name}, which it is not offered from now on. "

@@ -10,9 +10,9 @@ _log = logging.getLogger(__name__)
 
 
 class UnsentTexts:
-    """Unsent texts, keyed by the place where they were typed.
+    """Unsent texts of input fields, keyed by place, such as the id of a conversation.
 
-    If the store fails, the texts are lost when mcphost exits, and the log says so.
+    If the store fails, the texts are lost when mcphost exits, and a line is logged.
     """
 
     def __init__(self, database: Database) -> None:
@@ -20,11 +20,11 @@ class UnsentTexts:
         self._waiting: dict[str, UnsentText] = {}
 
     def keep(self, place: str, text: UnsentText) -> None:
-        """Keep the text of a place until the next `flush` stores it."""
+        """Remember the unsent text of a place; the next `flush` stores it."""
         self._waiting[place] = text
 
     async def flush(self) -> None:
-        """Store all texts kept since the last call. Raises nothing, except when cancelled."""
+        """Store all texts remembered since the last call. Raises no errors, except when it is cancelled."""
         waiting, self._waiting = self._waiting, {}
         if not waiting:
             return
@@ -34,7 +34,7 @@ class UnsentTexts:
             _log.warning("an unsent text is not stored: %s", error)
 
     async def load(self, place: str) -> UnsentText:
-        """Return the unsent text of a place; an empty one if the store fails."""
+        """Return the unsent text of a place; an empty text if the store fails."""
         if place in self._waiting:
             return self._waiting[place]
         try:
@@ -43,7 +43,7 @@ class UnsentTexts:
             return UnsentText()
 
     async def claim_new(self) -> tuple[str, UnsentText]:
-        """Return a place for a new conversation, with unsent text of an earlier run if there is any."""
+        """Return a place for a new conversation, and the unsent text that an earlier run left there."""
         try:
             return await self._store.claim_new()
         except StoreError:

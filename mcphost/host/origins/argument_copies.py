@@ -1,4 +1,4 @@
-"""Search for text in a call's arguments that was copied from other servers or from files."""
+"""Finds text in a call's arguments that was copied from other servers or from files."""
 
 import hashlib
 from bisect import bisect_right
@@ -26,14 +26,14 @@ _SHORTEST_ADDITION = 8
 
 
 class _Value(NamedTuple):
-    """A text in the arguments and its path."""
+    """A text in the arguments, with the path of the argument."""
 
     path: str
     text: str
 
 
 class _Found(NamedTuple):
-    """A part of an argument that was copied, as folded text.
+    """A copied part of an argument, as folded text.
 
     `first` and `end` are its position in the text that was searched. `span` is its position in the argument itself; if
     the copy was encoded, it covers the whole encoded part.
@@ -67,7 +67,7 @@ def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) ->
 
 
 def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[str]:
-    """Yield the copied parts of an argument, as written there; nothing if the argument has changed."""
+    """Yield the copied parts of an argument in the original spelling; nothing if the argument has changed."""
     text = next((value.text for value in _collect(arguments)[0] if value.path == origin.argument), "")
     for start, end in origin.spans:
         if end <= len(text):
@@ -75,7 +75,7 @@ def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[
 
 
 def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
-    """Return the strings, member names and long numbers in the arguments, and whether none was omitted."""
+    """Return the strings, member names and long numbers in the arguments, and whether the list is complete."""
     values: list[_Value] = []
     room = MAX_CHARACTERS
     waiting: list[tuple[str, Any, int]] = [("", arguments, 0)]
@@ -119,7 +119,7 @@ def _number_text(value: Any) -> str:
 
 
 class _Search:
-    """Search of one call's arguments, which collects what it finds."""
+    """Search for copies in the arguments of one call; found copies are collected."""
 
     def __init__(self, index: OutsideTexts) -> None:
         self._index = index
@@ -135,7 +135,10 @@ class _Search:
             self._search_folded(value.path, decoded.encoding, FoldedText(decoded.text), (decoded.start, decoded.end))
 
     def _search_folded(self, path: str, encoding: str, folded: FoldedText, region: tuple[int, int] | None) -> None:
-        """Search a text and its simple ciphers; *region* is the position of the encoded part in the argument."""
+        """Search a folded text, and its simple ciphers such as ROT13, for copies.
+
+        *region* is the position of the encoded part in the argument.
+        """
         found = self._search(path, encoding, folded.text, folded.places, region, is_letters=False)
         letters = self._search(path, encoding, folded.letters, folded.letter_places, region, is_letters=True)
         found += _without_known(letters, found)
@@ -152,7 +155,7 @@ class _Search:
         found: list[_Found] = []
         for copy in (self._index.letters if is_letters else self._index.plain).find(text, self.budget):
             server, source = self._index.label(copy.text, is_letters=is_letters)
-            # A blank at an end is compared, but says nothing.
+            # A space at either end is compared, but does not count.
             copied = text[copy.start : copy.end]
             start = copy.start + len(copied) - len(copied.lstrip(" "))
             copied = copied.strip(" ")
@@ -187,7 +190,7 @@ class _Search:
                 self._found.append(part._replace(paths=joined))
 
     def _count_new(self, server: str, pieces: Sequence[tuple[str, int, int]]) -> int:
-        """Return how many characters of *pieces* were not already found in single values."""
+        """Return how many characters of *pieces* were not found in single values before."""
         count = 0
         for path, first, end in pieces:
             known = [found.span for found in self._found if (found.paths, found.server) == (path, server)]
@@ -196,7 +199,7 @@ class _Search:
         return count
 
     def origins(self, callee: str) -> tuple[ArgumentOrigin, ...]:
-        """Return the copies found, grouped by argument and source, except those from *callee* itself."""
+        """Return the copies found, grouped by argument and source, without those from the server *callee*."""
         groups: dict[tuple[str, str, str], list[_Found]] = {}
         own = [found for found in self._found if found.server == callee]
         for found in self._found:
@@ -227,7 +230,7 @@ class _Search:
 
 
 def _without_known(found: list[_Found], known: list[_Found]) -> list[_Found]:
-    """Return the copies in *found* that no copy in *known* from the same server contains."""
+    """Return the copies in *found* that are not part of a copy in *known* from the same server."""
     covered: dict[str, list[tuple[int, int]]] = {}
     for server in {part.server for part in known}:
         covered[server] = _merge((part.first, part.end) for part in known if part.server == server)

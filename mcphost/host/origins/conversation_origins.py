@@ -1,4 +1,4 @@
-"""Search for text in tool call arguments that came from servers or files in the open conversation."""
+"""Finds text in tool call arguments that came from servers or files in the open conversation."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -20,7 +20,7 @@ _MAX_NOTED_CHARACTERS = 1_000_000
 
 
 class ConversationOrigins:
-    """Finder of copied text in call arguments, among the texts from servers and files in the conversation.
+    """Search for text in call arguments that came from servers and files in the conversation.
 
     New texts are indexed on a thread when the next call is proposed. When a stored conversation was opened, all of its
     texts are indexed then.
@@ -48,7 +48,7 @@ class ConversationOrigins:
         self.note(OutsideText(server, f"prompt {name}", encode(prompt.messages).decode()))
 
     async def find(self, server: str, arguments: dict[str, Any]) -> CallOrigins:
-        """Return which arguments of a call to *server* were copied from other servers or from files."""
+        """Return the arguments of a call to *server* that were copied from other servers or from files."""
         standing = (*self._instructions(), *self._noted)
         messages = self._conversation.messages
         async with self._lock:

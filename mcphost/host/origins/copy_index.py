@@ -10,7 +10,7 @@ _MAX_STEP = 1 << 20
 
 
 class Copy(NamedTuple):
-    """The part of a searched text from `start` to `end`, copied from the indexed text number `text`."""
+    """A copied part of the searched text, from `start` to `end`; `text` is the number of the indexed original."""
 
     start: int
     end: int
@@ -18,14 +18,14 @@ class Copy(NamedTuple):
 
 
 class CopyBudget:
-    """Limit on the comparisons in one search, so that repetitive text cannot make it slow."""
+    """Limit on the number of comparisons in one search, so that repetitive text cannot make it slow."""
 
     def __init__(self, comparisons: int) -> None:
         self.comparisons = comparisons
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the search ended early, so that copies may be missing."""
+        """Whether the limit ended the search early, so that copies may be missing."""
         return self.comparisons < 0
 
 
@@ -44,7 +44,7 @@ class CopyIndex:
         self._texts: list[str] = []
         self._groups: list[str] = []
         self._starts: list[int] = [0]
-        # Entry 0 is not used: it ends a chain of entries with the same hash.
+        # Entry 0 is unused; 0 marks the end of a chain of entries with the same hash.
         self._places, self._next = array("I", [0]), array("I", [0])
         self._heads = array("I", bytes(4 * _FIRST_SIZE))
 
@@ -54,7 +54,7 @@ class CopyIndex:
         return self._starts[-1]
 
     def add(self, text: str, group: str) -> int:
-        """Add a text and return its number; copies are found for each *group* of texts separately."""
+        """Add a text and return its number; *group* separates texts whose copies are found independently."""
         number, start = len(self._texts), self._starts[-1]
         self._texts.append(text)
         self._groups.append(group)
@@ -118,7 +118,7 @@ class CopyIndex:
             return None
         end = place + gram + _common_length(source, at + gram, text, place + gram)
         start = place
-        # No gram of this copy lies further to the left, so at most `stride` characters are missing there.
+        # The copy has no n-gram further to the left, so at most `stride` characters are missing there.
         while start > 0 and at > 0 and place - start < self._stride and source[at - 1] == text[start - 1]:
             start, at = start - 1, at - 1
         if end - start < self.shortest:

@@ -54,7 +54,7 @@ def _unescape_json(match: re.Match[str]) -> str:
 
 
 def decoded_source_texts(text: str) -> Iterator[str]:
-    """Yield the escaped and base64 text within a text from a server or file, decoded, within limits."""
+    """Yield the decoded form of escaped and base64 text in a server's or file's text, within limits."""
     plain = unescape(text)
     if plain != text:
         yield plain
@@ -70,7 +70,7 @@ def decoded_source_texts(text: str) -> Iterator[str]:
 
 
 def decoded_texts(text: str) -> Iterator[DecodedText]:
-    """Yield the encoded texts within *text*, decoded, including nested encodings, within limits."""
+    """Yield the decoded form of encoded parts in *text*, including nested encodings, within limits."""
     room = MAX_DECODED
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
     while waiting:
@@ -108,7 +108,7 @@ def _decode_once(outer: DecodedText, room: int) -> Iterator[DecodedText]:
 
 def _decode_base64(text: str) -> Iterator[bytes]:
     letters = re.sub(r"[\s=]", "", text).replace("-", "+").replace("_", "/")
-    # The run may begin with letters that do not belong to it, such as the name before a colon was left out.
+    # The match may begin with letters that are not part of the encoded text.
     letters = letters[: len(letters) - (len(letters) % 4 == 1)]
     try:
         yield base64.b64decode(letters + "=" * (-len(letters) % 4))
@@ -136,7 +136,10 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
 
 
 def _to_text(data: bytes, room: int) -> tuple[str, str]:
-    """Return how *data* was compressed ("" if it was not) and its text ("" if it is not text)."""
+    """Decompress *data* and decode it as text; return the compression and the text.
+
+    The compression is "" if there is none, and the text is "" if *data* is not text.
+    """
     how = ""
     if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > _SHORTEST // 2):
         try:
@@ -150,5 +153,5 @@ def _to_text(data: bytes, room: int) -> tuple[str, str]:
 
 
 def rotate_13(letters: str) -> str:
-    """Return *letters* in ROT13."""
+    """Return *letters* with ROT13 applied."""
     return codecs.encode(letters, "rot13")

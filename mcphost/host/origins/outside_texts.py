@@ -19,7 +19,7 @@ _LETTERS_GRAM, _LETTERS_STRIDE = 9, 8
 
 
 class OutsideText(Struct, frozen=True):
-    """A text from a server, or from a file if `server` is `FILES`; `source` names the tool or resource."""
+    """A text from a server, or from a file if `server` is FILES; `source` names the tool or resource."""
 
     server: str
     source: str
@@ -57,7 +57,7 @@ class OutsideTexts:
         return self.plain.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
-        """Return the server and source of the text with this number in one of the two indexes."""
+        """Return the server and the source of a text; *is_letters* selects the index that numbered it."""
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
     def add(self, outside: OutsideText) -> None:

@@ -10,7 +10,7 @@ from mcphost.store.compactions import MAX_SENTENCE_CHARS, MAX_SENTENCES, Summary
 
 
 class SummarySource(Struct, frozen=True):
-    """A message that a summary sentence cites; a long `text` is shortened in the middle."""
+    """A message that a sentence of the summary cites; long text is shortened in the middle."""
 
     number: int
     role: str
@@ -32,12 +32,12 @@ class OfferCompaction(Question[bool], frozen=True, kw_only=True):
     cost: float | None = None
 
     def refusal(self) -> bool:
-        """Return False, so that all messages are sent."""
+        """Return False, which sends all messages without a summary."""
         return False
 
 
 class UseSummary(Struct, frozen=True):
-    """Answer that sends these sentences instead of the messages; those written by the user are marked."""
+    """Answer that sends these sentences instead of the messages; sentences of the user are marked."""
 
     sentences: tuple[SummarySentence, ...]
 
@@ -75,7 +75,10 @@ class ReviewCompaction(Question[CompactionVerdict], frozen=True, kw_only=True):
 def mark_edited(
     sentences: Sequence[SummarySentence], shown: Collection[SummarySentence]
 ) -> tuple[SummarySentence, ...]:
-    """Return the answer's sentences without line breaks; those not in *shown* are marked as the user's."""
+    """Return the sentences of an answer without line breaks.
+
+    Sentences that are not in *shown* are marked as written by the user.
+    """
     cleaned = (SummarySentence(" ".join(one.text.split()), one.sources, one.by_user) for one in sentences)
     return tuple(one if one in shown else SummarySentence(one.text, one.sources, by_user=True) for one in cleaned)
 

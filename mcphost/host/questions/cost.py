@@ -9,7 +9,7 @@ BudgetName = Literal["ask_above", "per_turn", "per_conversation", "per_day"]
 
 
 class BudgetUse(Struct, frozen=True):
-    """One limit of the budget and what was spent of it before the request, both in US dollars.
+    """A limit of the budget and the amount spent before the request, both in US dollars.
 
     `limit` is the limit that applies in this conversation. If the request would exceed it, `raised` is the limit that
     `RaiseBudget` sets, else 0.
@@ -38,7 +38,7 @@ class CheaperModel(Struct, frozen=True):
 
 
 class SendOnce(Struct, frozen=True):
-    """Answer that sends this request; the user is asked again about later ones.
+    """Answer that sends this request only; the user is asked again about later requests.
 
     If `max_output_tokens` is not 0, it limits the length of the model's answer.
     """
@@ -70,7 +70,7 @@ class LeaveOutTools(Struct, frozen=True):
 
 
 class StopTurn(Struct, frozen=True):
-    """Answer that ends the turn; what was received so far is kept."""
+    """Answer that ends the turn; everything received so far is saved."""
 
 
 CostVerdict = SendOnce | RaiseBudget | UseCheaperModel | CompactConversation | LeaveOutTools | StopTurn
@@ -108,7 +108,7 @@ class ApproveCost(Question[CostVerdict], frozen=True, kw_only=True):
 
     @property
     def optional_servers(self) -> tuple[str, ...]:
-        """The servers whose tools can be omitted, those with the largest definitions first."""
+        """The servers whose tools can be omitted, largest tool definitions first."""
         return tuple(share.server for share in self.shares if share.kind == "definitions" and share.server)
 
     def refusal(self) -> CostVerdict:

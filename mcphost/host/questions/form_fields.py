@@ -37,7 +37,7 @@ class Field(Struct, frozen=True, kw_only=True):
     """A field of a form; limits and defaults that are None are not set.
 
     `title` and `description` are unsanitized text from the server. `secret` is True if the field seems to ask for a
-    secret. `options` are those of a choice field; lengths are in characters.
+    secret. `options` are the choices of a choice field. Lengths are in characters.
     """
 
     name: str
@@ -81,7 +81,7 @@ def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict
 
 
 def is_empty(field: Field, value: Any) -> bool:
-    """Return whether a field with this value is omitted from the content.
+    """Return whether a field with this value is left out of the content.
 
     None omits the field. Empty text omits an optional field that has a minimum length or a format.
     """
@@ -98,12 +98,12 @@ def is_empty(field: Field, value: Any) -> bool:
 
 
 def accepts_empty_text(field: Field) -> bool:
-    """Return whether empty text is a valid value of the field, and so differs from omitting the field."""
+    """Return whether empty text is a valid value, which is then different from omitting the field."""
     return field.kind == "text" and not field.min_length and field.format not in _FORMATS
 
 
 def field_error(field: Field, value: Any) -> str:
-    """Return what is wrong with a value, as a phrase that follows the field's name; "" if it is valid."""
+    """Return the error in a value as a phrase that follows the field's name; "" if it is valid."""
     if is_empty(field, value):
         return "is required" if field.required else ""
     try:
@@ -114,7 +114,7 @@ def field_error(field: Field, value: Any) -> str:
 
 
 def validate_value(field: Field, value: Any) -> Any:
-    """Validate a value and return it as it is sent.
+    """Return a value in the form in which it is sent.
 
     Raises UsageError with a message that follows the field's name, such as "must be text".
     """
@@ -208,7 +208,7 @@ def _validate_choices(field: Field, value: Any) -> list[str]:
         raise UsageError("must be a list")
     values = cast("list[Any]", value)
     if len(values) > len(field.options):
-        raise UsageError("must have only offered choices, each once")  # checked before each lookup
+        raise UsageError("must have only offered choices, each once")  # before the choices are looked up
     chosen = [_validate_choice(field, value) for value in values]
     if len(set(chosen)) != len(chosen):
         raise UsageError("must have each choice once")

@@ -181,7 +181,7 @@ def _check_choices(name: str, values: Any) -> list[Any]:
 
 
 def _with_default(field: Field, default: Any) -> Field:
-    """Return the field with this default, or without a default if the value is not valid for the field."""
+    """Return the field with this default value, or without one if the value is not valid."""
     if default is None:
         return field
     try:
@@ -300,7 +300,7 @@ def _property_field(name: str, schema: Any, required: bool) -> Field:
     description = field.description
     if keywords.get("default") is not None:
         description = f"{description} (default: {dumps(keywords['default'])[:200]})".strip()
-    # The user edits a call proposed by the model; the server is not asking the user for these values.
+    # The server does not ask for these values: the user edits the model's call, so no field is marked secret.
     return replace(field, default=None, secret=False, description=description)
 
 
@@ -341,7 +341,7 @@ def _find_secret_word(text: str) -> "re.Match[str] | None":
 
 
 def _variants(text: str) -> Iterator[str]:
-    """Yield variants of a text to search: normalized, without accents, and with digits replaced by similar letters."""
+    """Yield spellings of a text to search: normalized, without accents, and with digits as similar letters."""
     plain = normalize("NFKC", strip_unsafe(text))
     yield plain
     separated = _WORD_BOUNDARY.sub(" ", plain)

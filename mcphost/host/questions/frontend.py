@@ -33,7 +33,7 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     number: int = 0
 
     def refusal(self) -> A_co:
-        """Return the answer that stands for a refusal; it is used if the user gives no answer."""
+        """Return the refusing answer, which is used if the user gives no answer."""
         raise NotImplementedError
 
 
@@ -45,7 +45,7 @@ class Frontend(Protocol):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of questions that can be asked; capabilities that need other kinds are not declared to servers."""
+        """The kinds of questions that can be asked; mcphost declares no capability that needs another kind."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class Frontend(Protocol):
 
 
 class FrontendWrapper(Frontend):
-    """Base class of frontends that pass questions on to another frontend."""
+    """Base class of frontends that forward questions to another frontend."""
 
     def __init__(self, frontend: Frontend) -> None:
         self._frontend = frontend
@@ -87,7 +87,7 @@ class RefusingFrontend:
 
 
 class TooManyQuestions(ConsentDenied):
-    """Raised instead of asking if the number or the size of open questions has reached a limit."""
+    """Raised if a question would exceed the limit on the number or size of open questions."""
 
 
 class QuestionBudget:

@@ -40,7 +40,7 @@ class ModelCandidate(Struct, frozen=True, kw_only=True):
 
 
 class LimitUsage(Struct, frozen=True):
-    """How much of a limit is used, such as 3 of 10 "requests this minute"."""
+    """Use of one limit, such as 3 of 10 "requests this minute"."""
 
     label: str = field(name="what")
     used: int
@@ -64,7 +64,7 @@ class ResultPart(Struct, frozen=True, kw_only=True):
 
 
 class PassResult(Struct, frozen=True):
-    """Answer that gives the result to the model as shown."""
+    """Answer that gives the result to the model unchanged."""
 
 
 class PassEditedResult(Struct, frozen=True):
@@ -105,7 +105,7 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
 
 
 def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
-    """Return a sentence that says why these texts cannot replace the parts of the result; "" if they can."""
+    """Return a sentence that says why these texts cannot replace the result's parts; "" if they can."""
     if len(texts) != len(question.parts):
         return f"There are {len(question.parts)} parts, but {len(texts)} texts."
     for part, text in zip(question.parts, texts, strict=True):
@@ -157,7 +157,7 @@ class AllowRule(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Answer that refuses the request; `reason` is given to the model, or to the server that made the request."""
+    """Answer that refuses the request; the model, or the server that made the request, receives `reason`."""
 
     reason: str = ""
 
@@ -311,7 +311,7 @@ class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
     """Asks whether to continue a turn that reached its limit of tool rounds.
 
-    True allows the same number of rounds again.
+    The answer True allows the same number of rounds again.
     """
 
     KIND: ClassVar[str] = "continue_turn"
@@ -402,13 +402,16 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
 
 
 class Accept(Struct, frozen=True):
-    """Answer that submits the form with this content; a missing field gets its default, and null omits the field."""
+    """Answer that submits the form with this content.
+
+    A field that is missing gets its default; a field that is null is omitted.
+    """
 
     content: dict[str, Any] = {}  # noqa: RUF012
 
 
 class Decline(Struct, frozen=True):
-    """Answer of a user who declined to fill in the form or to open the address."""
+    """Answer of a user who refused to fill in the form or to open the address."""
 
 
 class Cancel(Struct, frozen=True):
@@ -464,8 +467,8 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
 class RetryCall(Question[bool], frozen=True, kw_only=True):
     """Asks whether to retry a tool call after the user has visited these addresses.
 
-    False abandons the call. If the server reports that the user has completed all of them, the question is withdrawn
-    and the call is retried.
+    The answer False abandons the call. If the server reports that the user has completed all of them, the question is
+    withdrawn and the call is retried.
     """
 
     KIND: ClassVar[str] = "retry_call"
@@ -497,7 +500,7 @@ class NeverShare(Struct, frozen=True):
 
 
 class SharePerServer(Struct, frozen=True):
-    """Answer for several servers: maps server names to "once", "session", "always", "never" or "deny".
+    """Answer to several servers: a mapping of names to "once", "session", "always", "never" or "deny".
 
     A missing server means "deny".
     """
@@ -509,7 +512,7 @@ RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare 
 
 
 class RequestingServer(Struct, frozen=True, kw_only=True):
-    """One of several servers that are requesting folders; `roots` are those that it would receive."""
+    """A server that requests folders together with others; `roots` are the folders it would receive."""
 
     server: str
     why: str

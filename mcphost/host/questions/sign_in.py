@@ -1,4 +1,4 @@
-"""Questions about signing in and storing the sign-in, and descriptions of what an OAuth scope seems to permit."""
+"""Questions about signing in and storing the sign-in, and descriptions of OAuth scopes."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -51,7 +51,7 @@ ClientVerdict = EnteredClient | DeclineClient
 
 
 class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
-    """Asks for an OAuth client id at *issuer*, an authorization server without dynamic client registration.
+    """Asks for an OAuth client id at *issuer*, an authorization server without dynamic registration.
 
     The user registers mcphost there with `redirect_uri`. `note` says why the question is asked.
     """
@@ -129,7 +129,10 @@ OpenUrl = Callable[[str], Awaitable[bool]]
 
 
 class SignInPrompts:
-    """Prompts that `auth.authorization_flow` shows during a sign-in, through the frontend and the browser."""
+    """Prompts of a sign-in, shown through the frontend and the browser.
+
+    `auth.authorization_flow` calls them.
+    """
 
     def __init__(
         self,
@@ -137,7 +140,7 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """*open_url* opens a browser; if it is None, the frontend opens it.
+        """Create prompts; *open_url* opens a browser, or the frontend does if it is None.
 
         *can_open* returns whether a browser can be opened on this computer.
         """
@@ -224,7 +227,7 @@ def describe_scope(scope: str) -> str:
         return _KNOWN[scope.lower()]
     name = scope[:_MAX_LENGTH]
     if "://" in name:
-        name = name.rpartition("/")[2]  # the last segment of an address names the scope
+        name = name.rpartition("/")[2]  # a scope that is a URL is named by its last segment
     parts = [part for part in _PARTS.split(name.lower()) if part]
     if not parts or not all(part.isascii() and part.isalnum() for part in parts):
         return ""
@@ -257,7 +260,7 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
-    """Asks where to store the sign-ins of `servers` if no keyring can be used; `reason` says why not.
+    """Asks where to store the sign-ins of `servers`; `reason` says why no keyring can be used.
 
     The sign-ins are already in use. `is_new` means that the encrypted file does not exist yet, and that the user
     chooses a passphrase for it. `note` says why the question is repeated.
@@ -340,7 +343,7 @@ class SecretStoragePrompts:
         return ("file" if isinstance(verdict, KeepInPlainFile) else "session"), ""
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for the passphrase of the encrypted file; return None if it is to stay locked."""
+        """Ask for the passphrase of the encrypted file; return None if the file stays locked."""
         verdict = await self._frontend.ask(
             UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file=file, note=note)
         )

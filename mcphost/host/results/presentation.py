@@ -45,7 +45,7 @@ _MEDIA = "[the data above]"
 
 
 class ContentIndex:
-    """Index of a result's content blocks, used to find what its structured content merely repeats."""
+    """Index of a result's content blocks, to find structured content that only repeats them."""
 
     def __init__(self, blocks: Iterable[ContentBlock]) -> None:
         self.texts: list[str] = []
@@ -82,7 +82,7 @@ class ContentIndex:
         return not self._stripped_texts and len(self._media) == 1
 
     def contains(self, text: str) -> bool:
-        """Return whether a block equals this JSON text or, for an object with one member, the member's value.
+        """Return whether a block equals this JSON text, or the value of the object's only member.
 
         The JSON is compared without being parsed.
         """
@@ -95,12 +95,15 @@ class ContentIndex:
         )
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
-        """Return a placeholder for a match of base64 in JSON text, so that the rest is small enough to be parsed."""
+        """Return the placeholder for a regular-expression match of base64 in JSON text.
+
+        Without long base64, the JSON is small enough to be parsed.
+        """
         text = run[0].decode()
         return (_MEDIA if text in self._media else _placeholder(text)).encode()
 
     def is_repeated(self, value: Any) -> bool:
-        """Return whether structured content adds nothing to the content blocks."""
+        """Return whether structured content contains nothing beyond the content blocks."""
         return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
     def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
@@ -196,7 +199,7 @@ def remove_base64(text: str) -> str:
 
 
 def _placeholder(run: str) -> str:
-    """Return a placeholder for a base64 run; text that is not likely base64, such as hexadecimal, is unchanged."""
+    """Return a placeholder for a match of base64; unlikely base64, such as hexadecimal, is returned unchanged."""
     sample = set(run[:_SAMPLE])
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run
@@ -244,7 +247,7 @@ class RenderedResult(Struct, frozen=True):
 
     @property
     def is_too_big(self) -> bool:
-        """Whether the text must be truncated for the model."""
+        """Whether the text is too long for the model and must be truncated."""
         return len(truncate_text(self.model_text)) < len(self.model_text)
 
     def bounded_model_text(self, stored_name: str = "") -> str:
@@ -373,7 +376,7 @@ def _utf8_size(text: str) -> int:
 
 
 def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
-    """Return a content block as text, and its image, which is None if there is no valid one."""
+    """Return a content block as text, and its image; the image is None if there is no valid image."""
     match block:
         case TextContent():
             return remove_base64(block.text), None
@@ -402,7 +405,7 @@ def render_contents(contents: ResourceContents) -> str:
 
 
 def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]:
-    """Return an embedded resource as text, and its image, which is None if there is no valid one."""
+    """Return an embedded resource as text, and its image; the image is None if there is no valid image."""
     known = None if resource.text is not None else _detect_image(resource.blob or "")
     if known is None:
         return render_contents(resource), None
@@ -419,7 +422,7 @@ def _detect_image(data: str) -> ImageInfo | None:
 
 
 def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
-    """Return a description and the image, which is None if the bytes are not a valid image within the limits.
+    """Return a description and the image; the image is None if it is invalid or too large.
 
     The type is detected from the bytes; the description mentions a declared type that differs.
     """

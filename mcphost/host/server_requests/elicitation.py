@@ -33,15 +33,15 @@ from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 MAX_URL = 16 * 1024
 _SAFE_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
-# Browsers decode percent codes in a host and accept characters that people read as its end.
+# Browsers decode percent codes in a host, and accept characters that people mistake for the end of the host.
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _NUMBER = re.compile(r"(0x[0-9a-f]*|\d+)", re.IGNORECASE)
-# Suffixes that people read as the end of a host, wherever they are in it.
+# Suffixes that people mistake for the end of a host, wherever they occur.
 _COMMON_SUFFIXES = frozenset({"com", "org", "net", "io", "dev", "gov", "edu", "app"})
 
 
 class InspectedUrl(Struct, frozen=True):
-    """A URL that passed inspection: `url` as the browser will receive it, its `host`, and warnings for the user."""
+    """A URL that may be opened: `url` as the browser receives it, its `host`, and warnings for the user."""
 
     url: str
     host: str
@@ -180,7 +180,7 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Notify the user why a request was refused; each reason is reported once, and at most 20 of them."""
+        """Notify the user why a request was refused, at most once for each of the first 20 reasons."""
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
             self._notify(f"Refused an invalid request of {self._server}: {why}", "")
@@ -240,9 +240,10 @@ class ElicitationHandler:
     async def visit_required_urls(
         self, request: UrlElicitationRequired, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """Ask the user to visit each URL that a tool call requires; return accept when all visits are complete.
+        """Ask the user to visit each URL that a tool call requires; return accept after all visits.
 
-        Completion is reported by the user or the server. Returns decline or cancel if the user refuses one of the URLs.
+        The user or the server reports that a visit is complete. Returns decline or cancel if the user refuses one of
+        the URLs.
         """
         if not 0 < len(request.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
             return ServerRequestRejection("The required addresses cannot be shown here.")
@@ -262,7 +263,7 @@ class ElicitationHandler:
     async def _wait_until_done(self, completions: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
         """Ask the user whether to retry the tool call, and return the answer.
 
-        Returns True without an answer if the server reports completion first.
+        If the server reports completion first, the question is withdrawn and True is returned.
         """
         if RetryCall.KIND not in self._frontend.kinds:
             return True

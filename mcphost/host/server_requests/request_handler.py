@@ -51,7 +51,7 @@ AUDIT_INTERVAL = 600.0
 
 
 class QuestionRateLimiter:
-    """Rate limiter (token bucket) for one server's questions to the user; only withdrawn questions cost a token."""
+    """Rate limiter (token bucket) for one server's questions; only withdrawn questions cost a token."""
 
     def __init__(self, server: str, audit: AuditLog) -> None:
         self._server = server
@@ -63,7 +63,7 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Return a context manager to hold while a question is open; cancelling the question uses up allowance.
+        """Return a context manager to hold while a question is open; a cancelled question costs a token.
 
         Raises TooManyQuestions if the server has cancelled too many questions.
         """
@@ -274,7 +274,7 @@ class ServerRequestHandler:
         return self.root_sharing.filter_reply(reply) if isinstance(reply, ListRootsResult) else reply
 
     def on_request_cancelled(self, method: str) -> None:
-        """Handle the cancellation of a request by the server; see RequestHandler."""
+        """Handle the server's cancellation of its request; see RequestHandler."""
         if method == ListRoots.METHOD:
             self.root_sharing.on_request_cancelled()
 
@@ -284,7 +284,7 @@ class ServerRequestHandler:
 
 
 def _deferred_reason(context: ServerRequestContext) -> str:
-    """Return a phrase that gives the reason for a deferred question, to be shown with it."""
+    """Return the reason for a deferred question as a phrase that is shown with the question."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "resources/read":
@@ -296,7 +296,7 @@ def _deferred_reason(context: ServerRequestContext) -> str:
 
 
 def _reason(context: ServerRequestContext) -> str:
-    """Return a phrase that gives the reason for a question, to be shown with it; names are sanitized."""
+    """Return the reason for a question as a phrase that is shown with the question; names are sanitized."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "tools/call":

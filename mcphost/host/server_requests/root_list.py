@@ -40,7 +40,7 @@ EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
 
 
 class RootFolder(Struct, frozen=True, kw_only=True):
-    """A listed folder, as it was when inspected.
+    """A listed folder and its state when it was last inspected.
 
     `path` is the real path with symbolic links resolved, or the configured path if the folder cannot be shared.
     `configured_path` is the configured path if it differs from `path`. `state` is "there" (can be shared), "gone"
@@ -109,8 +109,8 @@ class KnownRoots(Struct, frozen=True):
     """The roots that a server has received, and the user's answer about sharing them.
 
     `roots` is the last list sent to the server, None if none was sent. `is_refused` means that the user's last answer
-    was a refusal. `is_approved` means that the same roots are sent again in this run without asking the user;
-    `is_permanent` means that this is true of later runs as well.
+    was a refusal. `is_approved` means that the same roots are sent again in this run without asking the user, and
+    `is_permanent` that they are in later runs, too.
     """
 
     roots: tuple[Root, ...] | None = None
@@ -248,9 +248,9 @@ _VERDICTS: dict[str, RootsVerdict] = {
 
 
 class FolderRequest(Struct, frozen=True):
-    """A server's request for roots, for the user to decide on.
+    """A server's request for roots that waits for the user's decision.
 
-    `folders` are those the user has not decided on for this server, `gone` the paths that cannot be read now.
+    `folders` are the folders without a decision for this server, and `gone` the paths that cannot be read now.
     """
 
     server: str
@@ -261,7 +261,7 @@ class FolderRequest(Struct, frozen=True):
 
 
 class WaitingServer(Protocol):
-    """A server that may be waiting for the answer to a question about folders; RootSharing implements it."""
+    """Interface of a server that may wait for an answer about folders; RootSharing implements it."""
 
     @property
     def server(self) -> str:
@@ -279,7 +279,7 @@ class WaitingServer(Protocol):
         ...
 
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request for the user to decide on now, or None; *why* is the reason shown with it."""
+        """Return the request that needs a decision now, or None; *why* is the reason shown to the user."""
         ...
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
@@ -310,7 +310,7 @@ class FolderQuestions:
         self._lock = anyio.Lock()
 
     def register(self, server: WaitingServer) -> None:
-        """Register a server; if it is waiting when a question opens, the question includes its request."""
+        """Register a server, so that its waiting request is included in the next question."""
         self._servers.append(server)
 
     async def ask(self, server: WaitingServer, why: str) -> bool:
@@ -323,7 +323,7 @@ class FolderQuestions:
             return False
         with pause_call_deadlines():
             async with self._lock:
-                # May be answered by another server's question or a concurrent call.
+                # Another server's question or a concurrent call may have answered it.
                 request = await server.pending_request(why) if server.is_waiting else None
                 if request is None:
                     return True
@@ -347,7 +347,7 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
     try:
         return await server.pending_request(UNSOLICITED_REASON)
     except (StoreError, ConsentDenied):
-        return None  # raised again when that server's own request is answered
+        return None  # that server's own request raises it again
 
 
 def _server_verdict(verdict: RootsVerdict, is_first: bool, server: str) -> RootsVerdict:

@@ -65,7 +65,7 @@ def _empty_text() -> str:
 
 
 class _ServerFolders(Struct, frozen=True):
-    """The listed folders, with the user's decisions about sharing them with one server."""
+    """The listed folders, and the user's decisions about sharing them with one server."""
 
     folders: RootFolders
     version: int
@@ -80,11 +80,11 @@ class _ServerFolders(Struct, frozen=True):
 
 
 class RootSharing:
-    """Sharing of folders with one server, which receives a folder only after the user has agreed.
+    """Sharing of folders with one server; the server receives a folder only after the user agreed.
 
     A permanent answer is stored with the server's name, the server's digest (*digest*) and the folder's real path.
-    *notify* receives errors of the store; the answer then applies only to this run. *folder_questions* is shared by all
-    servers.
+    *notify* receives errors of the store; the answer then applies only to this run. *folder_questions* is shared by
+    all servers.
     """
 
     def __init__(
@@ -156,7 +156,10 @@ class RootSharing:
             self.has_answers = bool((await self._inspect_folders()).approved)
 
     def mark_ready(self) -> None:
-        """Mark the server as ready for requests; deferred questions are asked before the first of them."""
+        """Mark the server as ready for requests.
+
+        From now on, deferred questions are asked before a tool call, resource read or prompt request.
+        """
         self._is_ready = True
 
     # -- answering
@@ -344,9 +347,10 @@ class RootSharing:
 
     # -- the question
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """Return the request for the user to decide on now; None if there is none or it was just refused.
+        """Return the request that needs the user's decision now, or None.
 
-        A refusal applies for 60 seconds. *why* is the reason shown with the question. Raises StoreError.
+        A request that was refused in the last 60 seconds is not returned. *why* is the reason shown with the question.
+        Raises StoreError.
         """
         folders = await self._inspect_folders()
         roots = frozenset(folder.root for folder in folders.undecided)
@@ -443,7 +447,7 @@ class RootSharing:
                 await _send_list_changed(session, warn)
                 self._wake()
         finally:
-            # The next session's server has received nothing.
+            # The next session's server has not received any roots.
             self._sent_roots = self._recorded_roots = self._sent_version = None
             self._is_ready = self._is_answer_pending = self._needs_relisting = False
             self._once_replies_left = 0

@@ -74,7 +74,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 class _SharedInspection:
-    """An inspection of the folders whose result is shared by all concurrent callers."""
+    """Inspection of the folders whose result all concurrent callers share."""
 
     def __init__(self) -> None:
         self.result: RootFolders | None = None
@@ -96,7 +96,7 @@ class Roots:
         *,
         publish: Callable[[AnyEvent], None] = lambda event: None,
     ) -> None:
-        """Without *stored_folders*, all edits apply only to this run."""
+        """Create the list of roots; without *stored_folders*, all edits apply only to this run."""
         self.version = 0
         """Increases whenever the roots that servers may receive change."""
 
@@ -125,7 +125,7 @@ class Roots:
         number = next(self._inspection_numbers)
         folders = await self._inspect_shared()
         if self._last_folders is not None and number < self._newest_inspection:
-            return self._last_folders  # a later inspection has newer edits
+            return self._last_folders  # a later inspection knows newer edits
         before, self._last_folders, self._newest_inspection = self._last_folders, folders, number
         if before is not None and before != folders:
             if before.roots != folders.roots:
@@ -159,7 +159,7 @@ class Roots:
         return await anyio.to_thread.run_sync(inspect_roots, self._configured, layers, abandon_on_cancel=True)
 
     async def inspect_folder(self, path: str) -> RootFolder:
-        """Return a folder as `add` would list it. Raises UsageError if it cannot be read."""
+        """Return the folder at *path* as `add` would list it. Raises UsageError if it cannot be read."""
         _check_input(path, "")
         return await anyio.to_thread.run_sync(_inspect_path, path, abandon_on_cancel=True)
 
@@ -210,7 +210,7 @@ class Roots:
             return (await self.refresh()).find(inspected.path) or inspected
 
     async def remove(self, path: str, scope: RootScope = "run") -> RootFolder:
-        """Remove a folder from the list; from now on it is not sent, even in a reply that is being prepared.
+        """Remove a folder from the list; it is never sent again, not even in a reply that is being prepared.
 
         Removing it again with a wider *scope* extends the removal. Raises UsageError if the folder is not listed;
         StoreError if the removal cannot be stored and therefore applies only to this run.

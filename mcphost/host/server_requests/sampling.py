@@ -90,7 +90,10 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
         return self.request.max_output_tokens
 
     def unsupported_content(self, facts: ModelFacts) -> Iterator[str]:
-        """Yield the kinds of content that the model cannot process, as phrases that continue "sent the model …"."""
+        """Yield a phrase for each kind of content that the model cannot process.
+
+        The phrases continue the sentence "sent the model …".
+        """
         if self.audio_count:
             yield "audio, which is not supported."
         if facts.supports_images is False and any(
@@ -233,7 +236,7 @@ def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: Samplin
 
 
 def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """Yield the provider ids in the tool calls among content blocks that are sent to a server."""
+    """Yield the provider ids of the tool calls in content blocks that are sent to a server."""
     for block in blocks:
         meta = block.get("_meta") if block.get("type") == "tool_use" else None
         provider_id = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None
@@ -265,7 +268,7 @@ class SamplingAnswer(Struct, frozen=True):
 
 
 class SamplingHandler:
-    """Handler of one server's sampling requests; one is processed at a time, and at most eight wait."""
+    """Handler of one server's sampling requests; it processes one at a time, and at most eight wait."""
 
     def __init__(
         self,
@@ -331,7 +334,7 @@ class SamplingHandler:
         return f"at most {limit} nested sampling requests of this server are allowed.{note}"
 
     def _rate_error(self, context: ServerRequestContext) -> str:
-        """Count a request and return "", or return a sentence about the rate limit that the request exceeds."""
+        """Count a request; return "" or a sentence about the rate limit that the request exceeds."""
         if self._lock.statistics().tasks_waiting >= MAX_WAITING:
             return f"{MAX_WAITING} sampling requests of this server are already waiting."
         if context.call_number:

@@ -34,7 +34,7 @@ MAX_CONVERSATION = 50_000
 
 
 class SamplingModels:
-    """The models available for sampling: the conversation's model and those configured for sampling."""
+    """The models that can answer sampling requests: the conversation's model and the configured ones."""
 
     def __init__(
         self,
@@ -114,7 +114,10 @@ class _Criterion(NamedTuple):
 
 
 def _price(offer: ModelCandidate) -> float | None:
-    """Return the price of three input tokens and one output token (a typical ratio) as a negative score, or None."""
+    """Return the price of three input tokens and one output token, a typical ratio, as a negative score.
+
+    Returns None if the price is unknown.
+    """
     if offer.input_price is None or offer.output_price is None:
         return None
     return -(3 * offer.input_price + offer.output_price)
@@ -208,7 +211,7 @@ MINUTE = 60.0
 
 
 class SamplingBudget:
-    """Sampling limits and usage of one server; requests are counted when they arrive, tokens after their use."""
+    """Sampling limits of one server and their use; requests count on arrival, tokens after their use."""
 
     def __init__(self, limits: SamplingLimits) -> None:
         self.limits = limits
@@ -218,7 +221,7 @@ class SamplingBudget:
         self._token_count = 0
 
     def count_request(self) -> str:
-        """Count a request and return "", or return the limit it exceeds as text that begins with "at most"."""
+        """Count a request; return "" or the limit that it exceeds, as text beginning with "at most"."""
         now = self._discard_expired()
         if len(self._request_times) >= self.limits.requests_per_minute:
             return f"at most {self.limits.requests_per_minute} sampling requests of this server are allowed per minute."
@@ -229,7 +232,7 @@ class SamplingBudget:
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """Return the number of tokens that the output may have if the input has *needed* tokens, and "".
+        """Return the number of output tokens available for an input of *needed* tokens, and "".
 
         If a limit leaves no tokens, return 0 and the limit as a sentence.
         """
@@ -288,7 +291,7 @@ class _OpenSampling(Struct, frozen=True):
 
 
 class SamplingNesting:
-    """Tracker of nested sampling: a server's unanswered tool calls and the client requests they may belong to."""
+    """Tracker of nested sampling: a server's unanswered tool calls, and the client requests they belong to."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

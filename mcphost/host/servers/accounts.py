@@ -1,4 +1,4 @@
-"""User accounts at servers: list, select, sign in and sign out; phrases that describe a sign-in to the user.
+"""User accounts at servers: list, select, sign in, sign out, and describe a sign-in to the user.
 
 A sign-in is the stored OAuth tokens of one account at one server.
 """
@@ -78,7 +78,7 @@ def describe_storage(account: Account) -> str:
 
 
 def describe_client(account: Account) -> str:
-    """Return a phrase for the origin of the sign-in's OAuth client id, such as "registered automatically"."""
+    """Return a phrase for how the OAuth client id was obtained, such as "registered automatically"."""
     return _CLIENT_LABELS.get(account.client_kind, account.client_kind)
 
 
@@ -135,7 +135,7 @@ class Accounts:
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """*notify* receives a message for the user and a second sentence with the consequence or the next step."""
+        """Create the operations; *notify* receives a message, and a sentence with its consequence or the next step."""
         self._servers = servers
         self._opener = opener
         self._audit = audit

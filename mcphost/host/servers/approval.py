@@ -32,9 +32,10 @@ from mcphost.unicode_forms import describe_name_risk
 
 
 def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustServer:
-    """Create the approval question, which shows everything that is started or reached, with secret values masked.
+    """Create the approval question, which shows everything that would be started or reached.
 
-    *earlier* is the previous approval under this name, if any; the question shows what has changed since.
+    Secret values are masked. *earlier* is the previous approval under this name, if any; the question shows what has
+    changed since.
     """
     environment, headers = masked_environment(server), masked_headers(server)
     return TrustServer(
@@ -62,7 +63,7 @@ def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustS
 
 def server_warnings(server: ServerConfig) -> tuple[str, ...]:
     """Return a warning, as a sentence, for each risk visible in a server's configuration entry."""
-    from mcphost.host.servers.command_risks import (  # with the first question
+    from mcphost.host.servers.command_risks import (  # imported with the first question
         address_risks,
         argument_risks,
         command_risks,
@@ -83,7 +84,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 
 
 class ServerApprovals:
-    """Approvals of servers, for this session or stored permanently; the user is asked if one is missing."""
+    """Approvals of servers, for this session or permanent; the user is asked about unapproved servers."""
 
     def __init__(self, grants: GrantStore, frontend: Frontend, audit: AuditLog) -> None:
         self.audit = audit
@@ -114,7 +115,7 @@ class ServerApprovals:
         return True
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
-        """Return the approved configuration with digests of the files it covers, or None if the user refuses.
+        """Return the approved configuration with digests of the files it covers; None if the user refuses.
 
         Asks the user if the server is not approved yet. Connecting with the returned configuration fails if one of
         these files changes. Raises StoreError or ConfigError.

@@ -79,7 +79,7 @@ class ChangeWatcher:
         self._warn = warn
         self._on_listing = on_listing
         self._listing_seconds = 0.0
-        self._idle_until = 0.0  # when idle time has compensated for all listing so far
+        self._idle_until = 0.0  # the time at which enough idle time has followed the listings so far
         self._listed_at = 0.0
         self._is_doubtful = False
         self._has_unlisted_change = False
@@ -98,7 +98,7 @@ class ChangeWatcher:
         Raises the errors of `Session.request` if the tools cannot be read.
         """
         await self._list(KINDS)
-        # The server did not cause this listing, and its first responses may take a hundred times as long.
+        # mcphost causes this listing, and a server's first responses may be a hundred times slower than later ones.
         self._idle_until = 0.0
         return self.listing
 
@@ -143,7 +143,7 @@ class ChangeWatcher:
             self._listed_at, self._is_doubtful = now(), False
             self._warn(f"The changed list could not be read: {error.message}")
             return False
-        with anyio.CancelScope(shield=True):  # the new tools are always compared
+        with anyio.CancelScope(shield=True):  # new tools are always compared
             await self._on_listing(self.listing)
         if "tools" in kinds:
             self._has_unlisted_change = "tools" in self._stale_kinds  # changed meanwhile
@@ -159,7 +159,7 @@ class ChangeWatcher:
         """
         if not self._is_stale():
             return
-        with time_limit(REFRESH_TIMEOUT) as scope, suppress(ConnectionLost):  # the call itself raises it
+        with time_limit(REFRESH_TIMEOUT) as scope, suppress(ConnectionLost):  # the call itself raises the error
             async with self._listing_lock:
                 if self._is_stale():
                     await self._refresh(("tools",))
@@ -172,7 +172,7 @@ class ChangeWatcher:
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Wait before a tool call until `is_listing_current`; if necessary, list the tools again, with pauses.
+        """Wait before a tool call until `is_listing_current`; list the tools again if necessary.
 
         Raises ServerError if they cannot be listed, or still change after LISTING_TIMEOUT seconds. May be cancelled.
         """

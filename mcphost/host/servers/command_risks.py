@@ -120,7 +120,7 @@ def _display_host(url: str) -> str:
 def _is_loopback(host: str) -> bool:
     """Return whether *host* is this computer.
 
-    Names that end with `.localhost` do not count, because they may resolve to any host.
+    False for names that end with `.localhost`, because they may resolve to any host.
     """
     try:
         return host == "localhost" or ip_address(host).is_loopback
@@ -224,7 +224,10 @@ def _find_program(command: str, folder: str, path: str | None) -> str:
 
 
 def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
-    """Yield the paths in a variable's value: the folders in PATH, or paths in words such as `--require=./x`."""
+    """Yield the paths in a variable's value.
+
+    For PATH these are its folders; for other variables, its entries and paths in their words, such as `--require=./x`.
+    """
     for part in text.split(os.pathsep):
         if name.upper() == "PATH":
             yield os.path.join(folder, part)

@@ -61,7 +61,7 @@ _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class ConnectionParts(NamedTuple):
-    """Dependencies shared by all connections."""
+    """Objects that all connections share."""
 
     opener: SessionOpener
     approvals: ServerApprovals
@@ -105,7 +105,7 @@ class ServerConnection:
         self._log.level = server.log_level
         self._watched_uris: dict[str, None] = {}
         self._watcher: ChangeWatcher | None = None
-        self._counts: Counter[str] = Counter()  # of closed sessions
+        self._counts: Counter[str] = Counter()  # total of closed sessions
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
         self._is_withdrawn = False
@@ -126,7 +126,7 @@ class ServerConnection:
 
     @property
     def identity(self) -> str:
-        """The digest followed by the account name; the key for data that accounts must not share."""
+        """The digest followed by the account name, as the key for data that accounts must not share."""
         return f"{self.digest} {self.account}".strip()
 
     @property
@@ -141,14 +141,14 @@ class ServerConnection:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server is starting and may become ready without any user action."""
+        """Whether the server is starting, so that it may become ready without action by the user."""
         return self.is_started and self._status.is_starting
 
     async def is_first_start(self) -> bool:
-        """Return whether this is the first start in this run and the program may first have to be installed.
+        """Return whether this start may take long because the program may have to be installed first.
 
-        It may if the server was added in this run, or if its command installs programs, as `uvx` does, and has never
-        connected before. Raises StoreError.
+        True for the first start in this run of a server that was added in this run, or whose command installs
+        programs, as `uvx` does, and that never connected before. Raises StoreError.
         """
         if self._attempts > 1:
             return False
@@ -340,7 +340,7 @@ class ServerConnection:
                 continue
             if ready_at and time.monotonic() - ready_at > STEADY_SECONDS:
                 failures = 0
-            # A server that was ready is retried while retries help; one that never was needs the user.
+            # Retry a server that was ready before; one that never was ready needs the user.
             was_ready = was_ready or ready_at > 0
             status = self._status
             retry = was_ready and status.state == "failed" and not isinstance(status.error, _PERMANENT_ERRORS)
@@ -396,7 +396,7 @@ class ServerConnection:
                 loss = await session.wait_closed()
             raise loss
         except Exception as caught:  # noqa: BLE001
-            # The boundary of a connection: neither a server nor a bug in the client may end the host.
+            # Catch everything at the boundary of a connection: no server and no bug in the client may end the host.
             self._session = None
             error = self._add_last_errors(_to_mcphost_error(caught))
             add_file_name(error, self.config)
@@ -411,11 +411,11 @@ class ServerConnection:
         return ready_at
 
     async def _tell_drift(self, facts: ServerFacts) -> None:
-        """Notify the user once if the server differs from the project's lock file."""
+        """Notify the user, once, if the server differs from the project's lock file."""
         lock = self.tool_changes.project_lock
         if lock.locked is None and not lock.problem:
             return
-        from mcphost.host.servers.drift import describe_drift  # only projects with a lock file need it
+        from mcphost.host.servers.drift import describe_drift  # imported only for projects with a lock file
 
         drift = await describe_drift(lock, facts, self.listing.tools)
         if drift and drift != self._told_drift:
@@ -469,7 +469,7 @@ class ServerConnection:
             try:
                 await session.set_log_level(self._log.level)
             except ConnectionLost:
-                return  # the watcher handles it
+                return  # the watcher handles this error
             except ServerError as error:
                 self.warn(f"The log level could not be set: {error.message}")
 

@@ -115,7 +115,10 @@ def _pick(members: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _name_words(members: dict[str, Any]) -> dict[str, Any]:
-    """Return the members with a numbered key for each word of the command, so that a diff has a line for each."""
+    """Return the members with a numbered key for each word of the command.
+
+    A diff then has one line for each word.
+    """
     words = members.get("command", ())
     rest = {key: value for key, value in members.items() if key != "command"}
     return rest | {f"command word {number:0{len(str(len(words)))}}": word for number, word in enumerate(words, 1)}
@@ -138,7 +141,7 @@ def _bound(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[str, ToolDefinition]) -> str:
-    """Return a sentence on how a connected server differs from the project's lock file; "" if it does not."""
+    """Return a sentence on how a connected server differs from the project's lock file; "" if it matches."""
     if lock.locked is None:
         return lock.problem
     after = await anyio.to_thread.run_sync(partial(lock.read_server, facts, dict(tools)))

@@ -287,7 +287,7 @@ def expand_template(template: str, values: Mapping[str, str]) -> str:
             raise UsageError(f"The value of {name[:100]!r} is over {TEMPLATE_VALUE_LIMIT:,} characters.", "Shorten it.")
     try:
         expanded = URITemplate(template).expand(dict(values))
-        # The library does not encode literals, nor a reserved value with a triplet in it.
+        # The library encodes neither literals nor reserved values that contain a percent triplet.
         address = _LONE_PERCENT.sub("%25", urllib.parse.quote(expanded, safe=_URI_CHARACTERS))
     except (ValueError, IndexError) as error:
         raise UsageError(

@@ -91,7 +91,7 @@ def _is_same(one: ImportCandidate, other: ImportCandidate) -> bool:
 
 
 def _free_name(name: str, host: str, taken: set[str]) -> str:
-    """Return *name* if it is free, else `name-host`, else `name-host-2` and so on."""
+    """Return *name* if no server has it, else `name-host`, else `name-host-2` and so on."""
     if name not in taken:
         return name
     base = f"{name}-{host.lower().replace(' ', '-')}"

@@ -25,7 +25,7 @@ REGISTRY_KEY = "registry"
 
 
 class PlanSource:
-    """Source of an install plan: one way to run a server, its inputs, and the unpacked bundle if there is one."""
+    """Input of an install plan: one way to run a server, its inputs, and the unpacked bundle, if any."""
 
     def __init__(self, option: InstallOption, bundle: OpenedBundle | None = None) -> None:
         self.option = option if bundle is None else replace(option, inputs=bundle.manifest.inputs())
@@ -85,8 +85,8 @@ def with_registry(
 ) -> dict[str, Any]:
     """Return the planned entry with a record of its origin in the registry, which `servers update` needs.
 
-    The record includes the values of arguments. Those of variables and headers are in the entry already, as references
-    if they are secrets.
+    The record includes the values of arguments. It excludes the values of variables and headers, which the entry
+    itself contains, as references if they are secrets.
     """
     recorded = {one.name for one in option.inputs if one.place in ("argument", "address") and not one.is_secret}
     record: dict[str, Any] = {
@@ -143,7 +143,7 @@ def describe_input(one: PlanInput) -> str:
 
 
 def mask_server(server: ServerConfig, planned: PlannedEntry) -> ServerConfig:
-    """Return the server with every value masked that the registry declares secret, whatever its name."""
+    """Return the server with every value masked that the registry declares secret."""
     changes: dict[str, dict[str, str]] = {"env": dict(server.env), "headers": dict(server.headers)}
     for place, key in planned.secret_keys:
         if key in changes[place] and "${" not in changes[place][key]:

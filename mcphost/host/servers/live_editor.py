@@ -1,4 +1,4 @@
-"""Editor that changes configured servers both in their files and in the connections of this run."""
+"""Editor that changes configured servers in their files and in the running program."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -93,7 +93,7 @@ class LiveServerEditor:
         return saved
 
     async def _update(self, name: str) -> None:
-        """Add, update or remove the running server of this name to match the configuration files."""
+        """Add, update or remove the running server *name* to match the configuration files."""
         server = await self._editor.load_server(name)
         known = any(connection.config.name == name for connection in self._servers)
         if server is None:

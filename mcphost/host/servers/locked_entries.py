@@ -72,7 +72,7 @@ def lock_connected(locked: LockedServer, facts: ServerFacts, definitions: Iterab
 
 
 def lock_tool(definition: ToolDefinition) -> LockedTool:
-    """Return a tool's digest and the part of its definition for reviewers, both with the user's secrets hidden."""
+    """Return a tool's digest, and the part of its definition that reviewers see, with the user's secrets hidden."""
     raw = bytes(definition.raw)
     try:
         value = loads(raw)

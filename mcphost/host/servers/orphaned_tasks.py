@@ -1,4 +1,4 @@
-"""MCP tasks that outlive the tool call that created them: stored until they end, resumed after a reconnect.
+"""MCP tasks that outlive their tool call: stored until they end, and resumed after a reconnect.
 
 Specification: SEP-2663, task polling ("persist task IDs"). A task that ends in this run is deleted from the store. If
 mcphost or the connection ends first, the next connection to the same server requests the task's result.
@@ -83,7 +83,7 @@ class TrackedTask:
 
 
 class OrphanedTask(Struct, frozen=True, kw_only=True):
-    """A stored task that this run is not following; `record` says, among other things, when it was created.
+    """A stored task that this run does not follow; `record` contains, for example, its creation time.
 
     `is_followed_elsewhere` means that another running mcphost process is following it.
     """
@@ -93,7 +93,7 @@ class OrphanedTask(Struct, frozen=True, kw_only=True):
 
 
 class OrphanedTasks:
-    """Registry of the stored tasks of all servers, and resumption of the orphaned ones.
+    """Registry of all servers' stored tasks; resumes the orphaned ones.
 
     A task is orphaned if the connection or the mcphost process that created it has ended.
     """
@@ -143,7 +143,7 @@ class OrphanedTasks:
         )
 
     async def forget(self, task: StoredTask) -> None:
-        """Delete a stored task, so that no run requests its result; the server still completes it.
+        """Delete a stored task, so that no later run requests its result; the server still completes the task.
 
         Raises StoreError.
         """
@@ -152,8 +152,8 @@ class OrphanedTasks:
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the server's orphaned tasks; return when they have ended or the session ends.
 
-        Tasks that another running mcphost process is following are left alone. Raises nothing, except when cancelled.
-        The store is not read immediately, because other servers use it during startup.
+        Tasks that another running mcphost process is following are left alone. Raises no errors, except when it is
+        cancelled. The store is not read immediately, because other servers use it during startup.
         """
         if not self.is_resuming_enabled:
             return

@@ -1,4 +1,4 @@
-"""What a project's lock file (`mcphost.lock`) records of one server.
+"""The record of one server in a project's lock file (`mcphost.lock`).
 
 Without a lock file, every tool is trusted when first seen. If the lock file records the server's tools, only these are
 trusted.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ProjectLock:
-    """The lock file's record of one server; empty if the server does not come from a project's `.mcp.json`."""
+    """The record of one server in the lock file; empty if the server is not from a project's `.mcp.json`."""
 
     def __init__(self, server: ServerConfig) -> None:
         self._server = server
@@ -61,7 +61,7 @@ class ProjectLock:
         tool = self._find(listed.name)
         if tool is None or tool.digest == f"sha256:{digest}":
             return tool is not None
-        # The digest in the file is that of a definition whose secrets are hidden.
+        # The file contains the digest of the definition with secrets hidden.
         return PLACEHOLDER.encode() in encode(tool.definition) and tool.digest == _lock_tool(listed).digest
 
     def locked_definition(self, name: str) -> bytes:
@@ -81,7 +81,7 @@ class ProjectLock:
         from mcphost.host.servers.locked_entries import lock_connected, lock_entry
 
         locked = self.locked
-        # The entry as written is not known here; the folder and the origin were approved with it.
+        # The entry as written is unknown here; folder and origin were approved together with it.
         entry = lock_entry(self._server, {})
         entry = replace(entry, cwd=locked.cwd, registry=locked.registry) if locked is not None else entry
         return lock_connected(entry, facts, tools.values()) if self.has_tools else entry

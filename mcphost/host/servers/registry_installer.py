@@ -66,9 +66,10 @@ class InstallDraft:
 
     @property
     def next_kind(self) -> str:
-        """Another kind in which this server can be installed, such as "pypi"; "" if there is only one.
+        """The next kind in which this server can be installed, such as "pypi"; "" if there is only one.
 
-        Asking again with each new draft's `next_kind` leads through all kinds. An update keeps its kind.
+        Preparing each new draft with the `next_kind` of the last one leads through all kinds. An update keeps its
+        kind.
         """
         usable = (option.kind for option in list_options(self.entry) if not option.problem)
         kinds = list(dict.fromkeys(usable))
@@ -78,12 +79,12 @@ class InstallDraft:
 
     @property
     def inputs(self) -> tuple[PlanInput, ...]:
-        """The inputs to ask the user for; empty until the bundle, if there is one, is downloaded."""
+        """The inputs to ask the user for; empty until the bundle, if any, is downloaded."""
         return self.source.option.inputs if self.source is not None else ()
 
     @property
     def download(self) -> dict[str, str]:
-        """The "url" and "sha256" of a bundle that is still to be downloaded; {} if there is none."""
+        """The "url" and "sha256" of a bundle that must still be downloaded; {} if there is none."""
         return describe_download(self.option) if self.source is None else {}
 
     def discard(self) -> None:
@@ -117,7 +118,7 @@ class RegistryInstaller:
             return await registry.list_versions(name)
 
     async def list_installed(self) -> dict[str, InstalledServer]:
-        """Return the servers installed from a registry and where each came from, keyed by registry name."""
+        """Return the servers installed from a registry, by their registry name, with their origin."""
         return {record.server: record for _, record in await anyio.to_thread.run_sync(self._read_installed)}
 
     async def fetch_guide(self, entry: RegistryEntry) -> InstallGuide:

@@ -14,7 +14,7 @@ CANCELLED_TEXT = "The user cancelled this call before its result arrived; it may
 
 
 class RunningCallCancelled(McpHostError):
-    """Raised for a running call that the user cancelled; the server was notified."""
+    """Raised in a running call that the user cancelled, after the server was notified."""
 
     exit_code = 5
     kind = "declined"
@@ -39,7 +39,7 @@ class RunningCall(Struct, frozen=True, kw_only=True):
 
 
 class ActiveCall:
-    """Handle through which the code that runs a call reports its progress."""
+    """Handle for the code that runs a call, to report the call's progress."""
 
     def __init__(self, call: str, server: str, tool: str, by: str) -> None:
         self._call, self._server, self._tool, self._by = call, server, tool, by

@@ -35,7 +35,7 @@ from mcphost.store.grants import GrantStore
 
 
 class SecretEntries(Protocol):
-    """Named secrets in the keyring; every method raises McpHostError if the keyring cannot be used."""
+    """Interface to named secrets in the keyring; methods raise McpHostError if the keyring is unusable."""
 
     async def get(self, name: str) -> str | None:
         """Return the secret, or None."""
@@ -64,7 +64,10 @@ class SavedServer(Struct, frozen=True, kw_only=True):
 
 
 class _EditRequest(NamedTuple):
-    """An entry to write; `what` is the action for the audit log, `secret_keys` are places known to hold secrets."""
+    """An entry to write; `what` is the action for the audit log.
+
+    `secret_keys` are places in the entry that are known to hold secrets.
+    """
 
     file: ServerFile
     name: str
@@ -168,7 +171,7 @@ class ServerEditor:
         return deleted
 
     async def load_server(self, name: str) -> ServerConfig | None:
-        """Return the server with this name as the next start of mcphost will load it, or None if there is none.
+        """Return the server *name* as the next start of mcphost would load it; None if there is none.
 
         Raises ConfigError.
         """
@@ -248,7 +251,7 @@ class ServerEditor:
                 "Write ${env:NAME} as the value, or use the scope local.",
             )
         stored: list[str] = []
-        # After a secret is stored, the file must be written, or else the secret deleted.
+        # After a secret is stored, either the file is written or the secret is deleted again.
         with anyio.CancelScope(shield=True):
             try:
                 for secret in plaintext:

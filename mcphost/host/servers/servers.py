@@ -166,7 +166,7 @@ class Servers:
 
 
 class Quarantine:
-    """Review and acceptance of quarantined (changed) tools when the user asks for it.
+    """Review of quarantined (changed) tools at the user's request.
 
     In addition, the connection asks the user when a tool changes; see ToolChangeTracker.
     """
@@ -199,7 +199,10 @@ class Quarantine:
 
 
 class ServerStartup:
-    """Waiting for servers to start before a turn, with a time limit; tools of slower servers are added later."""
+    """Waits for starting servers before a turn, within a time limit.
+
+    The tools of slower servers are added later.
+    """
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
         """*seconds* is the longest time to wait for a server, counted from the start of the server.

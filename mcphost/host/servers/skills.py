@@ -132,7 +132,7 @@ class Skills:
     ) -> SkillContent:
         """Return the verified SKILL.md and mark the skill as loaded, so that its other files can be read.
 
-        With *for_model*, remember that the user allowed the model to load it. *before_send* is called before the
+        *for_model* records that the user allowed the model to load the skill. *before_send* is called before the
         request and can refuse it; see Session.request.
         """
         account = self.account(server)
@@ -152,7 +152,7 @@ class Skills:
         return await self._get_file(server, skill, uri, before_send)
 
     def unload_all(self) -> None:
-        """Unload all skills, after their content was removed from the conversation."""
+        """Mark all skills as not loaded, because their content was removed from the conversation."""
         self._loaded.clear()
         self._model_approvals.clear()
 

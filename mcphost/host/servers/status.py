@@ -100,11 +100,11 @@ class ServerStatus:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the server is starting and may become ready without any user action."""
+        """Whether the server is starting, so that it may become ready without action by the user."""
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
-        """Record the current time as the beginning of this start."""
+        """Store the current time as the time at which this start began."""
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:

@@ -322,7 +322,7 @@ class ToolChangeTracker:
         return tuple(accepted)
 
     def _make_room(self, tool: str) -> bool:
-        """If MAX_REMEMBERED_TOOLS is reached, forget the oldest unlisted tool; return whether *tool* can be remembered.
+        """Return whether one more tool can be remembered, forgetting the oldest unlisted tool if necessary.
 
         *tool* takes its place, so the maximum stays reached. A tool that is not remembered is then quarantined when it
         is listed, even if it was accepted before it was forgotten.
@@ -346,7 +346,7 @@ class ToolChangeTracker:
         return tool in self._known or not self._refuses_unknown
 
     def _undecided(self) -> dict[str, ToolDefinition]:
-        """Return the quarantined tools that the user can be asked about and has not refused."""
+        """Return the quarantined tools that the user has not refused and can still be asked about."""
         return {
             name: listed
             for name, listed in self._quarantined.items()
@@ -429,7 +429,10 @@ class ToolChangeTracker:
 
 
 def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, ToolFingerprint]) -> ToolDigests:
-    """Return the digests of the tools; the expensive canonical digests only where the bytes changed."""
+    """Return the digests of the tools.
+
+    The canonical digest is slow, and so is computed only if the bytes of the definition changed.
+    """
     raw = {name: hashlib.sha256(listed.raw).hexdigest() for name, listed in tools.items()}
     canonical: dict[str, str] = {}
     for name, listed in tools.items():

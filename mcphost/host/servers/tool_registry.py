@@ -29,7 +29,7 @@ def _never_disabled(_server: ServerConfig, _tool: str) -> str:
 
 
 class OfferedTool(Struct, frozen=True):
-    """A tool and its account, as they were when the tool was offered to the model."""
+    """A tool of a server as it was offered to the model, with the account in use at that time."""
 
     connection: ServerConnection
     definition: ToolDefinition
@@ -41,7 +41,7 @@ class OfferedTool(Struct, frozen=True):
 
     @property
     def is_current(self) -> bool:
-        """Whether the server still lists the same definition and the tool is not switched off."""
+        """Whether the server still lists the same definition and the tool is still switched on."""
         if self.is_disabled():
             return False
         listed = self.connection.tool(self.definition.name)
@@ -85,7 +85,7 @@ class ToolRegistry:
                 whole = plain = _FORBIDDEN.sub("_", plain)
             attempts = 0
             while len(plain) > NAME_LIMIT or plain in self._tools_by_name or (is_long and not attempts):
-                # The suffixed name may be taken, too: a server can compute the hash and choose names.
+                # The suffixed name may be taken as well, because a server can compute the hash and choose its names.
                 suffix = hashlib.sha256(f"{server}\0{tool}\0{attempts or ''}".encode()).hexdigest()[:8]
                 plain = f"{whole[: NAME_LIMIT - 9]}_{suffix}"
                 attempts += 1

@@ -22,7 +22,7 @@ DisabledBy = Literal["", "file", "user"]
 
 
 class ToolToggles:
-    """Registry of the tools that are switched off; `load` reads those switched off in earlier runs."""
+    """Registry of the switched-off tools; `load` reads the ones from earlier runs."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class ToolToggles:
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Load the tools switched off in earlier runs. Raises nothing, except when cancelled."""
+        """Load the tools switched off in earlier runs. Raises no errors, except when it is cancelled."""
         async with self._lock:
             if self._is_loaded:
                 return
@@ -55,7 +55,10 @@ class ToolToggles:
             self._is_loaded = True
 
     def disabled_by(self, server: ServerConfig, tool: str) -> DisabledBy:
-        """Return "file" or "user" if a configuration file or the user switched the tool off, else "" (it is on)."""
+        """Return "file" or "user" for what switched the tool off; "" if the tool is on.
+
+        "file" is a configuration file.
+        """
         if any(fnmatchcase(tool, pattern) for pattern in server.disabled_tools):
             return "file"
         return (
@@ -101,5 +104,5 @@ class ToolToggles:
 
 
 def _server_names(server: ServerConfig) -> tuple[str, ...]:
-    """Return the server's name and the other names under which the same server is configured."""
+    """Return the server's name, and other names under which the same server is configured."""
     return (server.name, *server.matching_servers)

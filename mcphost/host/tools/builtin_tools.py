@@ -90,7 +90,7 @@ class ResultTool:
             return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if the conversation has a truncated or shortened result, else nothing."""
+        """Return the tool's definition if the conversation has a truncated or shortened result, else an empty tuple."""
         is_needed = self.has_shortened or any(result.kept for result in self._results())
         return (_READ_RESULT_SPEC,) if is_needed else ()
 
@@ -286,7 +286,7 @@ class SkillTool:
         return content
 
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
-        """Ask for approval of a skill; it covers the skill's current files, so a changed file needs a new one."""
+        """Ask for approval of a skill's current files; if a file changes, a new approval is needed."""
         paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
         details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
         if len(paths) > MAX_PATHS:
@@ -340,7 +340,7 @@ class SkillTool:
 
 
 def _audit_name(skill: Skill) -> str:
-    """Return the name that stands for the skill in rules, grants and the audit log."""
+    """Return the name for the skill in rules, grants and the audit log."""
     return f"{TOOL_NAME}:{skill.uri}"
 
 

@@ -82,7 +82,7 @@ class CallScheduler:
         try:
             await call.released.wait()
         except BaseException:
-            # Also if it just went to the background: the turn then stores that it was stopped.
+            # This includes a call that was just sent to the background: the turn stores that it was stopped.
             call.is_in_background = False
             call.scope.cancel()
             with anyio.CancelScope(shield=True):
@@ -118,7 +118,7 @@ class CallScheduler:
 
     @asynccontextmanager
     async def slot(self, server: str, tool: str) -> AsyncGenerator[None]:
-        """Return a context manager that waits for a free slot, and holds it while *tool* is called.
+        """Return a context manager that waits for a free slot and holds it while *tool* runs.
 
         A call that is sent to the background frees its slot, so that it does not block other calls.
         """

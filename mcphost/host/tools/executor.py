@@ -79,7 +79,7 @@ class ToolExecutor:
         audit: AuditLog,
         is_grant_active: Callable[[str], bool],
     ) -> None:
-        """*is_grant_active* takes the id of a grant ("" for no grant) and returns whether it is still valid."""
+        """Create an executor; *is_grant_active* returns whether the grant with an id ("" for none) is still valid."""
         self._is_grant_active = is_grant_active
         self._events = events
         self._validator = validator
@@ -210,7 +210,7 @@ class _PendingCall:
         """
         if has_new_session:
             await self._offered.connection.relist()
-            # The user may just have signed in for this call.
+            # The user may have signed in during this call.
             self._account = self._offered.account or self._offered.connection.account
         await self.wait_for_listing()
         try:
@@ -239,7 +239,7 @@ class _PendingCall:
             )
 
     def unsent_reason(self, error: ToolChanged) -> str:
-        """Return the phrase with which the audit log explains why the call was not sent."""
+        """Return the reason why the call was not sent, as a phrase for the audit log."""
         why: dict[type[ToolChanged], str] = {
             GrantRevoked: "its grant was revoked",
             AccountChanged: "another account is used",
@@ -260,7 +260,7 @@ class _PendingCall:
 
 
 def _check_unchanged(offered: OfferedTool, account: str) -> None:
-    """Raise ToolChanged if the tool is no longer the approved one, or AccountChanged if the account is not."""
+    """Raise ToolChanged if the tool is not the approved one, or AccountChanged if the account is not."""
     account_now = offered.connection.account
     if account_now not in ("", account):
         raise AccountChanged(
@@ -288,7 +288,7 @@ def error_text(error: McpHostError) -> str:
 
 
 class ManualCalls:
-    """Runner of tool calls that the user makes without the model."""
+    """Tool calls that the user makes without the model."""
 
     def __init__(
         self,

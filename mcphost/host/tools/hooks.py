@@ -34,7 +34,7 @@ RunHook = Callable[[Sequence[str], str, bytes, float], Awaitable[HookOutput]]
 
 
 async def refuse_to_run(command: Sequence[str], folder: str, document: bytes, seconds: float) -> HookOutput:
-    """Report a hook as failed; used where no hook runner is available."""
+    """Report a hook as failed without running it; used if no hook runner is available."""
     del command, folder, document, seconds
     return HookOutput(failure="cannot be run here")
 
@@ -53,7 +53,7 @@ class HookDenied(ToolFailure):
 
 
 class HookVerdict(Struct, frozen=True):
-    """The answer of a hook; a member that is None or "" was not part of the answer."""
+    """Parsed output of a hook; a member that is None or "" was not part of the output."""
 
     denial: str = ""
     arguments: dict[str, Any] | None = None
@@ -70,11 +70,11 @@ class HookNotes:
 
     @property
     def editor(self) -> str:
-        """Who changed the arguments, as text for the model."""
+        """The hook or person that changed the arguments, as text for the model."""
         return "A hook of the user" if self.changed_by else "The user"
 
     def why(self, why: str) -> str:
-        """Return the reason for the approval question; it names the hook if one changed the arguments."""
+        """Return the reason for the approval question, with the name of a hook that changed the arguments."""
         return f"{why}; the hook {self.changed_by} changed its arguments" if self.changed_by else why
 
     def add_to(self, outcome: ToolCallOutcome) -> ToolCallOutcome:
@@ -148,7 +148,7 @@ class ToolHooks:
         return rule_input.arguments
 
     async def review(self, call: str, rule_input: RuleInput, text: str, *, is_error: bool, notes: HookNotes) -> str:
-        """Run the hooks after a call; return why the model must not receive the result, "" if it may."""
+        """Run the hooks after a call; return why the model must not receive the result, or "" if it may."""
         members = {
             "result": text[:MAX_RESULT_CHARACTERS],
             "is_error": is_error,
@@ -208,7 +208,7 @@ class ToolHooks:
         try:
             await self._audit.record_decision(subject, "deny", who="hook", grant=hook.name)
         except ConsentDenied:
-            return  # it is denied anyway
+            return  # the call is denied in any case
 
     def _take_notes(self, hook: HookConfig, rule_input: RuleInput, verdict: HookVerdict, notes: HookNotes) -> None:
         if verdict.note:
@@ -222,7 +222,7 @@ class ToolHooks:
 
 
 def _read_verdict(event: HookEvent, output: HookOutput) -> tuple[HookVerdict, str]:
-    """Parse a hook's output; return its verdict, and a phrase that says how it failed, "" if it did not."""
+    """Parse a hook's output; return its verdict, and how it failed as a phrase, "" if it did not fail."""
     if output.failure:
         return HookVerdict(), output.failure
     if output.code == DENY_CODE:

@@ -28,7 +28,7 @@ class ProposedCall(Struct, frozen=True):
 
 
 class ResultPresenter:
-    """Converter from the result of a tool call to what the model receives."""
+    """Pipeline stage that converts the result of a tool call to what the model receives."""
 
     def __init__(self, reviewer: ResultReviewer, result_tool: ResultTool) -> None:
         self._reviewer = reviewer

@@ -76,7 +76,7 @@ class ResultReviewer:
             return False
 
     def pop_interrupted(self, call: str) -> bool:
-        """Return whether the review of this tool call was cancelled, and forget it.
+        """Return whether the review of this tool call was cancelled, and delete that record.
 
         The model is then told that the call ran, although it does not receive the result.
         """
@@ -177,7 +177,7 @@ class ResultReviewer:
         why = "you attached it to your message"
         reviewed = await self.review(part.server, "", READ_METHOD, {"uri": uri}, (piece,), why)
         if not reviewed.replacement and not isinstance(part, ResourcePart):
-            is_kept = reviewed.parts == (piece,)  # the data counts as passed only if nothing of it was changed
+            is_kept = reviewed.parts == (piece,)  # the data passes only if no part of it was changed
             return part if is_kept else ResourcePart(part.server, uri, reviewed.rendered.text, part.mime_type)
         text = ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text
         return ResourcePart(part.server, uri, text, part.mime_type)

@@ -13,7 +13,7 @@ from mcphost.serialization import Struct
 
 
 class SchemaErrors(Struct, frozen=True):
-    """Violations of an input schema, as one sentence and as a list; false in a boolean context if there are none."""
+    """Violations of an input schema, as one sentence and as a list; falsy if there are none."""
 
     sentence: str = ""
     faults: tuple[SchemaViolation, ...] = ()

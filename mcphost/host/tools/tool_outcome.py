@@ -54,7 +54,7 @@ class InvalidArguments(ToolFailure):
 
 
 class CallDeclined(ToolFailure):
-    """Raised if the user, or a `never` rule of the configuration, declined the call."""
+    """Raised if the user or a `never` rule of the configuration declined the call."""
 
     outcome = "declined"
     decision = "declined"
@@ -75,7 +75,7 @@ def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, out
 def add_edit_note(
     outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any], editor: str = "The user"
 ) -> ToolCallOutcome:
-    """If the arguments were edited before the call ran, add a note for the model with those that were used."""
+    """Add a note for the model with the arguments used, if they were edited before the call ran."""
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome
     text = dumps(arguments)

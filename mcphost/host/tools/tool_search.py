@@ -41,7 +41,7 @@ _SPEC = ToolSpec(
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
 _ENDINGS = ("ings", "ing", "ies", "ed", "es", "s")
-_WEIGHTS = (3.0, 2.0, 1.0)  # of the name, with that of the server, the title and the description
+_WEIGHTS = (3.0, 2.0, 1.0)  # weights of the names of tool and server, the title, and the description
 _SYNONYMS = (
     "create add make new insert write",
     "delete remove drop erase",
@@ -132,7 +132,7 @@ class ToolSearch:
         """Receives the model-facing names of the tools that a search returned."""
 
     def set_deferred(self, offers: Sequence[ToolOffer], *, is_searchable: bool) -> None:
-        """Set the tools to search; if not *is_searchable*, `search_tools` is not offered."""
+        """Set the tools to search; if *is_searchable* is false, `search_tools` is not offered."""
         self._offers, self._is_searchable = offers, is_searchable
 
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -164,7 +164,7 @@ class ToolSearch:
 
 
 def describe_matches(found: Iterable[ToolOffer]) -> str:
-    """Return a text with a line for each tool found: its name, and the beginning of its description."""
+    """Return a text with a line for each tool found, with its name and the start of its description."""
     lines = ["You can call these tools from your next message on. Descriptions are the servers' words."]
     for offer in found:
         words = sanitize(" ".join(offer.spec.description.split())[:_SHOWN_CHARS], keep_newlines=False)
@@ -173,6 +173,6 @@ def describe_matches(found: Iterable[ToolOffer]) -> str:
 
 
 def parse_matches(text: str) -> tuple[str, ...]:
-    """Return the tool names in a result of `search_tools`, which `describe_matches` wrote."""
+    """Return the tool names from a search result that `describe_matches` wrote."""
     lines = text.splitlines()[: MAX_MATCHES + 1]
     return tuple(line[2:].partition(": ")[0] for line in lines if line.startswith("- "))
