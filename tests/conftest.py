@@ -69,11 +69,11 @@ PROCESS_TESTS = frozenset(
             " repeated_results resend rewinding result_images result_review result_shortening context_report"
             " rule_matching server_tools setup startup_cost startup_wait file_watcher live_config live_editor"
             " origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles running_calls"
-            " background_calls compaction"
+            " background_calls compaction attachment_fitting"
         ),
         "unit/headless": "run_input",
         "unit/llm": "imports",
-        "unit/sandbox": "image_decoder schema_validator",
+        "unit/sandbox": "image_decoder image_scaler pdf_reader schema_validator",
         "unit/store": "audit_store audit_verification store",
         "unit/transport": "amplification watchdog stale_processes throttle write_batching",
         "unit/tui": "editor terminal_notifications",

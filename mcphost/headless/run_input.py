@@ -13,6 +13,7 @@ import anyio.to_thread
 from mcphost.errors import MalformedMessage, ModelError, UsageError
 from mcphost.host.conversation.local_files import (
     MAX_BINARY_BYTES,
+    Attachment,
     FileReference,
     make_attachment,
     parse_reference,
@@ -76,13 +77,13 @@ async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Pa
         del error  # the run itself reports it
     facts, folder = model.facts, os.getcwd()
 
-    def read() -> list[Part]:
-        parts = [read_attachment(parse_reference(name), folder, facts).part for name in names]
+    def read() -> list[Attachment]:
+        found = [read_attachment(parse_reference(name), folder, facts) for name in names]
         if stdin:
-            parts.append(make_attachment(FileReference(STDIN_NAME), STDIN_NAME, stdin, facts).part)
-        return parts
+            found.append(make_attachment(FileReference(STDIN_NAME), STDIN_NAME, stdin, facts))
+        return found
 
-    return tuple(await anyio.to_thread.run_sync(read))
+    return tuple([(await host.attachments.fit(one, facts)).part for one in await anyio.to_thread.run_sync(read)])
 
 
 def read_system_prompt(text: str) -> str:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
     from mcphost.host.consent.policy import ConsentPolicy
     from mcphost.host.consent.rule_matching import RuleMatcher
+    from mcphost.host.conversation.attachment_fitting import AttachmentFitter
     from mcphost.host.conversation.background_results import BackgroundResults
     from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.compactor import Compactor
@@ -214,6 +215,14 @@ def _create_budget(config: HostConfig, spending: "Lazy[SpendingTracker]", events
     return BudgetLimits(config.budget, spending.get(), events)
 
 
+def _create_attachment_fitter(lifetime: Lifetime) -> "AttachmentFitter":
+    from mcphost.host.conversation.attachment_fitting import AttachmentFitter
+
+    fitter = AttachmentFitter()
+    lifetime.on_close(fitter.close)
+    return fitter
+
+
 def _create_sampling_costs(core: _Core) -> "SamplingCosts":
     from mcphost.host.server_requests.sampling_costs import SamplingCosts
 
@@ -305,6 +314,7 @@ class _LateParts:
         """Return the parts that frontends use, wrapped so that each is created on first use."""
         return LateParts(
             accounts=Lazy(lambda: self.accounts),
+            attachments=Lazy(lambda: _create_attachment_fitter(self._core.lifetime)),
             auto_approval=Lazy(lambda: self.auto_approval),
             context=Lazy(lambda: self.request_parts.context),
             features=Lazy(lambda: self.features),
@@ -335,7 +345,6 @@ class _LateParts:
 
     @cached_property
     def live_config(self) -> "LiveConfig | None":
-
         if self._setup is None:
             return None
         core = self._core

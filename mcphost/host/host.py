@@ -23,6 +23,7 @@ from mcphost.store.results import ResultStore
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
+    from mcphost.host.conversation.attachment_fitting import AttachmentFitter
     from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.context_report import ContextMeter
     from mcphost.host.conversation.history import ConversationHistory
@@ -42,6 +43,7 @@ class LateParts(NamedTuple):
     """The parts of the host that are imported and created on first use."""
 
     accounts: "Lazy[Accounts]"
+    attachments: "Lazy[AttachmentFitter]"
     auto_approval: "Lazy[AutoApproval]"
     commands: "Lazy[PromptCommands]"
     context: "Lazy[ContextMeter]"
@@ -117,6 +119,11 @@ class Host:
     def accounts(self) -> "Accounts":
         """Operations on the user's accounts at servers: list, select, sign in and sign out."""
         return self.late_parts.accounts.get()
+
+    @property
+    def attachments(self) -> "AttachmentFitter":
+        """Conversion of attachments that the model does not take as they are."""
+        return self.late_parts.attachments.get()
 
     @property
     def auto_approval(self) -> "AutoApproval":

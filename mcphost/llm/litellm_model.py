@@ -423,7 +423,7 @@ class LiteLlmModel:
                 max_output_tokens=event.max_output_tokens,
                 supports_images=event.supports_images if event.is_known else None,
                 supports_tools=self._supports_tools(event),
-                supports_pdf=event.supports_pdf if event.is_known else None,
+                supports_pdf=bool(event.supports_pdf) if event.is_known else None,  # litellm lists only those that do
                 supports_audio=event.supports_audio if event.is_known else None,
                 **self._prices(event),
             )

@@ -62,7 +62,7 @@ class ImageDecoder:
             return "it is not valid base64"
         width, height = (max(1, min(MAX_SIDE, side)) for side in (width, height))
         body = data.encode("ascii")
-        line = await self._process.request(b"%d %d %d\n" % (len(body), width, height) + body)
+        line = await self._process.request(b"%d %d %d 0\n" % (len(body), width, height) + body)
         if isinstance(line, str):
             return {
                 "busy": "too many images are waiting",

@@ -1,9 +1,10 @@
 """Worker process that decodes a base64 image and scales it down; the only module that imports Pillow.
 
-Run as `python -m mcphost.sandbox.image_worker`. A request is a line with three numbers (the size of the base64 in
-bytes, and the width and height of the box in pixels), followed by the base64; a response is one line of JSON. Before
-the first image is decoded, the process gives up the right to open files and sockets. The parent process kills the
-worker when it takes too long; if the parent is gone, an alarm signal ends the worker.
+Run as `python -m mcphost.sandbox.image_worker`. A request is a line with four numbers (the size of the base64 in bytes,
+the width and height of the box in pixels, and the maximum bytes of the scaled image), followed by the base64; a
+response is one line of JSON. If the fourth number is 0, it has the pixels, otherwise a JPEG or PNG file. Before the
+first image is decoded, the process gives up the right to open files and sockets. The parent process kills the worker
+when it takes too long; if the parent is gone, an alarm signal ends the worker.
 """
 
 import base64
@@ -13,6 +14,8 @@ import json
 import signal
 import sys
 import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -22,6 +25,8 @@ from mcphost.sandbox.limits import apply_worker_limits, forbid_opening_files
 ALARM_SECONDS = 6
 """Seconds for one image after which the kernel ends this process."""
 MAX_MEMORY = 1024**3
+MAX_SCALED_PIXELS = 120_000_000
+"""Maximum pixels of an image that is scaled down for a model: a photo of a phone has up to 108 million."""
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _ORIENTATION = 0x0112
 _TRANSPOSITIONS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM"}
@@ -35,16 +40,20 @@ def main() -> None:
 
     _preload_plugins(Image)
     warnings.simplefilter("error", Image.DecompressionBombWarning)
-    Image.MAX_IMAGE_PIXELS = MAX_PIXELS
+    Image.MAX_IMAGE_PIXELS = MAX_SCALED_PIXELS
     out, source = sys.stdout.buffer, sys.stdin.buffer
     out.write(b"{}\n")
     out.flush()
     forbid_opening_files()
     while head := source.readline(64):
-        size, width, height = map(int, head.split())
+        size, width, height, max_bytes = map(int, head.split())
         body = source.read(size)
         signal.alarm(ALARM_SECONDS)
-        answer = _decode_image(Image, ImageFile, body, width, height)
+        if max_bytes:
+            render, limit = partial(_encode_small, Image, width, height, max_bytes), MAX_SCALED_PIXELS
+        else:
+            render, limit = partial(_render_pixels, Image, width, height), MAX_PIXELS
+        answer = _decode_image(Image, ImageFile, body, limit, render)
         signal.alarm(0)
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
@@ -58,7 +67,9 @@ def _preload_plugins(library: Any) -> None:
     import_module("copy")
 
 
-def _decode_image(library: Any, image_file: Any, body: bytes, width: int, height: int) -> dict[str, Any]:
+def _decode_image(
+    library: Any, image_file: Any, body: bytes, limit: int, render: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
     try:
         raw = base64.b64decode(body, validate=True)
     except (binascii.Error, ValueError):
@@ -72,10 +83,10 @@ def _decode_image(library: Any, image_file: Any, body: bytes, width: int, height
         try:
             # Only the reader for the detected format is used; otherwise Pillow would try all of them.
             with library.open(io.BytesIO(raw), formats=(_FORMATS[found.mime_type],)) as image:
-                if image.width * image.height > MAX_PIXELS:
+                if image.width * image.height > limit:
                     return {"why": "it has too many pixels"}
                 image_file.LOAD_TRUNCATED_IMAGES = not whole
-                return {"whole": whole, **_resize(library, image, width, height)}
+                return {"whole": whole, **render(image)}
         except (library.DecompressionBombError, library.DecompressionBombWarning):
             return {"why": "it has too many pixels"}
         except MemoryError:
@@ -85,7 +96,8 @@ def _decode_image(library: Any, image_file: Any, body: bytes, width: int, height
     return {"why": "it is damaged"}
 
 
-def _resize(library: Any, image: Any, width: int, height: int) -> dict[str, Any]:
+def _resize(library: Any, image: Any, width: int, height: int, method: Any) -> Any:
+    """Return the image scaled down to fit a box, turned as its metadata says, in the mode RGB or RGBA."""
     held = image.getexif().get(_ORIENTATION, 1) if image.format in ("JPEG", "WEBP") else 1
     turn = _TRANSPOSITIONS.get(held) or _SIDEWAYS_TRANSPOSITIONS.get(held)
     if held in _SIDEWAYS_TRANSPOSITIONS:
@@ -95,11 +107,35 @@ def _resize(library: Any, image: Any, width: int, height: int) -> dict[str, Any]
     # Palette colours cannot be interpolated, and invisible pixels must not bleed into others.
     mode = "RGBA" if image.mode in ("RGBA", "LA", "PA", "P") or "transparency" in image.info else "RGB"
     sides = fit_size(image.width, image.height, width, height)
-    small = image.convert(mode).resize(sides, library.Resampling.BOX, reducing_gap=2.0).convert("RGBA")
-    if turn is not None:
-        small = small.transpose(library.Transpose[turn])
+    small = image if image.mode == mode else image.convert(mode)
+    small = small.resize(sides, method, reducing_gap=2.0)
+    return small if turn is None else small.transpose(library.Transpose[turn])
+
+
+def _render_pixels(library: Any, width: int, height: int, image: Any) -> dict[str, Any]:
+    small = _resize(library, image, width, height, library.Resampling.BOX).convert("RGBA")
     pixels = base64.b64encode(small.tobytes()).decode()
     return {"width": small.width, "height": small.height, "pixels": pixels}
+
+
+def _encode_small(library: Any, width: int, height: int, max_bytes: int, image: Any) -> dict[str, Any]:
+    """Return the image as a JPEG file, or as a PNG file if it is transparent, with at most *max_bytes*."""
+    small = _resize(library, image, width, height, library.Resampling.LANCZOS)
+    for quality in (85, 60, 60, 60, 60):
+        body = io.BytesIO()
+        is_opaque = small.mode == "RGB" or small.getchannel("A").getextrema()[0] == 255
+        if is_opaque:
+            small.convert("RGB").save(body, "JPEG", quality=quality)
+        else:
+            small.save(body, "PNG")
+        if len(body.getvalue()) <= max_bytes:
+            kind = "image/jpeg" if is_opaque else "image/png"
+            data = base64.b64encode(body.getvalue()).decode()
+            return {"width": small.width, "height": small.height, "mime_type": kind, "data": data}
+        if quality < 85 or not is_opaque:
+            sides = (max(1, small.width // 2), max(1, small.height // 2))
+            small = small.resize(sides, library.Resampling.LANCZOS)
+    return {"why": "it cannot be made small enough"}
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.fakes.pdf_files import make_pdf
 from tests.flows.program import Program
 
 ASK = ("run", "what did I attach?", "--model", "demo")
@@ -57,6 +58,16 @@ def test_what_cannot_be_read_ends_the_run_before_the_model_is_asked(
     done = program.run(*ASK, *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert message in done.stderr
+
+
+def test_a_pdf_file_reaches_a_model_that_takes_none_as_text(program: Program) -> None:
+    body = make_pdf("The tide is high", "and rising")
+    (program.home / "a.pdf").write_bytes(body)
+    text = "[Page 1]\nThe tide is high\n\n[Page 2]\nand rising\n\n"
+    size = len(text) + len("[the text of the PDF file, without its pictures and layout]")
+    done = program.run(*ASK, "-f", str(program.home / "a.pdf"))
+    assert done.returncode == 0, done.stderr
+    assert f"`{program.home}/a.pdf`, {size} characters".encode() in done.stdout
 
 
 def test_an_image_is_refused_by_a_model_that_takes_none(program: Program) -> None:

@@ -18,6 +18,7 @@ from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
+from mcphost.host.conversation.attachment_fitting import AttachmentFitter
 from mcphost.host.conversation.commands import PromptCommands
 from mcphost.host.conversation.context_report import ContextReport
 from mcphost.host.conversation.history import ConversationHistory
@@ -520,6 +521,7 @@ class FakeHost:
     ) -> None:
         self.by_hand = by_hand
         self.features = FakeServerFeatures()
+        self.attachments = AttachmentFitter()  # starts no process for what fits
         self.grants = FakeGrantRegistry()
         self.accounts = FakeAccounts()
         self.schema = Raw(b'{"properties": {"path": {"type": "string"}}}')

@@ -21,8 +21,9 @@ from mcphost.serialization import Struct
 MAX_TEXT_BYTES = 256 * 1024
 """Maximum bytes of text that are attached; a longer file is truncated."""
 MAX_READ_BYTES = 32 * 1024 * 1024
-"""Bytes of a text file that are read to find a range of lines."""
+"""Bytes of a text file that are read to find a range of lines, and the maximum of an image or PDF file."""
 MAX_BINARY_BYTES = 8 * 1024 * 1024
+"""Maximum bytes of a file that is sent as it is."""
 MAX_FOLDER_ENTRIES = 500
 _LINE_RANGE = re.compile(r"(.+):(\d{1,9})(?:-(\d{1,9}))?")
 _BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"),
@@ -68,8 +69,9 @@ def parse_reference(text: str) -> FileReference:
 def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) -> Attachment:
     """Read a file or list a folder; a relative path must not lead out of *folder* through a link.
 
-    *facts* say which kinds of file the model accepts; a kind that is unknown is tried. Raises UsageError with the
-    reason if the file cannot be attached.
+    *facts* say which kinds of file the model accepts; a kind that is unknown is tried. A PDF file or an image may have
+    to be converted for the model with an AttachmentFitter. Raises UsageError with the reason if the file cannot be
+    attached.
     """
     shown = sanitize(reference.path[:500], keep_newlines=False)
     path = _resolve(reference.path, folder, shown)
@@ -84,9 +86,10 @@ def read_attachment(reference: FileReference, folder: str, facts: ModelFacts) ->
             return _list_folder(handle, shown)
         if not stat.S_ISREG(status.st_mode):
             raise UsageError(f"{shown} is not a file.", "Attach a regular file or a folder.")
-        limit = MAX_READ_BYTES if reference.first else MAX_BINARY_BYTES
         with open(handle, "rb", closefd=False) as file:
-            body = file.read(limit + 1)
+            body = file.read(MAX_BINARY_BYTES + 1)
+            limit = MAX_READ_BYTES if reference.first or identify_binary(body) else MAX_BINARY_BYTES
+            body += file.read(limit + 1 - len(body))
     except OSError as error:
         raise UsageError(f"{shown} cannot be read: {error.strerror}.", "Check the path.") from error
     finally:
@@ -129,8 +132,9 @@ def make_attachment(
     Raises UsageError if the file is too large, or is not text and of a kind that the model does not accept.
     """
     if (binary := identify_binary(body)) and not reference.first:
-        if size > MAX_BINARY_BYTES:
-            limit = MAX_BINARY_BYTES // 1024**2
+        most = MAX_BINARY_BYTES if binary.startswith("audio/") else MAX_READ_BYTES
+        if size > most:
+            limit = most // 1024**2
             raise UsageError(f"{name} is {size / 1024**2:.1f} MB; at most {limit} MB can be attached.", "Attach less.")
         return Attachment(name=name, part=make_binary_part(name, binary, body, facts))
     return _read_text(reference, name, body, size or len(body))
@@ -149,7 +153,8 @@ def identify_binary(body: bytes) -> str:
 def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, server: str = "") -> Part:
     """Return an image, PDF or audio file as a message part.
 
-    Raises UsageError if the model does not accept this kind of file, or if an image is invalid or has too many pixels.
+    Raises UsageError if the model accepts no images or audio, or if an image is invalid. A PDF file or an image may
+    still have to be converted with an AttachmentFitter.
     """
     data = base64.b64encode(body).decode()
     if mime_type.startswith("image/"):
@@ -158,15 +163,8 @@ def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, 
         image = identify_image(body)
         if image is None or image.mime_type != mime_type:
             raise UsageError(f"{name} is not a PNG, JPEG, GIF or WebP image.", "Convert it to one of them.")
-        if image.is_too_big:
-            raise UsageError(f"{name} has too many pixels ({image.width} x {image.height}).", "Scale it down.")
         return ImagePart(mime_type, data, name=name, server=server)
-    if mime_type == "application/pdf":
-        if facts.supports_pdf is False:
-            raise UsageError(
-                f"{name} is a PDF file, and this model takes none.", "Attach its text, or choose another model: /model."
-            )
-    elif facts.supports_audio is not True:
+    if mime_type != "application/pdf" and facts.supports_audio is not True:
         raise UsageError(f"{name} is an audio file, and this model takes none.", "Choose another model: /model.")
     return FilePart(name, mime_type, data, server)
 

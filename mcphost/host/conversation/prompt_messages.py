@@ -7,6 +7,7 @@ from itertools import islice
 import anyio.to_thread
 
 from mcphost.errors import UsageError
+from mcphost.host.conversation.attachment_fitting import AttachmentFitter
 from mcphost.host.conversation.resource_attachments import make_resource_attachments
 from mcphost.host.results.presentation import render_block, truncate_text
 from mcphost.llm.messages import Message, Part, PromptSource, ResourcePart, Role, TextPart
@@ -37,11 +38,11 @@ ReadResourceFn = Callable[[str, str], Awaitable[ReadResourceResult]]
 
 
 async def make_prompt_messages(
-    server: str, name: str, result: GetPromptResult, facts: ModelFacts
+    server: str, name: str, result: GetPromptResult, facts: ModelFacts, fitter: AttachmentFitter
 ) -> tuple[Message, ...]:
-    """Return the prompt's messages; media that the model does not accept are replaced with a note.
+    """Return the prompt's messages; media that the model does not accept are converted, or replaced with a note.
 
-    *facts* describe the model. Blocks, so call it on a thread. Raises UsageError if there are no messages, or if they
+    *facts* describe the model. Raises UsageError if there are no messages, or if they
     are too many or too large.
     """
     size = sum(len(bytes(message.content)) for message in result.messages)
@@ -56,7 +57,9 @@ async def make_prompt_messages(
         raise UsageError(
             f"The prompt {name!r} of {server!r} has {size:,} bytes; at most {MAX_PROMPT_SIZE:,} can be inserted."
         )
-    return await anyio.to_thread.run_sync(partial(_convert, PromptSource(server, name), result.messages, facts))
+    source = PromptSource(server, name)
+    messages = await anyio.to_thread.run_sync(partial(_convert, source, result.messages, facts))
+    return tuple([replace(one, parts=await fitter.fit_parts(one.parts, facts)) for one in messages])
 
 
 def find_links(result: GetPromptResult) -> dict[int, str]:
@@ -66,7 +69,11 @@ def find_links(result: GetPromptResult) -> dict[int, str]:
 
 
 async def read_links(
-    messages: Sequence[Message], links: Mapping[int, str], read: ReadResourceFn, facts: ModelFacts
+    messages: Sequence[Message],
+    links: Mapping[int, str],
+    read: ReadResourceFn,
+    facts: ModelFacts,
+    fitter: AttachmentFitter,
 ) -> tuple[Message, ...]:
     """Add the contents of linked resources to the messages; *read* requests a resource from the server.
 
@@ -86,7 +93,7 @@ async def read_links(
                 f"The linked resources have more than {MAX_PROMPT_SIZE:,} bytes together.", "Insert only the links."
             )
         parts = await anyio.to_thread.run_sync(partial(_convert_contents, source, contents, facts))
-        out[at] = replace(messages[at], parts=(*messages[at].parts, *parts))
+        out[at] = replace(messages[at], parts=(*messages[at].parts, *await fitter.fit_parts(parts, facts)))
     return tuple(out)
 
 

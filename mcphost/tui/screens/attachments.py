@@ -93,7 +93,7 @@ class Attachments:
 
     async def _read_clipboard(self, on_none: Callable[[], None]) -> None:
         from mcphost.host.conversation.clipboard_image import read_clipboard_image
-        from mcphost.host.conversation.local_files import make_binary_part
+        from mcphost.host.conversation.local_files import Attachment, make_binary_part
         from mcphost.sandbox.image_formats import identify_image
 
         body = await read_clipboard_image(os.environ)
@@ -102,7 +102,9 @@ class Attachments:
             on_none()
             return
         try:
-            self.add(make_binary_part("clipboard image", image.mime_type, body, self._model_facts))
+            part = make_binary_part("clipboard image", image.mime_type, body, self._model_facts)
+            pasted = Attachment(name="clipboard image", part=part)
+            self._add_noted(await self._host.attachments.fit(pasted, self._model_facts))
         except McpHostError as error:
             self._presenter.add_notice("error", error.message, error.hint)
 
@@ -114,7 +116,8 @@ class Attachments:
         except McpHostError as error:
             self._presenter.add_notice("error", error.message, error.hint)
             return
-        self._add_noted(*make_resource_attachments(server, result.contents, self._model_facts))
+        read = make_resource_attachments(server, result.contents, self._model_facts)
+        self._add_noted(*await self._host.attachments.fit_resources(read, self._model_facts))
 
     async def _read_file(self, path: str) -> None:
         import anyio.to_thread
@@ -126,7 +129,7 @@ class Attachments:
 
         facts = self._model_facts
         try:
-            self._add_noted(await anyio.to_thread.run_sync(read))
+            self._add_noted(await self._host.attachments.fit(await anyio.to_thread.run_sync(read), facts))
         except McpHostError as error:
             self._presenter.add_notice("error", error.message, error.hint)
 

@@ -169,6 +169,7 @@ class PromptPreview(FormScreen[PromptDecision]):
                 self.prompt.links,
                 self.host.features.read_resource,
                 model.facts if model is not None else ModelFacts(),
+                self.host.attachments,
             )
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())

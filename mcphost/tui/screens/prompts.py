@@ -135,7 +135,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
             result = await self.host.features.get_prompt(self.server, self.prompt.name, values)
             model = self.host.model_selection.model
             facts = model.facts if model is not None else ModelFacts()
-            messages = await make_prompt_messages(self.server, self.prompt.name, result, facts)
+            messages = await make_prompt_messages(self.server, self.prompt.name, result, facts, self.host.attachments)
         except McpHostError as error:
             self.show_fault(str(error))
             return

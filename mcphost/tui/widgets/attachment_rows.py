@@ -29,6 +29,8 @@ def kind_of(part: Part) -> str:
     match part:
         case ResourcePart() if part.uri.startswith("tool:") and part.server:
             return "result"
+        case ResourcePart() if part.mime_type == "application/pdf":
+            return "PDF"
         case ResourcePart() if part.server:
             return "resource"
         case ResourcePart():

@@ -10,6 +10,7 @@ from mcphost.errors import UsageError
 from mcphost.host.conversation.local_files import (
     MAX_BINARY_BYTES,
     MAX_FOLDER_ENTRIES,
+    MAX_READ_BYTES,
     MAX_TEXT_BYTES,
     Attachment,
     FileReference,
@@ -152,10 +153,9 @@ def test_images_and_pdf_files_are_sent_as_they_are(tmp_path: Path) -> None:
 
 def test_what_the_model_does_not_take_is_refused_with_the_fix(tmp_path: Path) -> None:
     (tmp_path / "shot.png").write_bytes(base64.b64decode(PNG))
-    (tmp_path / "paper.pdf").write_bytes(PDF)
     (tmp_path / "song.mp3").write_bytes(b"ID3\x04\0")
     facts = ModelFacts(supports_images=False, supports_pdf=False)
-    for name, kind in (("shot.png", "an image"), ("paper.pdf", "a PDF file"), ("song.mp3", "an audio file")):
+    for name, kind in (("shot.png", "an image"), ("song.mp3", "an audio file")):
         with pytest.raises(UsageError, match=f"{name} is {kind}, and this model takes none") as refused:
             attach(tmp_path, name, facts)
         assert "model" in refused.value.hint
@@ -164,14 +164,21 @@ def test_what_the_model_does_not_take_is_refused_with_the_fix(tmp_path: Path) ->
     )
 
 
-def test_a_binary_file_over_the_limit_and_a_giant_image_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "big.pdf").write_bytes(PDF + bytes(MAX_BINARY_BYTES))
-    with pytest.raises(UsageError, match=r"big.pdf is 8.0 MB; at most 8 MB"):
+def test_a_binary_file_over_the_limit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "big.mp3").write_bytes(b"ID3\x04" + bytes(MAX_BINARY_BYTES))
+    with pytest.raises(UsageError, match=r"big.mp3 is 8.0 MB; at most 8 MB"):
+        attach(tmp_path, "big.mp3", ModelFacts(supports_audio=True))
+    (tmp_path / "big.pdf").write_bytes(PDF + bytes(MAX_READ_BYTES))
+    with pytest.raises(UsageError, match=r"big.pdf is 32.0 MB; at most 32 MB"):
         attach(tmp_path, "big.pdf")
-    header = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (60_000).to_bytes(4, "big") * 2
-    (tmp_path / "giant.png").write_bytes(header)
-    with pytest.raises(UsageError, match="too many pixels"):
-        attach(tmp_path, "giant.png")
+
+
+def test_images_and_pdf_files_that_may_be_converted_are_read_whole(tmp_path: Path) -> None:
+    body = PDF + bytes(MAX_BINARY_BYTES)
+    (tmp_path / "big.pdf").write_bytes(body)
+    part = attach(tmp_path, "big.pdf").part
+    assert isinstance(part, FilePart)
+    assert base64.b64decode(part.data) == body
 
 
 def test_control_characters_of_a_name_do_not_reach_the_message() -> None:

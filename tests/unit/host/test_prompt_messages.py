@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mcphost.errors import UsageError
+from mcphost.host.conversation.attachment_fitting import AttachmentFitter
 from mcphost.host.conversation.export import export_conversation
 from mcphost.host.conversation.prompt_messages import (
     MAX_LINKS,
@@ -59,7 +60,7 @@ def prompt_result(*contents: dict[str, Any], roles: tuple[str, ...] = ("user", "
 
 
 async def convert(*contents: dict[str, Any], facts: ModelFacts = FULL, **roles: Any) -> tuple[Message, ...]:
-    return await make_prompt_messages("peer", "plan", prompt_result(*contents, **roles), facts)
+    return await make_prompt_messages("peer", "plan", prompt_result(*contents, **roles), facts, AttachmentFitter())
 
 
 def say(text: str) -> dict[str, Any]:
@@ -101,7 +102,7 @@ async def test_linked_resources_are_read_from_the_prompts_server_within_bounds()
     result = prompt_result(say("see"), *[ALL_KINDS[7]] * (MAX_LINKS + 5), roles=("user",))
     links = find_links(result)
     assert list(links) == list(range(1, MAX_LINKS + 1))
-    messages = await make_prompt_messages("peer", "plan", result, FULL)
+    messages = await make_prompt_messages("peer", "plan", result, FULL, AttachmentFitter())
     asked: list[tuple[str, str]] = []
 
     async def read(server: str, uri: str) -> ReadResourceResult:
@@ -109,14 +110,14 @@ async def test_linked_resources_are_read_from_the_prompts_server_within_bounds()
         return ReadResourceResult(contents=(ResourceContents(uri=uri, text=content),))
 
     content = "every\U000e0041one"
-    done = await read_links(messages, links, read, FULL)
+    done = await read_links(messages, links, read, FULL, AttachmentFitter())
     assert asked == [("peer", "file:///d")] * MAX_LINKS
     assert done[1].parts == (TextPart("[resource: see file:///d]"), ResourcePart("peer", "file:///d", "everyone"))
     assert done[0] == messages[0]
     assert done[-1] == messages[-1]
     content = "x" * (MAX_PROMPT_SIZE // 2 + 1)
     with pytest.raises(UsageError, match="The linked resources have more than"):
-        await read_links(messages, links, read, FULL)
+        await read_links(messages, links, read, FULL, AttachmentFitter())
 
 
 async def test_a_role_that_the_specification_does_not_know_counts_as_the_users() -> None:

@@ -1,0 +1,130 @@
+"""Attachments made to fit the model: PDF files as text, and images scaled down, in worker processes."""
+
+import base64
+import binascii
+from collections.abc import Iterable
+
+from mcphost.errors import UsageError
+from mcphost.host.conversation.local_files import MAX_BINARY_BYTES, MAX_TEXT_BYTES, Attachment
+from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
+from mcphost.llm.model import ModelFacts
+from mcphost.pluralize import pluralize
+from mcphost.sandbox.image_decoder import is_installed
+from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
+from mcphost.sandbox.image_scaler import ImageScaler
+from mcphost.sandbox.pdf_reader import PdfReader, PdfText
+from mcphost.sanitize import strip_hidden_text
+from mcphost.serialization import replace
+
+MAX_IMAGE_BYTES = 3_750_000
+"""Anthropic takes 5 MB of base64 for an image, Amazon Bedrock 3.75 MB before base64; others take more."""
+MAX_IMAGE_SIDE = 8_000
+"""Pixels; Anthropic refuses an image with more."""
+SCALED_SIDE = 2_048
+"""Pixels to which a larger image is scaled down; OpenAI and Anthropic scale it to at most this themselves."""
+MAX_SENT_PIXELS = 40_000_000
+_INSTALL_SCALER = "Scale it down, or install mcphost with its extra: uv tool install 'mcphost[images]'"
+
+
+class AttachmentFitter:
+    """Converter of attachments that a model or its provider does not take as they are.
+
+    A PDF file becomes its text unless the model is known to take PDF files. An image over the size that providers take
+    is scaled down. All other attachments stay as they are.
+    """
+
+    def __init__(self) -> None:
+        self._pdf_reader = PdfReader()
+        self._image_scaler = ImageScaler()
+
+    async def close(self) -> None:
+        """End the worker processes. Idempotent."""
+        await self._pdf_reader.close()
+        await self._image_scaler.close()
+
+    async def fit(self, attachment: Attachment, facts: ModelFacts) -> Attachment:
+        """Return the attachment as the model takes it; its note says what was changed.
+
+        Raises UsageError if the attachment cannot be made to fit.
+        """
+        match attachment.part:
+            case FilePart() if attachment.part.mime_type == "application/pdf":
+                return await self._fit_pdf(attachment, attachment.part, facts)
+            case ImagePart():
+                return await self._fit_image(attachment, attachment.part)
+            case _:
+                return attachment
+
+    async def fit_resources(self, attachments: Iterable[Attachment], facts: ModelFacts) -> tuple[Attachment, ...]:
+        """Return a resource's attachments as the model takes them; one that cannot be made to fit becomes a note."""
+        return tuple([await self._fit_resource(one, facts) for one in attachments])
+
+    async def fit_parts(self, parts: Iterable[Part], facts: ModelFacts) -> tuple[Part, ...]:
+        """Return the parts of a message as the model takes them; one that cannot be made to fit becomes a note."""
+        attachments = (Attachment(name=getattr(part, "name", ""), part=part) for part in parts)
+        return tuple(one.part for one in await self.fit_resources(attachments, facts))
+
+    async def _fit_resource(self, attachment: Attachment, facts: ModelFacts) -> Attachment:
+        part = attachment.part
+        try:
+            return await self.fit(attachment, facts)
+        except UsageError as error:
+            if not isinstance(part, FilePart | ImagePart):
+                raise
+            reason = error.message.rstrip(".").removeprefix(f"{attachment.name} is ").removeprefix(attachment.name)
+            text = f"[{part.mime_type}, not attached: {reason.strip()}]"
+            note = ResourcePart(part.server, part.name, text, part.mime_type)
+            return Attachment(name=attachment.name, part=note, note=reason.strip())
+
+    async def _fit_pdf(self, attachment: Attachment, part: FilePart, facts: ModelFacts) -> Attachment:
+        body = base64.b64decode(part.data)
+        is_small = len(body) <= MAX_BINARY_BYTES
+        if facts.supports_pdf and is_small:
+            return attachment
+        found = await self._pdf_reader.read(body, MAX_TEXT_BYTES)
+        if isinstance(found, str):
+            problem = f"{attachment.name} cannot be read as a PDF file: {found}"
+        elif not _has_words(found.text):
+            problem = f"{attachment.name} has no text in its {pluralize(found.pages, 'page')}, which may be pictures"
+        else:
+            text = strip_hidden_text(found.text)
+            note = "; ".join(_describe_reading(found))
+            shown = ResourcePart(part.server, part.name, f"{text}[{note}]", "application/pdf")
+            return replace(attachment, part=shown, note=note)
+        if facts.supports_pdf is None and is_small:
+            return attachment  # what the provider does with it is not known
+        raise UsageError(f"{problem}.", "Attach its text, or choose a model that takes PDF files: /model.")
+
+    async def _fit_image(self, attachment: Attachment, part: ImagePart) -> Attachment:
+        try:
+            size = len(part.data) * 3 // 4
+            image = identify_image(binascii.a2b_base64(part.data[: HEADER_BYTES // 3 * 4]))
+        except (binascii.Error, ValueError):
+            return attachment
+        width, height = (image.width, image.height) if image else (0, 0)
+        too_big = max(width, height) > MAX_IMAGE_SIDE or width * height > MAX_SENT_PIXELS
+        if size <= MAX_IMAGE_BYTES and not too_big:
+            return attachment
+        before = f"{width:,} x {height:,} pixels, {size / 1_000_000:.1f} MB"
+        if not is_installed():
+            raise UsageError(f"{attachment.name} is larger than providers take: {before}.", _INSTALL_SCALER)
+        scaled = await self._image_scaler.scale(part.data, SCALED_SIDE, MAX_IMAGE_BYTES)
+        if isinstance(scaled, str):
+            raise UsageError(f"{attachment.name} is too large ({before}), and {scaled}.", "Scale it down.")
+        note = f"scaled down to {scaled.width:,} x {scaled.height:,} from {before}"
+        small = replace(part, mime_type=scaled.mime_type, data=scaled.data)
+        return replace(attachment, part=small, note="; ".join(filter(None, (attachment.note, note))))
+
+
+def _has_words(text: str) -> bool:
+    return any(line.strip() and not line.startswith("[Page ") for line in text.splitlines())
+
+
+def _describe_reading(found: PdfText) -> list[str]:
+    """Return clauses that tell the user and the model what of a PDF file its text has."""
+    out = ["the text of the PDF file, without its pictures and layout"]
+    if found.read < found.pages:
+        out.append(f"only the first {found.read:,} of {found.pages:,} pages")
+    if found.unread:
+        out.append(f"{pluralize(found.unread, 'page')} could not be read")
+    return out

@@ -1,0 +1,70 @@
+"""Extraction of the text of untrusted PDF files in a worker process, with limits on size, pages, time and memory."""
+
+from mcphost.errors import MalformedMessage
+from mcphost.sandbox.process import SandboxProcess
+from mcphost.serialization import Struct, decode
+
+READ_TIMEOUT = 10.0
+"""Maximum seconds for one file. It must be below the twelve seconds after which the worker ends itself."""
+PDF_QUEUE_TIMEOUT = 40.0
+MAX_PDF_BYTES = 32 * 1024 * 1024
+_MAX_RESPONSE_SIZE = 4 * 1024 * 1024
+
+
+class PdfText(Struct, frozen=True):
+    """The text of a PDF file: how many pages it has, how many from the first were read, and how many were damaged."""
+
+    text: str = ""
+    pages: int = 0
+    read: int = 0
+    unread: int = 0
+    why: str = ""
+
+
+class PdfReader:
+    """Reader of PDF files, one at a time, in a worker process that it owns.
+
+    After `close`, the next call of `read` starts a new process.
+    """
+
+    def __init__(self, timeout: float = READ_TIMEOUT) -> None:
+        self._timeout = timeout
+        self._process = SandboxProcess(
+            "mcphost.sandbox.pdf_worker",
+            timeout=timeout,
+            max_response_size=_MAX_RESPONSE_SIZE,
+            queue_timeout=PDF_QUEUE_TIMEOUT,
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the worker, or None if it is not running."""
+        return self._process.pid
+
+    async def read(self, body: bytes, max_bytes: int) -> PdfText | str:
+        """Return the text of a PDF file, at most *max_bytes* of UTF-8, or an error message.
+
+        The error message is a clause like "it is damaged". Raises nothing but cancellation.
+        """
+        if len(body) > MAX_PDF_BYTES:
+            return f"it is over {MAX_PDF_BYTES // 1024**2} MB"
+        line = await self._process.request(b"%d %d\n" % (len(body), max_bytes) + body)
+        if isinstance(line, str):
+            return {
+                "busy": "too many files are waiting",
+                "slow": f"reading it took over {self._timeout:g} s",
+                "ended": "it crashed the reader",
+                "silent": "the reader did not respond",
+            }[line]
+        try:
+            answer = decode(line, PdfText, "answer of the PDF reader")
+        except MalformedMessage:
+            await self._process.close()  # a worker with an invalid response cannot be trusted
+            return "the reader did not respond"
+        if answer.why:
+            return answer.why[:200]
+        return answer
+
+    async def close(self) -> None:
+        """End the worker process and any reading in progress. Idempotent."""
+        await self._process.close()

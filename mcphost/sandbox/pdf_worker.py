@@ -1,0 +1,108 @@
+"""Worker process that extracts the text of a PDF file; the only module that imports pypdf.
+
+Run as `python -m mcphost.sandbox.pdf_worker`. A request is a line with two numbers (the size of the file and the
+maximum size of its text, in bytes), followed by the file; a response is one line of JSON. Before the first file is
+read, the process gives up the right to open files and sockets. Text extraction ends after `SOFT_SECONDS` with the pages
+read so far. The parent process kills the worker when it takes too long; if the parent is gone, an alarm signal ends the
+worker.
+"""
+
+import codecs
+import io
+import json
+import logging
+import pkgutil
+import signal
+import sys
+from contextlib import suppress
+from importlib import import_module
+from time import monotonic
+from typing import Any
+
+from mcphost.sandbox.limits import apply_worker_limits, forbid_opening_files
+
+ALARM_SECONDS = 12
+"""Seconds for one file after which the kernel ends this process."""
+SOFT_SECONDS = 6.0
+"""Seconds after which no further page is read."""
+MAX_PAGES = 1_000
+MAX_MEMORY = 1024**3
+_ENCODINGS = (
+    "ascii", "latin_1", "cp1252", "mac_roman", "utf_8", "utf_16", "utf_16_be", "utf_16_le", "utf_32", "charmap", "gbk",
+    "gb18030", "gb2312", "big5", "big5hkscs", "shift_jis", "cp932", "euc_jp", "euc_kr", "cp949",
+)  # fmt: skip
+"""Encodings of text in PDF files; nothing can be imported after `forbid_opening_files`."""
+
+
+def main() -> None:
+    """Answer requests from standard input until end of file."""
+    apply_worker_limits(MAX_MEMORY)
+    import pypdf
+
+    _preload(pypdf)
+    out, source = sys.stdout.buffer, sys.stdin.buffer
+    out.write(b"{}\n")
+    out.flush()
+    forbid_opening_files()
+    while head := source.readline(64):
+        size, limit = map(int, head.split())
+        body = source.read(size)
+        signal.alarm(ALARM_SECONDS)
+        answer = _extract_text(pypdf, body, limit)
+        signal.alarm(0)
+        out.write(json.dumps(answer).encode() + b"\n")
+        out.flush()
+
+
+def _preload(library: Any) -> None:
+    logging.disable(logging.CRITICAL)  # the library describes each defect of a file
+    for found in pkgutil.walk_packages(library.__path__, f"{library.__name__}."):
+        with suppress(ImportError):
+            import_module(found.name)
+    for encoding in _ENCODINGS:
+        codecs.lookup(encoding)
+
+
+def _extract_text(library: Any, body: bytes, limit: int) -> dict[str, Any]:
+    try:
+        reader = library.PdfReader(io.BytesIO(body), strict=False)
+        if reader.is_encrypted and not reader.decrypt(""):
+            return {"why": "it is protected with a password"}
+        pages = len(reader.pages)
+        pieces, read, unread = _read_pages(reader, pages, limit)
+    except MemoryError:
+        return {"why": "reading it takes too much memory"}
+    except RecursionError:
+        return {"why": "it is nested too deeply"}
+    except Exception:  # noqa: BLE001 - a damaged file raises nearly anything inside the library
+        return {"why": "it is damaged"}
+    return {"text": "".join(pieces), "pages": pages, "read": read, "unread": unread}
+
+
+def _read_pages(reader: Any, count: int, limit: int) -> tuple[list[str], int, int]:
+    """Return the texts of the pages, with a heading each, the number of the last page, and of unreadable ones."""
+    deadline = monotonic() + SOFT_SECONDS
+    pieces: list[str] = []
+    size = unread = 0
+    for number in range(min(count, MAX_PAGES)):
+        try:
+            text = str(reader.pages[number].extract_text())
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - one damaged page is no reason to lose the others
+            text, unread = "", unread + 1
+        piece = f"[Page {number + 1}]\n{text.strip()}\n\n"
+        data = piece.encode("utf-8", "replace")
+        size += len(data)
+        if size > limit:
+            if not pieces:
+                pieces.append(data[:limit].decode("utf-8", "ignore"))
+            return pieces, max(1, number), unread
+        pieces.append(piece.encode("utf-8", "replace").decode("utf-8"))
+        if monotonic() > deadline:
+            return pieces, number + 1, unread
+    return pieces, min(count, MAX_PAGES), unread
+
+
+if __name__ == "__main__":
+    main()
