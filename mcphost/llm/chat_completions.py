@@ -49,7 +49,7 @@ Json = dict[str, Any]
 
 
 class ApiRoute(Struct, frozen=True, kw_only=True):
-    """Features of a model, its provider and its API that determine the JSON of a request."""
+    """Properties of a model, its provider and its API that determine the JSON of a request."""
 
     model: str
     provider: str
@@ -113,7 +113,10 @@ def mark_cache(chat: list[Json]) -> None:
 
 
 def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Iterator[Json]:
-    """Yield messages as Chat Completions JSON; as providers require, exactly one result follows each tool call."""
+    """Yield messages as Chat Completions JSON.
+
+    Exactly one result follows each tool call, because providers require it.
+    """
     if system:
         yield {"role": "system", "content": system}
     messages = _join_inserted(messages)
@@ -138,7 +141,7 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages, with prompts and background results in a form that all providers accept.
+    """Yield the messages, with inserted ones (of prompts and background results) in a form that all providers accept.
 
     Some providers reject two consecutive messages of the same role or a conversation that begins with an answer, and
     all reject media in an answer. Messages written by the user or the model are unchanged, unless they are next to an
@@ -162,7 +165,10 @@ def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _split_media(message: Message) -> Iterator[Message]:
-    """Yield a prompt's answer without its media, then the media as a user message; yield others unchanged."""
+    """Yield a prompt's assistant message without its media, then the media as a user message.
+
+    Other messages are unchanged.
+    """
     media = tuple(part for part in message.parts if not isinstance(part, TextPart))
     if message.prompt is None or message.role != "assistant" or not media:
         yield message
@@ -204,7 +210,10 @@ def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Itera
 
 
 def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
-    """Return the content of a user message; it is a string if possible, because some servers accept only strings."""
+    """Return the content of a user message.
+
+    It is a string if possible, because some servers accept only strings.
+    """
     items: list[Json] = []
     for part in message.parts:
         if isinstance(part, TextPart):
@@ -253,7 +262,7 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
     if calls:
         result["tool_calls"] = calls
     if not message.cut:
-        # Every reasoning part has all blocks of the answer, so the first one is enough.
+        # Each reasoning part contains all blocks of the answer, so the first part is enough.
         replay = next((part for part in message.parts if isinstance(part, ThinkingPart) and part.replay), None)
         blocks, order = replayable_blocks(replay, route) if replay else ([], "")
         thinking = [block for block in blocks if not is_reasoning_item(block)]
@@ -286,7 +295,7 @@ def encode_arguments(use: ToolUsePart) -> str:
 
 
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], str]:
-    """Return the reasoning blocks to send back to their provider, and the order of the items in that answer.
+    """Return the reasoning blocks to send back to their provider, and the order of the answer's items.
 
     The order is a text with one letter per item; see worker_protocol.ITEM_ORDER. Both are empty if another provider
     produced the reasoning.
@@ -346,7 +355,7 @@ def file_item(file: FilePart) -> Json:
 
 
 class AnswerAssembler:
-    """Converter that turns the worker events of one answer into model events and merges pieces of tool calls."""
+    """Converter of one answer's worker events to model events; it merges the pieces of tool calls."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -373,7 +382,7 @@ class AnswerAssembler:
             self._replay_count += 1
             yield ThinkingDelta("", self._encode_replay())
         elif isinstance(event, worker_protocol.WorkerFinished) and "r" in self._order:
-            yield ThinkingDelta("", self._encode_replay())  # now with the order of the items that followed
+            yield ThinkingDelta("", self._encode_replay())  # now with the order of later items
         if isinstance(event, worker_protocol.WorkerTextDelta):
             self.char_count += len(event.text)
             if "t" not in self._order:
@@ -457,7 +466,7 @@ class _PartialToolCall:
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """Parse the arguments of a tool call; blank text counts as an empty object.
+    """Parse the arguments of a tool call; blank text is an empty object.
 
     Returns None if the text is not a JSON object.
     """
@@ -473,7 +482,7 @@ def parse_arguments(raw: str) -> dict[str, Any] | None:
 class ThinkingBlockAssembler:
     """Assembler of a provider's reasoning blocks from streamed pieces.
 
-    A block's text arrives first, then its signature, sometimes together with the complete text again.
+    The text of a block arrives first, then its signature, sometimes together with the complete text again.
     """
 
     def __init__(self) -> None:
@@ -503,7 +512,7 @@ class ThinkingBlockAssembler:
         return size
 
     def signed_blocks(self) -> list[Json]:
-        """Return the signed blocks, which the provider expects back in the next request."""
+        """Return the signed blocks; the provider expects them back in the next request."""
         self._join_text()
         self.has_new_signature = False
         return [block for block in self._blocks if _is_signed(block)]

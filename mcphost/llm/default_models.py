@@ -58,7 +58,7 @@ KEY_PREFIXES: tuple[tuple[str, str], ...] = (
 
 
 def recognize_provider(key: str) -> str:
-    """Return the provider that an API key's prefix identifies, or "" if it identifies none."""
+    """Return the provider whose API keys begin like this key; "" if none is known."""
     return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
 
 
@@ -87,8 +87,8 @@ async def find_keys(
 ) -> tuple[FoundKey, ...]:
     """Return the *providers* that have an API key in the environment or else in the keyring.
 
-    By default, every provider with a default model is checked. A keyring that is locked or does not respond counts as
-    having no keys. May be cancelled.
+    By default, every provider with a default model is checked. A keyring that is locked or does not respond is treated
+    as empty. May be cancelled.
     """
     found: list[FoundKey] = []
     for provider in providers:

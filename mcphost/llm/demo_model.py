@@ -1,6 +1,6 @@
 """The demo model: a rule-based ChatModel, labelled as not an AI, that streams text and calls tools.
 
-Its rules only recognize requests; every result it reports comes from a tool of a connected server.
+Its rules only recognize requests; every result that it reports comes from a tool of a connected server.
 """
 
 import json
@@ -50,7 +50,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern that recognizes a request, the tool to call, and the names of the arguments that its groups match."""
+    """A pattern that recognizes a request, the tool to call, and the argument names for the pattern's groups."""
 
     pattern: str
     tool: str
@@ -87,7 +87,7 @@ RULES = (
 
 
 class DemoRequest(Struct, frozen=True):
-    """A request recognized in a message; `tool` is the tool's name or the end of it."""
+    """A request recognized in a message; `tool` is the tool's name or the end of the name."""
 
     tool: str
     arguments: dict[str, Any]
@@ -158,7 +158,7 @@ def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
     if re.fullmatch(r"(?:help|hello|hi|hey|\?|what can you do\??|)[.!]?", text, re.IGNORECASE):
         return HELP + list_tools(request.tools) + list_attachments(last), ()
     if not request.tools and (echo := re.match(r"say\b(?:\s*:)?\s++(.+)$", text, re.IGNORECASE)):
-        return echo[1], ()  # a server's sampling request, which has no tools
+        return echo[1], ()  # a sampling request of a server has no tools
     demo_requests = find_requests(text)
     if not demo_requests:
         return f"I have no rule for that.\n\n{HELP}{list_tools(request.tools)}{list_attachments(last)}", ()
@@ -266,7 +266,7 @@ def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str
 
 
 def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
-    """Return a tool call with those arguments that the tool's schema defines."""
+    """Return a tool call with the arguments that the tool's schema defines; other arguments are dropped."""
     properties = parse_schema(tool).get("properties")
     if isinstance(properties, dict) and properties:
         arguments = {name: value for name, value in arguments.items() if name in properties}
@@ -274,7 +274,7 @@ def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
 
 
 def report_results(messages: tuple[Message, ...]) -> str:
-    """Describe the tool results at the end of the conversation."""
+    """Return the tool results at the end of the conversation in words."""
     parts: list[ToolReturnPart] = []
     for message in reversed(messages):
         if message.role != "tool":
@@ -287,7 +287,7 @@ def report_results(messages: tuple[Message, ...]) -> str:
 
 
 def describe_result(part: ToolReturnPart) -> str:
-    """Describe one tool result."""
+    """Return one tool result in words."""
     name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
     if part.is_error and "declined" in text.lower():
         return f"{name}: all right, I leave it. {text}"
@@ -306,7 +306,7 @@ def list_tools(tools: tuple[ToolSpec, ...]) -> str:
 
 
 def list_attachments(message: Message) -> str:
-    """List the resources attached to a message, to show that they arrived."""
+    """Return a sentence that lists the resources attached to a message, to show that they arrived."""
     parts = [part for part in message.parts if isinstance(part, ResourcePart)]
     if not parts:
         return ""

@@ -1,4 +1,4 @@
-"""Classification of failed model requests, with a message and a hint for the user. API keys are removed.
+"""Classification of failed model requests, with a message and a hint for the user; API keys are removed.
 
 Status code, exception causes and wording are considered together, because litellm's class names alone mislead
 (measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a BadRequestError,
@@ -78,7 +78,7 @@ MAX_PROVIDER_MESSAGE = 600
 
 
 class ErrorContext(Struct, frozen=True, kw_only=True):
-    """Names to use in error messages; `secret` is the API key, which is removed from the messages."""
+    """Names for error messages, and the API key (`secret`), which is removed from the messages."""
 
     model: str
     provider: str
@@ -114,7 +114,7 @@ def answer_too_long_error(sentence: str) -> ModelError:
 
 
 def _is_complete(message: str) -> bool:
-    """Return whether litellm's message adds nothing to mcphost's own error text and can be left out."""
+    """Return whether litellm's message only repeats mcphost's own error text and can be left out."""
     return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 
@@ -150,7 +150,7 @@ def _classify_status(status: int, text: str) -> ModelErrorKind:
 
 
 def is_retryable(failure: CallFailure) -> bool:
-    """Return whether repeating the request may succeed soon.
+    """Return whether repeating the request may soon succeed.
 
     False, for example, after a refused connection, without credit, or with an invalid API key.
     """

@@ -27,7 +27,7 @@ class JsonAnswer(Struct, frozen=True):
 
 
 class JsonClient:
-    """HTTP client for small JSON responses; use it in an `async with` block. It follows no redirects.
+    """HTTP client for small JSON responses, to be used in an `async with` block. It follows no redirects.
 
     *uses_proxies* enables the proxies set in the environment; requests to this machine must not go through one.
     *timeout* is in seconds and applies to connecting and to each read separately.
@@ -94,7 +94,7 @@ def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list
 
 
 def valid_names(names: Iterable[object]) -> list[str]:
-    """Return the names that can be displayed, and used in settings, without changes."""
+    """Return the names that can be displayed and used in settings unchanged."""
     return [
         name
         for name in names
@@ -103,6 +103,6 @@ def valid_names(names: Iterable[object]) -> list[str]:
 
 
 def parse_count(value: object) -> int:
-    """Return *value* if it is a positive whole number of plausible size, else 0."""
+    """Return *value* if it is a positive integer of plausible size, else 0."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_COUNT
     return cast("int", value) if is_count else 0

@@ -93,7 +93,7 @@ class LiteLlmModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """What litellm's model list says about the model; configured values take precedence."""
+        """Facts about the model from litellm's model list; configured values take precedence."""
         return self._facts
 
     async def prepare(self) -> None:
@@ -237,7 +237,7 @@ class LiteLlmModel:
         context: "ErrorContext",
         reason: str,
     ) -> "tuple[RefusedTool, ...]":
-        """Find the tools that the provider refuses, by sending small test requests.
+        """Find the tools that the provider refuses, with small test requests.
 
         Raises ModelError if a test request fails for another reason.
         """
@@ -351,7 +351,7 @@ class LiteLlmModel:
             is_parallel=request.is_parallel,
             temperature=config.temperature if request.temperature is None else request.temperature,
             top_p=config.top_p,
-            drops_unsupported=request.temperature is not None,  # it was requested by a server
+            drops_unsupported=request.temperature is not None,  # a server requested it
             headers=headers,
             reasoning_effort=config.reasoning_effort,
             answer_schema=request.answer_schema if self._can_send_schema(request, provider) else _NO_SCHEMA,
@@ -388,7 +388,7 @@ class LiteLlmModel:
     async def _ensure_ready(self) -> providers.ProviderKey:
         """Start the worker, load the facts and return the API key.
 
-        Raises ModelError. If the provider is unknown, that is reported rather than a missing key.
+        Raises ModelError. If the provider is unknown, the error says so instead of asking for a key.
         """
         try:
             key = await providers.find_key(self._config, self._environ, self._keyring)
@@ -474,7 +474,7 @@ class _DefinitionRefusedError(Exception):
 
 
 def _key(spec: ToolSpec) -> tuple[str, str, bytes]:
-    """Return a key that identifies a tool's definition; if the definition changes, so does the key."""
+    """Return a key for a tool's definition, which differs if the definition changes."""
     return spec.name, spec.description, bytes(spec.schema)
 
 

@@ -36,13 +36,13 @@ def _nest_error(_stream: Any, event: Any) -> Any:
 
 
 def is_refused(stream: Any) -> bool:
-    """Return whether the model refused to answer, which litellm reports as `stop` like a normal end."""
+    """Return whether the model refused to answer; litellm reports `stop` in this case, as for a normal end."""
     streams = (stream, getattr(stream, "completion_stream", None))
     return any(getattr(candidate, REFUSED_ATTRIBUTE, False) for candidate in streams)
 
 
 def _wrap_method(kind: Any, name: str, transform: Callable[[Any, Any], Any]) -> None:
-    """Wrap the method *name* of a class so that it receives each chunk as changed by *transform*."""
+    """Wrap the method *name* of class *kind* so that it receives each chunk as changed by *transform*."""
     method = getattr(kind, name)
 
     def run(self: Any, chunk: Any) -> Any:

@@ -47,7 +47,7 @@ _LITELLM_PROVIDERS: dict[LocalServerKind, str] = {
 
 
 class LocalAddress(Struct, frozen=True):
-    """URL to probe, without a path, and the kind of model server that usually listens there."""
+    """URL without a path to probe, and the kind of model server that usually listens there."""
 
     url: str
     kind: LocalServerKind = "openai_compatible"
@@ -155,7 +155,10 @@ _Identify = Callable[[JsonClient, str], Awaitable[LocalModelServer | None]]
 
 
 def _identification_order(kind: LocalServerKind) -> tuple[_Identify, ...]:
-    """Return the functions that try to identify a server: the one for *kind* first, the generic one last."""
+    """Return the functions that try to identify a server, beginning with the one for *kind*.
+
+    The generic function is last.
+    """
     checks: dict[LocalServerKind, _Identify] = {
         "ollama": _identify_ollama,
         "lm_studio": _identify_lm_studio,

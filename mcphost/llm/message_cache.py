@@ -1,4 +1,4 @@
-"""Cache of values computed from messages; each value is kept as long as its message."""
+"""Cache of values computed from messages; a value is dropped together with its message."""
 
 import weakref
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class MessageCache(Generic[T]):
         found = self._values.get(key)
         if found is not None and found[0]() is message:
             return found[1]
-        values = self._values  # not self: a message must not keep this cache alive
+        values = self._values  # without self, so that a message does not keep this cache alive
         value = self._compute(message)
         values[key] = weakref.ref(message, lambda _: values.pop(key, None)), value
         return value

@@ -32,7 +32,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class TextPart(Struct, frozen=True, tag="text"):
-    """Text; Markdown if the model wrote it."""
+    """Text of a message, in Markdown if the model wrote it."""
 
     text: str
 
@@ -40,7 +40,7 @@ class TextPart(Struct, frozen=True, tag="text"):
 class ThinkingPart(Struct, frozen=True, tag="thinking"):
     """Reasoning that the provider disclosed.
 
-    `replay` is JSON with the data that the provider expects back in the next request, or "".
+    `replay` is JSON data that the provider expects back in the next request, or "".
     """
 
     text: str
@@ -50,8 +50,8 @@ class ThinkingPart(Struct, frozen=True, tag="thinking"):
 class ToolUsePart(Struct, frozen=True, tag="tool_use"):
     """A tool call by the model.
 
-    `name` is the tool's name as the model knows it. `arguments` is None if `raw`, the arguments as text, is not a JSON
-    object. `id` is ours and unique in the conversation; `provider_id` is the provider's own id, or "".
+    `name` is the tool's model-facing name. `arguments` is None if `raw`, the arguments as text, is not a JSON object.
+    `id` is assigned by mcphost and unique in the conversation; `provider_id` is the provider's own id, or "".
     """
 
     id: str
@@ -128,14 +128,17 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:
-    """Return whether the part is a tool call's result, not just the note that it will follow later."""
+    """Return whether the part is the result of a tool call.
+
+    False for the note that a background result will follow later.
+    """
     if isinstance(part, ToolReturnPart):
         return part.outcome != "background"
     return isinstance(part, ResourcePart) and bool(part.use_id)
 
 
 class PromptSource(Struct, frozen=True):
-    """The server's prompt from which a message was inserted."""
+    """The server and the name of the prompt from which a message was inserted."""
 
     server: str
     name: str
@@ -144,9 +147,9 @@ class PromptSource(Struct, frozen=True):
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
     """A message of a conversation; `at` is in seconds since 1970.
 
-    `cut` means that the message is incomplete because it was stopped or interrupted. `usage` belongs to the request
-    that produced the message; it is None for messages that no request produced and for those stored by earlier
-    versions. `prompt` is the prompt from which a message of either role was inserted, None for all other messages.
+    `cut` means that the message is incomplete because it was stopped or interrupted. `usage` is the use of tokens by
+    the request that produced the message; it is None for other messages and for messages stored by early versions.
+    `prompt` is the prompt from which a message of either role was inserted, None for all other messages.
     """
 
     role: Role
@@ -164,12 +167,12 @@ class Message(Struct, frozen=True, kw_only=True, weakref=True):
 
     @property
     def late_result(self) -> ResourcePart | None:
-        """The result of a background call if this message adds one, else None; the user did not write it."""
+        """The background call's result that this message adds; None for all other messages."""
         return next((part for part in self.parts if isinstance(part, ResourcePart) and part.use_id), None)
 
     @property
     def results(self) -> "tuple[ToolReturnPart | ResourcePart, ...]":
-        """The results of tool calls in the message; a background result is a ResourcePart."""
+        """The results of tool calls in the message; the result of a background call is a ResourcePart."""
         if self.role == "assistant":
             return ()
         return tuple(part for part in self.parts if is_result(part))

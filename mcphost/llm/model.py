@@ -1,4 +1,4 @@
-"""Interface of a model (ChatModel), the request that it takes, and the events that it streams."""
+"""Interface of models (ChatModel), the requests that they take, and the events that they stream."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -42,7 +42,10 @@ class TextDelta(Struct, frozen=True):
 
 
 class ThinkingDelta(Struct, frozen=True):
-    """A piece of reasoning. A `replay` other than "" replaces the one of earlier pieces; see ThinkingPart."""
+    """A piece of reasoning.
+
+    A `replay` other than "" replaces the `replay` of earlier pieces; see ThinkingPart.
+    """
 
     text: str
     replay: str = ""
@@ -77,7 +80,7 @@ class RetryScheduled(Struct, frozen=True):
 
 
 class ToolsRefused(Struct, frozen=True):
-    """Notice, once per model, that the model does not support tools and the request is sent without them.
+    """Notice, once per model, that the model does not support tools and the request has none.
 
     `reason` is the provider's message, or "" if this was known before the request.
     """
@@ -100,7 +103,10 @@ class ToolSimplified(Struct, frozen=True):
 
 
 class StreamFinished(Struct, frozen=True):
-    """End of the stream. `reason` is only a hint: after tool calls, the turn continues whatever the reason."""
+    """End of the stream.
+
+    `reason` is only a hint: if there were tool calls, the turn continues whatever the reason.
+    """
 
     reason: str = "stop"
     usage: Usage = Usage()
@@ -122,7 +128,7 @@ ModelEvent = (
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
-    """What is known about a model; 0 and None mean unknown."""
+    """Known facts about a model; 0 and None mean unknown."""
 
     context_window: int = 0
     max_output_tokens: int = 0
@@ -150,12 +156,12 @@ class ChatModel(Protocol):
 
     @property
     def label(self) -> str:
-        """Display name; the demo model's says that it is not an AI."""
+        """Display name; that of the demo model says that it is not an AI."""
         ...
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known about the model; the first answer may add to it."""
+        """Known facts about the model; the first answer may add facts."""
         ...
 
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:

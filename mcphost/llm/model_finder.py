@@ -1,4 +1,4 @@
-"""Search for models: by the providers' API keys, on model servers on this machine, and in litellm's table."""
+"""Finds models: by the providers' API keys, on model servers on this machine, and in litellm's table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -27,7 +27,7 @@ _MAX_PROPOSED_MODELS = 20
 
 
 class AvailableModel(Struct, frozen=True, kw_only=True):
-    """A model that the user can choose, and what is known about it; 0 and None mean unknown."""
+    """A model that the user can choose, with the known facts about it; 0 and None mean unknown."""
 
     config: ModelConfig
     provider: str
@@ -56,7 +56,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 
 
 class ModelFinder:
-    """Finder of models that the user can choose. It starts no server and loads no model."""
+    """Search for models that the user can choose. It starts no server and loads no model."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class ModelFinder:
         return (*models[:first], *added, *models[first:])
 
     async def _find_keys(self, providers: Iterable[str] = DEFAULT_MODELS) -> tuple[FoundKey, ...]:
-        """Search the environment and the keyring; if the keyring does not respond in time, only the environment."""
+        """Search the environment and the keyring; use only the environment if the keyring does not respond in time."""
         found: tuple[FoundKey, ...] = await find_keys(self._environ, None, providers)
         with anyio.move_on_after(KEYRING_SECONDS):
             found = await find_keys(self._environ, self._keyring, providers)

@@ -42,7 +42,7 @@ async def expand_headers(
 
 
 async def _read_keyring(text: str, keyring: KeyLookup | None) -> dict[str, str]:
-    """Return the keyring entries that *text* refers to, keyed by name, without those that do not exist."""
+    """Return the keyring entries that *text* refers to, by name; missing entries are omitted."""
     entries: dict[str, str] = {}
     for reference in find_references(text):
         if reference.kind == "keyring" and keyring is not None and (value := await keyring(reference.name)) is not None:

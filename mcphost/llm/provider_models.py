@@ -1,4 +1,4 @@
-"""Requests to model providers that list their models or check an API key, with one GET request each.
+"""Requests that list a provider's models or check an API key, with one GET request each.
 
 Sources: the API references of Anthropic (`GET /v1/models`), OpenAI (`GET /v1/models`), Google (`GET /v1beta/models`),
 Mistral, Groq, DeepSeek, xAI, Cerebras, Moonshot and OpenRouter (OpenAI's format with additional members).
@@ -84,7 +84,7 @@ async def list_provider_models(
 
 
 async def check_key(provider: str, key: str, environ: Mapping[str, str]) -> KeyVerdict:
-    """Ask the provider whether it accepts an API key; "unknown" means it gave no clear response. May be cancelled."""
+    """Ask the provider whether it accepts an API key; "unknown" means no clear response. May be cancelled."""
     status = 0
     if provider in _ADDRESSES:
         with anyio.move_on_after(LIST_SECONDS):
@@ -111,7 +111,10 @@ async def _request_models(provider: str, key: str, environ: Mapping[str, str]) -
 
 
 def _find_address(provider: str, environ: Mapping[str, str]) -> str:
-    """Return the address of a provider's API, or "" if the environment sets one that is neither https nor loopback."""
+    """Return the address of a provider's API.
+
+    Returns "" if the environment sets an address that is neither https nor loopback.
+    """
     prefix = provider.upper()
     own = environ.get(f"{prefix}_API_BASE", "") or environ.get(f"{prefix}_BASE_URL", "")
     base = (own or _ADDRESSES[provider]).strip().rstrip("/")
@@ -132,7 +135,7 @@ def _parse_models(provider: str, answer: Mapping[str, Any] | None) -> tuple[List
 def _can_chat(entry: Mapping[str, Any]) -> bool:
     """Return False if the provider's list says that the model is inactive or cannot chat, else True.
 
-    The members that say so are those of Google, Mistral and Groq.
+    Google, Mistral and Groq have members that say so.
     """
     methods, abilities = entry.get("supportedGenerationMethods"), entry.get("capabilities")
     if isinstance(methods, list) and "generateContent" not in methods:

@@ -67,9 +67,10 @@ DeepSeek and Moonshot refuse the result of a tool call without the reasoning tha
 
 
 def accepts_reasoning_text(config: ModelConfig) -> bool:
-    """Return whether a model is sent the text of its own reasoning; so is one of an unknown OpenAI-compatible server.
+    """Return whether a model is sent the text of its own earlier reasoning.
 
-    Such a server only gets what it wrote itself. OpenAI's own models do not disclose their reasoning in this form.
+    An unknown OpenAI-compatible server is also sent its own reasoning, because it wrote the text itself. OpenAI's own
+    models do not disclose their reasoning in this form.
     """
     provider = parse_provider(config.name)
     return provider in REASONING_TEXT_PROVIDERS or (provider == "openai" and bool(config.api_base))
@@ -82,14 +83,14 @@ def marks_cache(model: str) -> bool:
 
 
 class ProviderKey(Struct, frozen=True):
-    """API key to send to a provider ("" for none), and the environment variable where users set it."""
+    """API key to send to a provider ("" for none), and the environment variable in which users set it."""
 
     value: str
     variable: str
 
 
 def parse_provider(model: str) -> str:
-    """Return the provider that a model name contains or, as gpt-4o does, implies; "" if there is none."""
+    """Return the provider that a model name contains or implies, as `gpt-4o` does; "" if there is none."""
     head, slash, _rest = model.partition("/")
     if slash:
         return head
@@ -99,19 +100,25 @@ def parse_provider(model: str) -> str:
 
 
 def is_known_provider(provider: str) -> bool:
-    """Return whether mcphost has facts about the provider; litellm knows many more."""
+    """Return whether mcphost has facts about the provider; litellm supports many more providers."""
     return provider in KEY_VARIABLES or provider in LOCAL_PROVIDERS or provider in CREDENTIAL_CHAIN_PROVIDERS
 
 
 def add_default_provider(config: ModelConfig) -> ModelConfig:
-    """Add `openai/` to a bare model name with a configured address; most such servers are OpenAI-compatible."""
+    """Add `openai/` to a model name without a provider if an address is configured.
+
+    Most servers at such addresses are OpenAI-compatible.
+    """
     if config.api_base and "/" not in config.name and not parse_provider(config.name):
         return replace(config, name=f"openai/{config.name}")
     return config
 
 
 def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelConfig:
-    """Add the address in `OLLAMA_HOST` to a model of Ollama without one; litellm reads only `OLLAMA_API_BASE`."""
+    """Add the address in `OLLAMA_HOST` to an Ollama model without an address.
+
+    litellm reads only `OLLAMA_API_BASE`.
+    """
     host = environ.get("OLLAMA_HOST", "").strip()
     is_ollama = parse_provider(config.name) in ("ollama", "ollama_chat")
     if not is_ollama or not host or config.api_base or environ.get("OLLAMA_API_BASE"):
@@ -120,9 +127,9 @@ def add_local_address(config: ModelConfig, environ: Mapping[str, str]) -> ModelC
 
 
 def parse_ollama_host(text: str) -> str:
-    """Convert the value of `OLLAMA_HOST`, which may lack a scheme or port, to a URL; "" becomes Ollama's default URL.
+    """Convert the value of `OLLAMA_HOST` to a URL; "" becomes Ollama's default URL.
 
-    A server that listens on all addresses (0.0.0.0) is contacted at 127.0.0.1.
+    The value may lack a scheme or port. A server that listens on all addresses (0.0.0.0) is contacted at 127.0.0.1.
     """
     host = text.strip().rstrip("/")
     if not host:
@@ -147,7 +154,7 @@ def unknown_provider_error(model: str) -> ModelError:
 
 
 def key_variables(config: ModelConfig) -> tuple[str, ...]:
-    """Return the environment variables that may hold the API key, the preferred one first."""
+    """Return the environment variables that may contain the API key, the preferred one first."""
     provider = parse_provider(config.name)
     if config.api_key_env:
         return (config.api_key_env,)
@@ -170,7 +177,7 @@ def _needs_named_key(url: str) -> bool:
 async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
     """Return the API key from the environment or, if there is none, from the keyring.
 
-    Raises ModelError (auth) if a required key is missing. A model server on this machine, and one that is reached
+    Raises ModelError (auth) if a required key is missing. A model server on this machine, or one that is reached
     without TLS, is sent a key only if the model's configuration names the key's variable.
     """
     provider = parse_provider(config.name)

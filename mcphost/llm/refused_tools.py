@@ -76,7 +76,7 @@ class _Finder:
         return await self._probe(tools)
 
     async def search(self, tools: Sequence[ToolSpec], reason: str) -> list[RefusedTool]:
-        """Return the refused tools among *tools*, which were refused together for *reason*."""
+        """Return the refused tools among *tools*; a request with all of them was refused for *reason*."""
         if len(tools) <= 1:
             return [RefusedTool(spec, reason) for spec in tools]
         middle = len(tools) // 2

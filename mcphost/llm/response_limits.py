@@ -38,7 +38,7 @@ class AnswerTooLong(Exception):
 
 
 class AnswerMeter:
-    """Counter of the lines and chunks of one answer; its methods raise AnswerTooLong when a limit is exceeded."""
+    """Counter of the lines and chunks of one answer; methods raise AnswerTooLong beyond a limit."""
 
     def __init__(self) -> None:
         self._bytes = 0
@@ -146,7 +146,7 @@ class LineMeter:
 
 
 class EventLineBuffer:
-    """Buffer that passes on only complete lines of an event stream, and counts the lines of each event.
+    """Buffer that releases only complete lines of an event stream, and counts the lines of each event.
 
     It is needed because event stream decoders copy an incomplete line each time another piece of it arrives.
     """
@@ -211,7 +211,7 @@ class Decompressor:
 
 
 def limit_responses(response: Any) -> None:
-    """Patch a response class (`httpx.Response`) so that everything read from it is limited."""
+    """Patch a response class (`httpx.Response`) so that all reads are limited."""
     read = response.aiter_bytes
 
     async def decoded(self: Any, chunk_size: int | None) -> AsyncIterator[bytes]:
@@ -225,7 +225,7 @@ def limit_responses(response: Any) -> None:
         inflater = Decompressor()
         async for packed in self.aiter_raw():
             for data in inflater.feed(packed):
-                await anyio.lowlevel.checkpoint()  # other answers are read meanwhile
+                await anyio.lowlevel.checkpoint()  # let the tasks of other answers run
                 yield data
 
     async def aiter_bytes(self: Any, chunk_size: int | None = None) -> AsyncIterator[bytes]:

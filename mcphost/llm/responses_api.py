@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: requests made from Chat Completions JSON, and worker events made from its events.
+"""OpenAI's Responses API: converts Chat Completions JSON to requests, and its events to worker events.
 
 litellm's own conversion loses data that this API expects back: it puts all reasoning items before the text and tool
 calls that they belong to, drops their summaries, and replaces the ids of calls. Runs in the worker process. Does no
@@ -79,7 +79,7 @@ def _input_part(part: Json) -> Json:
 
 
 def _assistant_items(message: Json) -> Iterator[Json]:
-    """Yield reasoning, text and tool calls in the order in which the model produced them, if that order is known."""
+    """Yield reasoning, text and tool calls in the order in which the model produced them, if it is known."""
     text: str = message.get("content") or ""
     reasoning: list[Json] = list(message.get("reasoning_items") or ())
     written: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
@@ -110,7 +110,10 @@ def _members(value: Any) -> Json:
 
 
 class ResponsesStream:
-    """Converter of one response's events to worker events; stores finish reason and token counts in *summary*."""
+    """Converter of one response's events to worker events.
+
+    The finish reason and the token counts are stored in *summary*.
+    """
 
     def __init__(self, call_id: int, summary: StreamSummary) -> None:
         self._call_id = call_id
@@ -182,7 +185,7 @@ class ResponsesStream:
         return [worker_protocol.WorkerTextDelta(self._call_id, f"\n\n{text}" if is_another else text)]
 
     def _read_end(self, response: Any, *, is_complete: bool) -> None:
-        """Store the finish reason and the token counts of the response."""
+        """Store the finish reason and the token counts of the response in the summary."""
         if is_complete:
             self._summary.reason = "tool_calls" if self._calls else "content_filter" if self.is_refused else "stop"
         else:

@@ -42,7 +42,7 @@ class _Simplifier:
         self._left = MAX_NODES
 
     def simplify_top(self) -> Json:
-        """Return the root as an object schema, in which the properties of its alternatives are optional."""
+        """Return the root as an object schema; properties of its alternatives become optional."""
         merged = self._merge(self._root, 0)
         simple = self._simplify(merged | {"type": "object"}, 0)
         empty: Json = {"type": "object", "properties": {}}
@@ -113,7 +113,7 @@ class _Simplifier:
         return merged | {key: value for key, value in found.items() if value}
 
     def _resolve(self, schema: Json) -> Json:
-        """Replace a local `$ref` with its target; a reference that is circular or leads nowhere is dropped."""
+        """Replace a local `$ref` with its target; a circular or broken reference is dropped."""
         for _ in range(MAX_DEPTH):
             reference = schema.get("$ref")
             if not isinstance(reference, str):

@@ -14,7 +14,7 @@ _RETAINED_CHARS = 64 * 1024
 
 
 class StreamSummary:
-    """Data collected from a stream for its last event, WorkerFinished."""
+    """Data collected during a stream for its last event, WorkerFinished."""
 
     def __init__(self, call_id: int, api_route: str) -> None:
         self.call_id = call_id
@@ -85,12 +85,12 @@ def make_events(call_id: int, summary: StreamSummary, chunk: Any) -> list[worker
 
 
 def trim_chunks(stream: Any) -> bool:
-    """Delete most of what litellm accumulates for logs and token counts, so that memory stays bounded.
+    """Delete most of what litellm accumulates for logs and token counts, to bound memory.
 
     Keeps the first and last chunks and the latest usage report. Returns whether anything was deleted.
     """
     if len(getattr(stream, "_generated_content", "")) > _RETAINED_CHARS:
-        stream._generated_content = ""  # of Responses; copied for each delta that is added
+        stream._generated_content = ""  # of the Responses API; litellm copies the list for each added delta
         return True
     value: Any = getattr(stream, "chunks", None)
     chunks = cast("list[Any]", value) if isinstance(value, list) else []
@@ -100,7 +100,7 @@ def trim_chunks(stream: Any) -> bool:
     chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS] = [chunk for chunk in middle if getattr(chunk, "usage", None) is not None][
         -1:
     ]
-    stream.response_uptil_now = ""  # copied for each delta that is added
+    stream.response_uptil_now = ""  # litellm copies the list for each added delta
     return True
 
 

@@ -37,13 +37,13 @@ def estimate_text_tokens(text: str) -> int:
     if text.isascii():
         return (len(text) + 3) // 4
     latin = len(text.encode("ascii", "ignore"))
-    # UTF-8 has one more byte for each letter of most alphabets, two for each Chinese character, three for an emoji.
+    # UTF-8 takes one extra byte for a letter of most alphabets, two for a Chinese character, three for an emoji.
     more_bytes = len(text.encode("utf-8", "replace")) - len(text)
     return (latin + 2 * more_bytes + 3) // 4
 
 
 def bound_tokens(texts: Iterable[bytes]) -> int:
-    """Return a cautious upper estimate of the tokens in these texts, for limits."""
+    """Return an upper bound of the tokens in these texts, for limits."""
     return sum(map(len, texts)) // BYTES_PER_TOKEN
 
 

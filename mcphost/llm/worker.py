@@ -1,7 +1,7 @@
-"""The worker process, which reads commands, calls litellm and writes events. Nothing else imports litellm.
+"""The worker process: reads commands, calls litellm and writes events. Nothing else imports litellm.
 
-Start it as `python -P -m mcphost.llm.worker` with pipes at descriptors 0 and 1. Both are duplicated and replaced before
-litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
+Start it as `python -P -m mcphost.llm.worker` with pipes at descriptors 0 and 1. Both are duplicated and replaced
+before litellm is imported, because litellm prints to standard output. When the input pipe is closed, the process exits
 immediately, even during the import, so that it never outlives the host.
 
 Traps (measured with litellm 1.105): the import fetches a model map from the network and loads `.env` from the current
@@ -82,7 +82,7 @@ class EventWriter:
         self._lock = threading.Lock()
 
     def send(self, event: worker_protocol.WorkerEvent, meter: AnswerMeter | None = None) -> None:
-        """Write an event. If *meter* is at its limit, raises AnswerTooLong and writes nothing."""
+        """Write an event. Raises AnswerTooLong, without writing, if *meter* is at its limit."""
         view = memoryview(worker_protocol.encode_line(event))
         if meter is not None:
             meter.add_line(len(view))
@@ -102,7 +102,7 @@ def import_litellm(result: list[Any]) -> None:
     if sys.platform == "linux":
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
-    gc.disable()  # an import produces no garbage, and collecting takes a third of its time
+    gc.disable()  # an import creates no garbage, but collection would take a third of its time
     try:
         import httpx
         import litellm
@@ -229,7 +229,7 @@ class LiteLlmWorker:
             if self._is_truncated(request, stream, source, summary):
                 summary.reason = UNKNOWN_FINISH_REASON
             elif summary.reason == "stop" and is_refused(stream):
-                summary.reason = "content_filter"  # litellm's reason for refusals of other providers
+                summary.reason = "content_filter"  # litellm's reason for other providers' refusals
             batch.flush()
         except Exception:
             batch.flush()  # keep what was received before the failure
@@ -268,9 +268,10 @@ class LiteLlmWorker:
     def _is_truncated(
         request: worker_protocol.CompletionRequest, stream: Any, source: Any, summary: "StreamSummary"
     ) -> bool:
-        """Return whether the stream ended without a finish reason, so it was cut off; False if that is unknown.
+        """Return whether the stream was cut off, because it ended without a finish reason.
 
-        *source* is the provider's stream, taken from *stream* earlier, because litellm 1.110 removes it at the end.
+        Returns False if that is unknown. *source* is the provider's stream, taken from *stream* earlier, because
+        litellm 1.110 removes it at the end.
         """
         gave_reason = getattr(source, FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
@@ -304,7 +305,7 @@ class LiteLlmWorker:
         return arguments
 
     def _takes_parallel_option(self, request: worker_protocol.CompletionRequest) -> bool:
-        """Return whether the provider can be told that the model should make one tool call at a time."""
+        """Return whether the provider supports the option for one tool call at a time."""
         try:
             model, provider, *_rest = self._litellm.get_llm_provider(
                 model=request.model, api_base=request.api_base or None
@@ -322,7 +323,10 @@ class LiteLlmWorker:
             return ""
 
     def _uses_responses_api(self, request: worker_protocol.CompletionRequest, arguments: dict[str, Any]) -> bool:
-        """Return whether this request goes to the Responses API: as configured, or else by litellm's own rules."""
+        """Return whether this request goes to the Responses API.
+
+        The configuration decides, or else litellm's own rules.
+        """
         if request.api != "auto":
             return request.api == "responses"
         try:
@@ -395,7 +399,7 @@ class LiteLlmWorker:
 
 
 def patch_usage() -> None:
-    """Patch litellm's Usage class to accept a provider's invalid token counts, so that the answer does not fail."""
+    """Patch litellm's Usage class to accept invalid token counts, which would otherwise fail the answer."""
     from litellm.types import utils
 
     kind: Any = utils.Usage
@@ -510,7 +514,7 @@ class CommandReader:
         threading.Thread(target=self._read, daemon=True, name="commands").start()
 
     def connect(self, send: MemoryObjectSendStream[bytes]) -> None:
-        """Pass every line to *send* in the running event loop, starting with the queued ones."""
+        """Pass every line to *send* in the running event loop, queued lines first."""
         import asyncio
 
         loop = asyncio.get_running_loop()

@@ -46,7 +46,7 @@ INHERITED_VARIABLES = frozenset(
         "VIRTUAL_ENV",
         "LD_LIBRARY_PATH",
         "DYLD_LIBRARY_PATH",
-        # Windows needs SYSTEMROOT to open a socket, and the others to find the home folder.
+        # Windows needs SYSTEMROOT to open a socket, and the other variables to find the home folder.
         "SYSTEMROOT",
         "SYSTEMDRIVE",
         "WINDIR",
@@ -89,7 +89,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class WorkerCall:
-    """A command running in the worker, and its events in order. Call `stop` when they are no longer needed."""
+    """A command that runs in the worker, and its events in order; call `stop` to release it."""
 
     def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker
@@ -99,7 +99,7 @@ class WorkerCall:
         self._has_events = asyncio.Event()
 
     def put(self, event: worker_protocol.WorkerEvent, size: int = 0) -> None:
-        """Queue an event that took *size* bytes; if the answer exceeds a limit, queue a failure and stop instead."""
+        """Queue an event of *size* bytes; if the answer exceeds a limit, queue a failure and stop instead."""
         try:
             self._meter.add_line(size)
         except AnswerTooLong as error:
@@ -158,7 +158,7 @@ class WorkerProcess:
         raise run.startup_error()
 
     def send(self, command: worker_protocol.WorkerCommand, call_id: int) -> None:
-        """Send a command to the worker; if the worker has ended, the WorkerCall with this id fails."""
+        """Send a command to the worker; if the worker has ended, the WorkerCall *call_id* fails."""
         run = self._current_run
         if run is None or run.exit_code is not None:
             call = self._calls.get(call_id)
@@ -174,7 +174,7 @@ class WorkerProcess:
         return call
 
     def cancel_call(self, call_id: int) -> None:
-        """Forget the WorkerCall with this id, and tell the worker to stop its command."""
+        """Remove the WorkerCall with this id, and tell the worker to stop its command."""
         run = self._current_run
         if self._calls.pop(call_id, None) is not None and run is not None and run.exit_code is None:
             run.write(worker_protocol.encode_line(worker_protocol.WorkerCommand(op="stop", call_id=call_id)))
@@ -215,7 +215,7 @@ class WorkerProcess:
 
 
 def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
-    """Return the event that makes an open WorkerCall fail after the worker has ended."""
+    """Return the event that reports the end of the worker to an open WorkerCall, which then fails."""
     return worker_protocol.WorkerFailed(
         call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
     )
@@ -296,7 +296,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
         self.exit_code = 0 if code is None else code
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # Called after the exit, when the pipes have been read to their end.
+        # Called after the exit, once the pipes have been read to their end.
         if self._transport is not None:
             self._transport.close()
         self.exit_code = self.exit_code or 0
@@ -334,7 +334,7 @@ class _WorkerRun(asyncio.SubprocessProtocol):
             return
         pipe = transport.get_pipe_transport(0)
         if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
-            pipe.abort()  # `close` would wait until unsent data is written
+            pipe.abort()  # `close` would wait until all unsent data is written
         with anyio.move_on_after(CLOSE_TIMEOUT):
             await self._closed.wait()
         if not self._closed.is_set():

@@ -92,7 +92,7 @@ class WorkerThinkingDelta(Struct, frozen=True, tag="thinking"):
 
 
 class WorkerToolCallDelta(Struct, frozen=True, tag="tool"):
-    """A piece of the tool call at `index`; any of the other fields may be empty."""
+    """A piece of the tool call at `index`; any other field may be empty."""
 
     call_id: int
     index: int
@@ -179,9 +179,9 @@ MAX_BATCH_LENGTH = 64 * 1024
 class EventBatch:
     """Sender that merges consecutive pieces of text into fewer events.
 
-    The first piece is sent immediately, later ones about once per iteration of the event loop. `put` and `flush` raise
-    AnswerTooLong if *send* does. Use it in the event loop's thread; call `flush` before sending an event by other
-    means, and `discard` to drop the pending event.
+    The first piece is sent immediately, later pieces about once per iteration of the event loop. `put` and `flush`
+    raise AnswerTooLong if *send* does. Use it in the event loop's thread; call `flush` before sending an event by
+    other means, and `discard` to drop the pending event.
     """
 
     def __init__(self, send: Callable[[WorkerEvent], None]) -> None:
@@ -228,7 +228,7 @@ class EventBatch:
         try:
             self.flush()
         except AnswerTooLong as error:
-            self._error = error  # raised by the next call
+            self._error = error  # the next call raises this error
 
 
 def merge_events(first: WorkerEvent, second: WorkerEvent) -> WorkerEvent | None:
@@ -268,7 +268,7 @@ def make_failure(error: BaseException) -> CallFailure:
 
 
 def exception_chain(error: BaseException) -> list[BaseException]:
-    """Return the error and the exceptions that led to it, each once.
+    """Return the error and the exceptions that caused it, each once.
 
     They are found by `__cause__`, `__context__` and litellm's `original_exception`.
     """
@@ -284,9 +284,9 @@ def exception_chain(error: BaseException) -> list[BaseException]:
 
 
 def best_message(chain: list[BaseException]) -> str:
-    """Return the message of the first exception in *chain* other than litellm's MidStreamFallbackError.
+    """Return the message of the first exception in *chain* that is not a MidStreamFallbackError.
 
-    That exception hides the provider's message, which one of its causes contains.
+    That litellm exception hides the provider's message, which one of its causes contains.
     """
     for link in chain:
         if type(link).__name__ != "MidStreamFallbackError" and str(link):

@@ -1,4 +1,4 @@
-"""Reading of the audit log: paging, export, and verification that reports which rows were changed.
+"""Reads the audit log: pages, export, and verification that reports changed rows.
 
 The file is opened read-only and never repaired, so that reading cannot destroy evidence.
 """
@@ -32,7 +32,7 @@ _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):
-    """Conditions that a row of the audit log must meet; empty fields match every row.
+    """Conditions for rows of the audit log; an empty field matches every row.
 
     `since` is in microseconds since 1970. Each word of `text` must occur in one of the row's names, such as server,
     subject or decision.
@@ -49,10 +49,10 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
 class AuditFinding(Struct, frozen=True):
     """A problem that verification found in the audit log; `row` is the number of the affected row, or 0.
 
-    `what` is "edited", "moved" or "missing" for rows; "unlinked" if a row does not continue the row before it;
-    "recorded" if a row reports a problem that was detected when it was written; "head" if the log does not match its
-    checkpoint file; "triggers" if the triggers that refuse changes were removed; or "unreadable" if the file cannot be
-    read.
+    `what` names the problem. Rows may be "edited", "moved" or "missing". "unlinked": a row does not continue the row
+    before it. "recorded": a row reports a problem that was detected when it was written. "head": the log does not
+    match its checkpoint file. "triggers": the triggers that refuse changes were removed. "unreadable": the file cannot
+    be read.
     """
 
     row: int
@@ -209,7 +209,7 @@ def _build_where(filter_by: AuditFilter) -> tuple[str, tuple[Any, ...]]:
 
 
 def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, Any]) -> list[AuditFinding]:
-    """Return what is wrong with a row; *last* is the number and hash of the row before it."""
+    """Return the findings about one row; *last* is the number and hash of the row before it."""
     seq, findings = fields["seq"], list[AuditFinding]()
     gap = seq - last.seq - 1
     if gap:

@@ -31,14 +31,14 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """The number and hash of a row, which identify a position in the audit log; number 0 is before the first row."""
+    """The number and hash of a row, as a position in the audit log; number 0 is before the first row."""
 
     seq: int = 0
     hash: str = INITIAL_HASH
 
 
 class AuditCheckpoint:
-    """File with the number and hash of the last row, so that rows removed at the end of the log are noticed.
+    """File with the number and hash of the log's last row, to detect the removal of rows at the end.
 
     Several processes may update it at the same time.
     """
@@ -77,7 +77,7 @@ class AuditCheckpoint:
             fcntl.flock(file, fcntl.LOCK_EX)
             current = _read_checkpoint(file)
             if allow_backward or current is None or current.seq < position.seq:
-                # Written in place with one call, because a replaced file can be empty after a power failure.
+                # One write in place, because a file that replaces another can be empty after a power failure.
                 os.pwrite(file, b"%020d %s\n" % (position.seq, position.hash.encode()), 0)
         finally:
             os.close(file)
@@ -228,7 +228,7 @@ class AuditStore:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many rows are waiting to be written that actions must be refused."""
+        """Whether the number of waiting rows has reached the limit, so that actions must be refused."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
@@ -310,17 +310,17 @@ class AuditStore:
         return AuditPosition(fields["seq"], fields["hash"])
 
     def _detect_tampering(self, db: sqlite3.Connection, last: AuditPosition) -> tuple[AuditRecord, ...]:
-        """Compare the log with its checkpoint; if they do not match, return a record that says so.
+        """Compare the log with its checkpoint; return a record that describes a mismatch, or None.
 
-        The checkpoint is then reset to the last row. Because it is updated only after a commit, it never names a row
-        that was not written.
+        After a mismatch, the checkpoint is reset to the last row. Because it is updated only after a commit, it never
+        names a row that was not written.
         """
         if not self._has_checkpoint:
             return ()
         try:
             checkpoint = self._checkpoint.read()
             if checkpoint is None and last.seq == 0:
-                # Written before the first row, so that rows without a checkpoint always mean that it was removed.
+                # Written before the first row: if rows exist without a checkpoint, it must have been removed.
                 self._checkpoint.advance(AuditPosition())
                 return ()
         except OSError as error:
@@ -358,7 +358,7 @@ def current_microseconds() -> int:
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """Return a short phrase on how the log differs from its checkpoint, or "". The log must not be empty."""
+    """Return how the log differs from its checkpoint as a short phrase, or "". The log must not be empty."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -375,7 +375,7 @@ def _last_position(db: sqlite3.Connection) -> AuditPosition:
 
 
 def _make_ledger_record(event: str, detail: str, decision: str = "") -> AuditRecord:
-    """Create a record about the audit log itself, whose table is called ledger."""
+    """Create a record about the audit log itself, whose table is named `ledger`."""
     return AuditRecord(
         at=current_microseconds(), kind="ledger", event=event, decision=decision, who="mcphost", detail=detail
     )

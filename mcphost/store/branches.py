@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class MessageLink(NamedTuple):
-    """A message's number and that of its predecessor.
+    """The numbers of a message and of its predecessor.
 
     `parent` is 0 if there is no predecessor, and None if it is the message stored just before.
     """
@@ -15,7 +15,7 @@ class MessageLink(NamedTuple):
 
 
 def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
-    """Return the positions in *links* of the messages from the first one to number *end*, oldest first.
+    """Return the positions in *links* of the messages from the first to number *end*, oldest first.
 
     *links* must be sorted by number. An *end* of None means the last message, and 0 means no message. A predecessor
     that is missing or not older ends the branch, so that a damaged file cannot cause an endless loop.

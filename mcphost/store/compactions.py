@@ -19,7 +19,7 @@ MAX_COMPACTIONS = 100
 
 
 class SummarySentence(Struct, frozen=True):
-    """A sentence of a summary; `sources` are the numbers of the messages that it summarizes, () if unknown."""
+    """A sentence of a summary; `sources` are the numbers of the messages it summarizes, () if unknown."""
 
     text: str
     sources: tuple[int, ...] = ()
@@ -28,7 +28,7 @@ class SummarySentence(Struct, frozen=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """A summary of the first `messages` messages of a branch; `last` is the number of the last of them.
+    """A summary of the first `messages` messages of a branch; `last` is the number of the last one.
 
     `usage` is the sum of the requests that made the summary, `model` the model that wrote it, and `at` the time in
     seconds since 1970. `number` is assigned by the store.
@@ -44,7 +44,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
 
 
 def find_active_compaction(compactions: Sequence[Compaction], numbers: Collection[int]) -> Compaction | None:
-    """Return the newest compaction that applies to the branch whose message numbers are *numbers*, or None."""
+    """Return the newest compaction for the branch with these message *numbers*, or None."""
     return next((one for one in reversed(compactions) if one.last in numbers), None)
 
 
@@ -68,7 +68,7 @@ class CompactionStore:
     async def load(self, conversation_id: str) -> tuple[Compaction, ...]:
         """Return the conversation's newest compactions that were not undone, oldest first.
 
-        At most MAX_COMPACTIONS are returned. Those that cannot be decoded are omitted.
+        At most MAX_COMPACTIONS are returned. Compactions that cannot be decoded are omitted.
         """
 
         def work(db: sqlite3.Connection) -> list[tuple[int, bytes]]:

@@ -24,7 +24,7 @@ _NOT_INDEXED_WITH_FILE = """
 
 
 class NamedBy(IntEnum):
-    """Who chose a conversation's title; a title is never replaced by one with a lower value."""
+    """The author of a conversation's title; a lower value never replaces a title with a higher one."""
 
     FIRST_MESSAGE = 0
     MODEL = 1
@@ -32,15 +32,16 @@ class NamedBy(IntEnum):
 
 
 class ConversationEdits:
-    """Changes to whole stored conversations, including everything that belongs to them."""
+    """Changes to whole stored conversations and everything that belongs to them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def rename(self, conversation_id: str, title: str, by: NamedBy) -> bool:
-        """Set a conversation's title; return False if it has a title from a source that takes precedence.
+        """Set a conversation's title.
 
-        Raises UsageError for an empty title or an unknown conversation, and StoreError.
+        Returns False if the conversation keeps a title from an author with a higher NamedBy value. Raises UsageError
+        for an empty title or an unknown conversation, and StoreError.
         """
         title = " ".join(title.split())[:MAX_TITLE_CHARS]
         if not title:

@@ -1,7 +1,7 @@
 """Storage of conversations; a message is on disk once `append` returns.
 
 A conversation is a tree: going back to an earlier message starts a new branch, and the later messages stay stored. The
-current branch ends with the message stored last, or with the one that the user has gone back to since then.
+current branch ends with the message stored last, or with the message that the user has gone back to since then.
 """
 
 import sqlite3
@@ -61,7 +61,7 @@ class BranchInfo(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A tool call by the model that has a result, including calls that were refused.
+    """A tool call of the model with a result; refused calls are included.
 
     `at` is in seconds since 1970.
     """
@@ -169,7 +169,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...] | None:
-        """Return the messages of the current branch, oldest first, or None. See `load_branch`."""
+        """Return the messages of the current branch, oldest first, or None; see `load_branch`."""
         stored = await self.load_branch(conversation_id)
         return None if stored is None else tuple(message for _, message in stored)
 
@@ -206,9 +206,10 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def load_around(self, conversation_id: str, number: int, count: int) -> tuple[StoredMessage, ...]:
-        """Return at most *count* messages around the one with this number, on its branch, oldest first.
+        """Return at most *count* messages around message *number* on its branch, oldest first.
 
-        If *number* is 0, return the last messages of the current branch. Large messages are omitted. Raises StoreError.
+        If *number* is 0, return the last messages of the current branch. Large messages are omitted. Raises
+        StoreError.
         """
 
         def work(db: sqlite3.Connection) -> list[tuple[int, bytes]]:
@@ -268,7 +269,7 @@ class ConversationStore:
     async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
         """Copy the messages with these numbers, and the system prompt, to a new conversation. Raises StoreError.
 
-        It counts as created at *at*, in seconds since 1970.
+        *at* is the creation time of the new conversation, in seconds since 1970.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -338,7 +339,7 @@ class ConversationStore:
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
-    """Return *end*, the length of the branch, and the bodies of its last message and last user message."""
+    """Return *end*, the branch's length, and the encoded last message and last user message."""
     positions = trace_branch(links, end)
     last_body: bytes = b""
     for at in reversed(positions[-_MAX_SUMMARIZED_MESSAGES:]):

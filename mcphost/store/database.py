@@ -93,7 +93,7 @@ class Database:
         """Call *work* in one transaction on a worker thread and return its result. Raises StoreError.
 
         A caller whose cancel scope is cancelled still waits for the work to finish. If its asyncio task is cancelled,
-        it does not wait; work that has not begun is then done by the next call. After the commit, *on_commit* is called
+        it does not wait; the next call then does any work that has not begun. After the commit, *on_commit* is called
         with the result on the same thread; it must not raise.
         """
         job = _Job(work, on_commit)
@@ -110,7 +110,7 @@ class Database:
         return job.result()
 
     def _run_jobs(self) -> None:
-        """Run all waiting jobs in one go, because switching threads for each would take longer than the work."""
+        """Run all waiting jobs on one thread; a switch of threads for each would take longer than the work."""
         with self._thread_lock:
             while self._jobs:
                 job = self._jobs.popleft()
@@ -267,7 +267,7 @@ class Database:
                 time.sleep(0.02)
 
     def _connect(self, path: str) -> sqlite3.Connection:
-        # The lock in `run` allows one thread at a time; isolation_level None leaves transactions to us.
+        # The lock in `run` allows one thread at a time. With isolation_level None, mcphost controls the transactions.
         db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode = WAL")

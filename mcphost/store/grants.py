@@ -61,7 +61,7 @@ class Grant(Struct, frozen=True, kw_only=True):
 
 
 class TrustedServer(Struct, frozen=True):
-    """An approval of a server by the user; `description` is the text that was shown for approval."""
+    """The user's approval of a server; `description` is the text that the user approved."""
 
     server: str
     digest: str
@@ -116,7 +116,7 @@ class GrantStore:
         return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {MAX_LISTED}", ())
 
     async def find_by_prefix(self, prefix: str) -> Grant:
-        """Return the grant whose id begins with *prefix*. Raises UsageError if there is none or more than one."""
+        """Return the grant whose id begins with *prefix*. Raises UsageError unless exactly one matches."""
         grants = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (prefix,))
         matches = [grant for grant in grants if grant.id == prefix] or list(grants)
         if not prefix or len(matches) != 1:
@@ -144,10 +144,10 @@ class GrantStore:
         )
 
     async def carry_over_tool(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Extend grants to the changed definition of a tool, which the user has accepted.
+        """Extend grants to the changed definition of a tool, after the user has accepted it.
 
-        Grants that covered the tool's definition with the digest *before* now cover the one with *after*, and are no
-        longer suspended because of the change.
+        Grants that covered the definition with the digest *before* now cover the definition with the digest *after*,
+        and are no longer suspended because of the change.
         """
 
         def work(db: sqlite3.Connection) -> None:
@@ -235,9 +235,10 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Return which protocol revisions a server with this digest last supported, or None if unknown.
+        """Return the protocol revisions that the server last supported, or None if unknown.
 
-        "handshake" means revisions up to 2025-11-25, "stateless" those from 2026-07-28 on, and "dual" both.
+        "handshake" means revisions up to 2025-11-25, "stateless" revisions from 2026-07-28 on, and "dual" both. The
+        server is identified by its digest.
         """
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
@@ -245,7 +246,7 @@ class GrantStore:
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
-        """Store which protocol revisions a server supports, so that the next start need not detect them."""
+        """Store the protocol revisions that a server supports, so that the next start need not detect them."""
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
         )

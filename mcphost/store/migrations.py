@@ -113,7 +113,7 @@ def m006_folders(db: sqlite3.Connection) -> None:
 
 
 def m007_turned(db: sqlite3.Connection) -> None:
-    """Add columns for a changed tool definition that the user has not accepted.
+    """Add columns for a changed tool definition that the user has not accepted yet.
 
     They keep the changed definition even if the server later returns to the accepted one.
     """
@@ -149,7 +149,7 @@ def m009_folder_answers(db: sqlite3.Connection) -> None:
 def m010_branches(db: sqlite3.Connection) -> None:
     """Add columns for branches: each message's predecessor, and the last message of the current branch.
 
-    A predecessor of NULL means the message stored just before; a last message of NULL means the one stored last.
+    A NULL predecessor means the message stored just before; a NULL last message means the message stored last.
     """
     db.execute("ALTER TABLE messages ADD COLUMN parent INTEGER")
     db.execute("ALTER TABLE conversations ADD COLUMN leaf INTEGER")
@@ -219,9 +219,9 @@ def m013_search(db: sqlite3.Connection) -> None:
 
 
 def m014_conversation_details(db: sqlite3.Connection) -> None:
-    """Add the source of a title and the time of pinning to conversations; create the table of unsent texts.
+    """Add the author of a title and the time of pinning to conversations; create the table of unsent texts.
 
-    `named` is 0 for a title from the first message, 1 for one by a model, 2 for one by the user.
+    `named` is 0 for a title made from the first message, 1 for a title by a model, 2 for a title by the user.
     """
     db.execute("ALTER TABLE conversations ADD COLUMN named INTEGER NOT NULL DEFAULT 0")
     db.execute("ALTER TABLE conversations ADD COLUMN pinned REAL")
@@ -251,7 +251,7 @@ def m015_system_prompts(db: sqlite3.Connection) -> None:
 
 
 def create_search_index(db: sqlite3.Connection) -> None:
-    """Create the full-text index, without a copy of the texts, if SQLite has the FTS5 extension."""
+    """Create the full-text index, without a copy of the texts; do nothing if SQLite lacks FTS5."""
     try:
         db.execute(
             "CREATE VIRTUAL TABLE search_index USING fts5("

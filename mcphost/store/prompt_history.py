@@ -22,7 +22,10 @@ _MESSAGE = (
 
 
 class EarlierPrompt(Struct, frozen=True):
-    """A message that the user sent; `at` is in seconds since 1970, to the millisecond. Nothing is sanitized."""
+    """A message that the user sent; its text is not sanitized.
+
+    `at` is in seconds since 1970, to the millisecond.
+    """
 
     text: str
     at: float
@@ -31,7 +34,7 @@ class EarlierPrompt(Struct, frozen=True):
 
 
 class EarlierPrompts(Struct, frozen=True):
-    """Messages of the user with distinct texts, newest first; `has_more` means that older ones were not read.
+    """Distinct messages of the user, newest first; `has_more` means that older messages were not read.
 
     `notes` are sentences for the user.
     """

@@ -1,4 +1,4 @@
-"""Storage of tool results that are too big for a model, as private files limited in age and total size."""
+"""Storage of tool results that are too big for a model, in private files with limited age and total size."""
 
 import os
 import re
@@ -137,7 +137,7 @@ def _unlink_all(paths: Iterable[Path]) -> None:
 
 
 def _iter_files(directory: Path) -> Iterator[tuple[float, int, Path]]:
-    """Yield modification time, size and path of each stored result; other files in the folder are ignored."""
+    """Yield the modification time, size and path of each stored result; other files are ignored."""
     with os.scandir(directory) as entries:
         for entry in entries:
             stem, _, ending = entry.name.partition(".")
@@ -180,7 +180,7 @@ def _is_continuation_byte(byte: int) -> bool:
 
 
 def _complete_length(body: bytes) -> int:
-    """Return the length of *body* without an incomplete UTF-8 character at its end."""
+    """Return the length of *body* without an incomplete UTF-8 character at the end."""
     for back in range(1, min(4, len(body)) + 1):
         byte = body[-back]
         if not _is_continuation_byte(byte):

@@ -33,7 +33,7 @@ class FolderEditStore:
         self._database = database
 
     async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
-        """Return the edits of the shared folders that were stored for the project at *place*, oldest first."""
+        """Return the stored edits of the shared folders for the project at *place*, oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             return db.execute(
@@ -62,7 +62,7 @@ class FolderEditStore:
 
 
 class FolderAnswer(Struct, frozen=True, kw_only=True):
-    """The user's permanent answer to whether a folder is shared with a server.
+    """The user's permanent answer to the question whether a server may receive a folder.
 
     It applies as long as the digest of the server's configuration is `server_digest`. `path` is the real path, with
     symbolic links resolved; `created` is in seconds since 1970.
@@ -93,7 +93,7 @@ class FolderAnswerStore:
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
         """Store the same answer for each of the folders, replacing earlier answers."""
         now = time.time()
-        # "r", because ids of grants are hexadecimal: no prefix can match both a grant and an answer.
+        # "r", because ids of grants are hexadecimal, so that no prefix matches both a grant and an answer.
         rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]
         await self._database.run(
             lambda db: db.executemany(
@@ -115,7 +115,7 @@ class FolderAnswerStore:
     async def revoke(self, prefix: str) -> FolderAnswer:
         """Delete and return the answer whose id begins with *prefix*, so that the user is asked again.
 
-        Raises UsageError if there is none or more than one.
+        Raises UsageError unless exactly one answer matches.
         """
         answers = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (prefix,))
         if not prefix or len(answers) != 1:

@@ -1,4 +1,4 @@
-"""Search in all conversations, ranked by relevance and age, with excerpts in which matches are marked."""
+"""Searches all conversations, ranked by relevance and age, with excerpts in which matches are marked."""
 
 import re
 import sqlite3
@@ -35,14 +35,14 @@ _INFO = "SELECT title, model, created, updated FROM conversations WHERE id = ?"
 
 
 class MarkedText(NamedTuple):
-    """A piece of an excerpt, and whether it matches the search."""
+    """A piece of an excerpt; `is_match` says whether it matches the search."""
 
     text: str
     is_match: bool
 
 
 class SearchHit(Struct, frozen=True):
-    """A message that matches; `number` is its number in the conversation, 0 if the title matches.
+    """A message that matches the search; if the title matches, `number` is 0, else the message's number.
 
     `at` is in seconds since 1970, to the millisecond. The `excerpt` is not sanitized.
     """
@@ -94,7 +94,7 @@ class SearchStore:
         return SearchResult(notes=(REBUILDING, *query.notes)) if found is None else found
 
     async def find_prompts(self, text: str) -> EarlierPrompts:
-        """Return the newest messages of the user that match *text*, as while it is typed.
+        """Return the newest messages of the user that match *text*; its last word may be incomplete.
 
         See `search_query` for the syntax. Cancellation interrupts the search. If the index is damaged, a rebuild is
         started and the result is empty except for a note. Raises StoreError.
@@ -118,7 +118,7 @@ class SearchStore:
         return found[0]
 
     async def index_piece(self) -> bool:
-        """Index some of the messages that are not indexed yet; return whether there may be more.
+        """Index the next messages that are not indexed yet; return whether there may be more.
 
         Raises StoreError.
         """
@@ -141,7 +141,7 @@ class SearchStore:
 def _is_damage(error: BaseException | None) -> bool:
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_CONSTRAINT,  # FTS5 found a number that it had used
+        sqlite3.SQLITE_CONSTRAINT,  # FTS5 reports a number that is already in use
     )
 
 
@@ -152,7 +152,7 @@ def _search(db: sqlite3.Connection, query: SearchQuery, now: float) -> SearchRes
         return SearchResult(notes=query.notes)
     limits = (query.match, *search_index.id_range(query.after, query.before))
     newest = [document for (document,) in db.execute(_NEWEST, (*limits, MAX_RANKED + 1))]
-    # The relevance of words that are everywhere says little, and takes long to compute.
+    # For very common words, relevance says little and is slow to compute.
     is_complete = len(newest) <= MAX_RANKED
     is_ranked = is_complete and query.is_ranked
     relevance = dict(db.execute(_RANKED, limits).fetchall()) if is_ranked else dict.fromkeys(newest, 1.0)
@@ -209,7 +209,7 @@ def _read_hit(
 
 
 def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that matches any of these words and phrases, or words that begin with one."""
+    """Return a pattern that matches the given words and phrases, or words that begin like them."""
     alternatives = [r"[\W_]+".join(map(re.escape, _fold(mark).split())) for mark in marks]
     return re.compile("|".join(sorted(filter(None, alternatives), key=len, reverse=True)) or r"(?!)")
 

@@ -1,7 +1,7 @@
-"""Full-text index of messages and titles, updated in the same transactions as these.
+"""Full-text index of messages and titles, updated in the transaction that changes them.
 
-A document id begins with the time, so that SQLite finds the newest matches first and can limit them to a period without
-sorting. The index keeps no copy of the texts, so a deletion must supply the text that was indexed.
+A document id begins with the time, so that SQLite finds the newest matches first and can limit them to a period
+without sorting. The index keeps no copy of the texts, so a deletion must supply the text that was indexed.
 """
 
 import sqlite3
@@ -46,7 +46,7 @@ class PendingConversation(NamedTuple):
 
 
 def has_index(db: sqlite3.Connection) -> bool:
-    """Return whether the index exists; it does not if SQLite lacks FTS5."""
+    """Return whether the index exists; False if SQLite lacks FTS5."""
     return db.execute(_HAS_INDEX).fetchone() is not None
 
 
@@ -56,7 +56,10 @@ def first_id(at: float) -> int:
 
 
 def id_range(after: float | None, before: float | None) -> tuple[int, int]:
-    """Return the first and the last document id from *after* until before *before*; None means no limit."""
+    """Return the first and last document ids of the period; None means no limit.
+
+    *after* is part of the period, *before* is not.
+    """
     return (0 if after is None else first_id(after)), (_LAST_ID if before is None else first_id(before) - 1)
 
 
@@ -84,14 +87,14 @@ def _free_id(db: sqlite3.Connection, at: float) -> int:
 
 @contextmanager
 def spare_message(db: sqlite3.Connection, conversation_id: str) -> Generator[None]:
-    """Return a context manager that rolls back a failed index update but keeps the message being stored.
+    """Return a context manager that undoes a failed index update but not the storing of the message.
 
     The conversation is then marked as not indexed.
     """
     db.execute("SAVEPOINT indexing")
     try:
         yield
-        db.execute("SAVEPOINT flushed")  # SQLite writes the words now, and not at the end, where an error undoes all
+        db.execute("SAVEPOINT flushed")  # SQLite writes the words now; at the end, an error would undo everything
     except sqlite3.DatabaseError:
         db.execute("ROLLBACK TO indexing")
         with suppress(sqlite3.DatabaseError):
@@ -171,7 +174,7 @@ def _index_title_again(db: sqlite3.Connection, conversation_id: str) -> None:
 
 
 def remove_piece(db: sqlite3.Connection, conversation_id: str, title: str) -> bool:
-    """Remove up to a few hundred of a conversation's documents; return whether there are more."""
+    """Remove up to a few hundred of a conversation's index entries; return whether there are more."""
     rows = db.execute(
         "SELECT d.id, d.number, m.body FROM search_documents d"
         " LEFT JOIN messages m ON m.conversation = d.conversation AND m.seq = d.number"
@@ -193,7 +196,7 @@ def merge_piece(db: sqlite3.Connection, *, is_first: bool) -> bool:
     before = db.total_changes
     pages = -_MERGED_PAGES if is_first else _MERGED_PAGES
     db.execute("INSERT INTO search_index (search_index, rank) VALUES ('merge', ?)", (pages,))
-    return db.total_changes - before >= 2  # SQLite: less means that nothing was merged
+    return db.total_changes - before >= 2  # SQLite: a smaller difference means that nothing was merged
 
 
 def rebuild(db: sqlite3.Connection) -> None:
@@ -205,7 +208,7 @@ def rebuild(db: sqlite3.Connection) -> None:
 
 
 def decode_message(body: bytes) -> Message | None:
-    """Return the stored message, or None if it is damaged, so that other messages can still be read."""
+    """Decode a stored message; return None if it is damaged, so that others can still be read."""
     try:
         return decode(body, Message, "stored message")
     except MalformedMessage:

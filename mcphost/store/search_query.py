@@ -24,7 +24,7 @@ class SearchQuery(NamedTuple):
     """A parsed search: an FTS5 expression, "" if there is nothing to search, and limits on message times.
 
     `marks` are the words and phrases to mark in matches, and `notes` are sentences about ignored parts. `is_ranked`
-    says whether relevance can be computed quickly, which it cannot for single characters and -words.
+    says whether relevance can be computed quickly; it is False for single characters and -words.
     """
 
     match: str
@@ -115,7 +115,7 @@ class _QueryBuilder:
 
 
 def _split_scripts(text: str) -> list[str]:
-    """Split *text* into runs written with spaces between words and runs written without, in order."""
+    """Split *text* into runs of scripts with spaces between words and runs of scripts without, in order."""
     pieces: list[str] = []
     end = 0
     for run in UNSPACED.finditer(text):
@@ -138,10 +138,10 @@ def _make_term(piece: str, *, is_prefix: bool) -> str:
 
 
 def parse_time(text: str, now: float) -> float | None:
-    """Return the time of a date such as 2026, 2026-01 or 2026-01-31, of "today", or of an age such as 7d.
+    """Return the time of a date such as 2026-01, of "today" or "yesterday", or of an age such as 7d.
 
-    "yesterday" is accepted as well. Dates are in the local time zone; units of ages are h, d, w, m and y. Returns
-    seconds since 1970, or None for any other text.
+    Dates are in the local time zone; 2026, 2026-01 and 2026-01-31 are allowed. Units of ages are h, d, w, m and y.
+    Returns seconds since 1970, or None for any other text.
     """
     text = text.strip().lower()
     try:

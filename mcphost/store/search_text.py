@@ -52,7 +52,7 @@ def normalize(text: str) -> str:
 
 
 def segment(text: str) -> str:
-    """Return *text* with spaces between the words to index."""
+    """Return *text* with spaces between the words, as they are indexed."""
     text = normalize(text)
     return text if text.isascii() else UNSPACED.sub(_split_run, text)
 
@@ -98,7 +98,10 @@ def list_texts(message: Message) -> list[str]:
 
 
 def describe_document(message: Message) -> DocumentText:
-    """Return the indexed text of *message*; it must never vary, because deletion needs the same text."""
+    """Return the indexed text of *message*.
+
+    The result must never vary, because deletion from the index needs the same text.
+    """
     labels = {make_label("role", message.role): None}
     for part in message.parts:
         if isinstance(part, ToolUsePart):

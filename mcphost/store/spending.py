@@ -1,4 +1,4 @@
-"""Storage of what model requests cost, separate from conversations, so that unused branches count too.
+"""Storage of the cost of model requests, apart from conversations, so that abandoned branches are included.
 
 Times are wall-clock times in seconds since 1970. So that a wrong clock neither hides nor repeats a request, rows dated
 in the future count as today's, and get the current time if they are more than MAX_CLOCK_ERROR ahead.
@@ -52,7 +52,7 @@ class SpendingEntry(Struct, frozen=True, kw_only=True):
 
 
 class SpendingSum(Struct, frozen=True):
-    """The sum of several requests; `unpriced_tokens` are those of requests whose price is unknown."""
+    """The sum of several requests; `unpriced_tokens` counts the tokens of requests with an unknown price."""
 
     cost: float = 0.0
     requests: int = 0
@@ -69,7 +69,7 @@ class SpendingSum(Struct, frozen=True):
 
 
 class SpendingTotals(Struct, frozen=True):
-    """What was spent in one turn, in its whole conversation with all branches, and today in total."""
+    """Amounts spent in one turn, in its whole conversation with all branches, and today in total."""
 
     turn: SpendingSum = SpendingSum()
     conversation: SpendingSum = SpendingSum()
@@ -77,7 +77,7 @@ class SpendingTotals(Struct, frozen=True):
 
 
 class DailySpending(Struct, frozen=True):
-    """What one model cost on one local day, such as "2026-11-25"."""
+    """The cost of one model on one local day, such as "2026-11-25"."""
 
     day: str
     model: str
@@ -132,7 +132,7 @@ class SpendingStore:
         await self._database.run(lambda db: db.execute("DELETE FROM spending WHERE id = ?", (number,)))
 
     async def load_totals(self, conversation: str, turn: str, *, since: float) -> SpendingTotals:
-        """Return what was spent in this turn, in this conversation, and in total since the time *since*."""
+        """Return the amounts spent in this turn, in this conversation, and in total since *since*."""
 
         def work(db: sqlite3.Connection) -> SpendingTotals:
             def total(where: str, *values: object) -> SpendingSum:

@@ -13,9 +13,9 @@ MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
-    """An unfinished task of a tool call, bound to the server's digest so that its id is sent to no other server.
+    """An unfinished task of a tool call, bound to the server's digest so that no other server gets its id.
 
-    `expires` is when the server may delete the task, in seconds since 1970, or None if the server did not say.
+    `expires` is the time in seconds since 1970 at which the server may delete the task, or None if unknown.
     """
 
     server: str
@@ -27,7 +27,7 @@ class StoredTask(Struct, frozen=True):
 
 
 class TaskRecord(Struct, frozen=True):
-    """A stored task; `created` is in seconds since 1970, `owner` is the id of the process that follows it."""
+    """A stored task; `created` is in seconds since 1970, `owner` is the id of the process that polls it."""
 
     task: StoredTask
     created: float
@@ -44,7 +44,7 @@ class TaskStore:
         self._database = database
 
     async def save(self, task: StoredTask, owner: int) -> None:
-        """Insert or update a task; at most 100 tasks of each server are kept, the newest ones."""
+        """Insert or update a task; only the newest 100 tasks of each server are kept."""
         values = (
             task.server, task.server_digest, task.task_id, task.tool, task.conversation_id, task.expires, time.time(),
             owner,
@@ -86,7 +86,7 @@ class TaskStore:
         return await self._database.run(work)
 
     async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
-        """Take over and return those tasks of a server that are not owned by another running process.
+        """Take over and return the tasks of a server that no other running process owns.
 
         *owner* is the id of this process. *is_alive* returns whether the process with an id exists; it is called on a
         worker thread. Expired tasks are deleted first.

@@ -1,4 +1,4 @@
-"""Storage of tool definitions, as first seen or last accepted, and of the tools that the user disabled."""
+"""Storage of tool definitions as first seen or last accepted, and of tools that the user disabled."""
 
 import sqlite3
 import time
@@ -23,10 +23,10 @@ _UPDATE_CHANGED = (
 
 
 class ToolFingerprint(Struct, frozen=True):
-    """The digests of a tool definition, used to notice when it changes.
+    """Digests of a tool definition, to detect when the definition changes.
 
-    `raw_digest` is the digest of the bytes as sent; `digest` is the digest of their canonical form. `changed_digest` is
-    the digest of a later definition that the user has not accepted, or "".
+    `raw_digest` is the digest of the bytes as sent; `digest` is the digest of their canonical form. `changed_digest`
+    is the digest of a later definition that the user has not accepted, or "".
     """
 
     tool: str
@@ -136,13 +136,13 @@ def _delete(db: sqlite3.Connection, server: str, server_digest: str, tools: Iter
 
 
 def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool:
-    """Return whether any tool of the server with exactly this digest is stored."""
+    """Return whether any tool is stored for the server with exactly this digest."""
     query = "SELECT 1 FROM pins WHERE server = ? AND server_digest = ? LIMIT 1"
     return db.execute(query, (server, server_digest)).fetchone() is not None
 
 
 def _compress_within_limit(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
-    """Return the definitions compressed; b"" replaces those for which the server's size limit leaves no room."""
+    """Return the definitions compressed; b"" replaces definitions beyond the server's size limit."""
     (used,) = db.execute(
         "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
     ).fetchone()
@@ -168,7 +168,7 @@ def _decompress(compressed: bytes) -> bytes:
     if not compressed:
         return b""
     try:
-        # Bounded, because the file may have been manipulated.
+        # Limited, because the file may have been manipulated.
         return zlib.decompressobj().decompress(compressed, MAX_DEFINITION_BYTES)
     except zlib.error:
         return b""

@@ -22,7 +22,7 @@ _SAVE = """
 
 
 class UnsentText(Struct, frozen=True):
-    """Unsent text of the input field with its origin, and queued messages and attachments."""
+    """Unsent text of the input field with its origin, queued messages and attachments."""
 
     text: str = ""
     origin: str = "typed"
@@ -64,7 +64,7 @@ class UnsentTextStore:
         await self._database.run(work)
 
     async def load(self, place: str) -> UnsentText:
-        """Return the text of a place; an empty one if there is none or it is damaged. Raises StoreError."""
+        """Return the text of a place; an empty text if there is none or it is damaged. Raises StoreError."""
         row = await self._database.run(
             lambda db: db.execute("SELECT body FROM unsent_texts WHERE place = ?", (place,)).fetchone()
         )
@@ -73,7 +73,7 @@ class UnsentTextStore:
     async def claim_new(self) -> tuple[str, UnsentText]:
         """Take over the newest unsent text that an ended process left for a new conversation.
 
-        Returns its place and text; without one, a new place and an empty text. Raises StoreError.
+        Returns its place and the text; if there is none, a new place and an empty text. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> tuple[str, bytes] | None:
