@@ -17,7 +17,9 @@ MAX_DECODED = 1_000_000
 _MAX_DEPTH = 3
 _MAX_RUNS = 1_000
 _SHORTEST = 16
+_MAX_HTML_DIGITS = 7
 _JSON_ESCAPE = re.compile(r'\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(["\\/bfnrt\']))')
+_HTML_NUMBER = re.compile("&#0*([0-9]+);?")
 _JSON_CHARACTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _COMPACT_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{22,}={0,2}")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]\s{0,4}){16,}(?:=\s?){0,2}")
@@ -42,7 +44,7 @@ def unescape(text: str) -> str:
     if "\\" in text:
         text = _JSON_ESCAPE.sub(_unescape_json, text)
     if "&" in text and ";" in text:
-        text = html.unescape(text)
+        text = html.unescape(_HTML_NUMBER.sub(_shorten_html_number, text))
     if "%" in text:
         text = unquote(text)
     return replace_surrogates(text)
@@ -51,6 +53,11 @@ def unescape(text: str) -> str:
 def _unescape_json(match: re.Match[str]) -> str:
     code = match[1] or match[2]
     return chr(int(code, 16)) if code else _JSON_CHARACTERS.get(match[3], match[3])
+
+
+def _shorten_html_number(match: re.Match[str]) -> str:
+    # Python refuses to convert numbers of more than 4,300 digits.
+    return f"&#{match[1]};" if len(match[1]) <= _MAX_HTML_DIGITS else "\ufffd"
 
 
 def decoded_source_texts(text: str) -> Iterator[str]:

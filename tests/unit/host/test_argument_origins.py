@@ -199,3 +199,13 @@ def test_an_index_finds_the_longest_copy_of_each_group() -> None:
     index.add("yy the quick brown fox jumps over yy", "b")
     copies = list(index.find("-- the quick brown fox jumps over --", CopyBudget(10_000)))
     assert {(copy.text, copy.end - copy.start) for copy in copies} == {(0, 21), (1, 32)}
+
+
+@pytest.mark.parametrize("zeros", ["", "0" * 5_000])
+def test_a_character_number_of_any_length_neither_fails_nor_hides_a_copy(zeros: str) -> None:
+    escaped = "".join(f"&#{zeros}{ord(char)};" for char in SECRET)
+    endless = f"&#{'9' * 5_000};"
+    for source, body in ((f"{endless} {SECRET}", f"{endless} {escaped}"), (f"{endless} {escaped}", SECRET)):
+        found = find_origins(index_of(("mail", "read_message", source)), "web", {"body": body}).found
+        assert [origin.server for origin in found] == ["mail"]
+    assert not search({"body": f"&#{'1' * 5_000}; nothing of any other server"}).found

@@ -176,3 +176,14 @@ async def test_the_audit_log_has_the_origins_and_not_the_text(tmp_path: Path) ->
         assert "door code" not in row.detail
     assert [row.event for row in rows] == ["answered", "started", "ended"]
     await log.close()
+
+
+async def test_a_result_with_an_endless_character_number_does_not_end_the_turn(tmp_path: Path) -> None:
+    peers = open_peers()
+    peers["mail"] = create_peer(
+        tools__list=tools_result(tool_definition("read")), tools__call=text_result(f"&#{'9' * 5_000};")
+    )
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, ScriptedModel(READ, POST, text_round("done")), frontend) as host:
+        turn = await host.conversation.send("what is new?")
+        assert (turn.outcome, last_result(host).text) == ("done", "posted")
