@@ -41,6 +41,8 @@ NONE = VariableSyntax(re.compile(r"(?!)"))
 
 _FILE_REFERENCE = re.compile(r"\{file:[^}]{0,200}\}")
 _MAX_NAMED_REFERENCES = 20
+_MAX_NUMBER_BITS = 1_000
+"""TOML and YAML read hexadecimal numbers of any length, which Python may refuse to write as decimal ones."""
 
 
 class ForeignServer(Struct, frozen=True, kw_only=True):
@@ -240,9 +242,17 @@ def _pairs(entry: Mapping[str, Any], key: str) -> dict[str, str]:
         raise UnusableEntry(f'Its "{key}" is not an object with at most {MAX_ENTRY_VALUES} members.')
     pairs: dict[str, str] = {}
     for name, member in members.items():
-        if isinstance(member, bool | int | float):
-            member = str(member).lower() if isinstance(member, bool) else str(member)  # noqa: PLW2901
-        if not isinstance(name, str) or not isinstance(member, str):
+        text = _scalar_text(member)
+        if not isinstance(name, str) or text is None:
             raise UnusableEntry(f'A value of its "{key}" is not text.')
-        pairs[name] = member
+        pairs[name] = text
     return pairs
+
+
+def _scalar_text(value: object) -> str | None:
+    """Return a text, a number or a truth value as text; None for anything else."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > _MAX_NUMBER_BITS:
+        return None
+    return str(value) if isinstance(value, str | int | float) else None

@@ -213,7 +213,7 @@ def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[For
     entries = {**common, **entries}
     inputs = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
     for name, entry in list(entries.items())[:MAX_SERVERS_OF_FILE]:
-        yield _convert(host, str(file), name, entry, inputs)
+        yield _convert(host, str(file), str(name), entry, inputs)  # in YAML, a name may be a number or a date
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:

@@ -284,6 +284,18 @@ def test_yaml_with_aliases_is_not_expanded(places: Places) -> None:
     assert "aliases" in one(places, bomb, ".config/goose/config.yaml").problem
 
 
+def test_names_and_numbers_that_no_host_writes_do_not_end_the_import(places: Places) -> None:
+    document = "extensions:\n  1: {type: stdio, cmd: x}\n  2026-01-01: {type: stdio, cmd: x}\n"
+    write(Path(places.home), ".config/goose/config.yaml", document)
+    assert [server.name for server in find_foreign_servers(places)] == ["1", "2026-01-01"]
+    hexadecimal = f"0x{'f' * 6_000}"
+    yaml = f"extensions: {{a: {{type: stdio, cmd: x, envs: {{A: {hexadecimal}}}}}}}\n"
+    assert "is not text" in one(places, yaml, ".config/goose/config.yaml").problem
+    (Path(places.home) / ".config/goose/config.yaml").unlink()
+    toml = f"[mcp_servers.a]\ncommand = 'x'\nenv = {{A = {hexadecimal}}}\n"
+    assert "is not text" in one(places, toml, ".codex/config.toml").problem
+
+
 def test_a_name_cannot_hide_anything(places: Places) -> None:
     assert "\u202e" not in one(places, {"mcpServers": {"a\u202eb": STDIO}}).name
 
