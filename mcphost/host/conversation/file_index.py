@@ -22,6 +22,7 @@ MAX_ENTRIES = 400_000
 """Maximum number of entries examined, including ignored ones."""
 MAX_PATH = 500
 _CHUNK = 8_000
+_CUT_BY_TIME = "what was found in time"
 _ALWAYS_SKIPPED = frozenset({
     ".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".ruff_cache",
     ".pytest_cache",
@@ -144,6 +145,9 @@ class _Walk:
             if len(self.paths) >= MAX_FILES:
                 self.cut = f"the first {MAX_FILES:,} files"
                 break
+            if rules and time.monotonic() > self._deadline:  # a hostile .gitignore may take a while for each name
+                self.cut = _CUT_BY_TIME
+                break
             segments = (*folder.segments, entry.name)
             if _is_ignored(rules, segments, is_folder=is_folder):
                 continue
@@ -164,7 +168,7 @@ class _Walk:
                 self.cut = f"the first {MAX_ENTRIES:,} entries"
                 break
             if not self._entry_count % 256 and time.monotonic() > self._deadline:
-                self.cut = "what was found in time"
+                self.cut = _CUT_BY_TIME
                 break
             if entry.name in _ALWAYS_SKIPPED or entry.is_symlink():
                 continue

@@ -101,6 +101,15 @@ def test_files_depth_and_time_are_bounded_and_told(tmp_path: Path, monkeypatch: 
     assert build_index(str(tmp_path), max_seconds=0).cut == "what was found in time"
 
 
+def test_rules_that_take_long_end_with_the_time_for_the_index(tmp_path: Path) -> None:
+    create(tmp_path, *(f"{number:04}{'a' * 200}" for number in range(1_500)))
+    (tmp_path / ".gitignore").write_text("\n".join(f"{'*a' * 60}x{number}" for number in range(500)))
+    began = time.monotonic()
+    index = build_index(str(tmp_path), max_seconds=0.2)
+    assert time.monotonic() - began < 2.5  # all names would take five seconds
+    assert "in time" in index.cut
+
+
 def test_names_that_could_deceive_are_left_out(tmp_path: Path) -> None:
     create(tmp_path, "good", "bad\x1b[31m", "line\nbreak", "rtl\u202etxt")
     assert build_index(str(tmp_path)).paths == ("good",)
