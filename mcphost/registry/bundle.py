@@ -29,6 +29,7 @@ MAX_BUNDLE_BYTES = 200 * 1024 * 1024
 DOWNLOAD_TIMEOUT = 300.0
 MAX_REDIRECTS = 5
 MAX_FILES = 50_000
+"""Maximum number of files, and of folders."""
 MAX_EXTRACTED_BYTES = 1024 * 1024 * 1024
 MAX_RATIO = 100
 """Maximum extracted bytes per byte of the bundle, beyond the first 10 MB."""
@@ -40,6 +41,8 @@ _COPY_SIZE = 256 * 1024
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _END_RECORD = b"PK\x05\x06"
 _END_RECORD_SIZE = 22
+_ZIP64_LOCATOR = b"PK\x06\x07"
+_ZIP64_LOCATOR_SIZE = 20
 _MAX_COMMENT = 65_535
 _DRIVE = re.compile(r"[A-Za-z]:")
 _WHAT = "address of the bundle"
@@ -188,11 +191,14 @@ def _check_directory_size(bundle: Path) -> None:
     """
     with bundle.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _MAX_COMMENT - _END_RECORD_SIZE))
+        file.seek(max(0, size - _MAX_COMMENT - _END_RECORD_SIZE - _ZIP64_LOCATOR_SIZE))
         tail = file.read()
     at = tail.rfind(_END_RECORD)
     if at < 0 or len(tail) - at < _END_RECORD_SIZE:
         raise RegistryError("The bundle is not a ZIP file.")
+    if tail[:at][-_ZIP64_LOCATOR_SIZE:].startswith(_ZIP64_LOCATOR):
+        # `zipfile` would then take the sizes from another record, which no bundle of this size needs.
+        raise RegistryError("The bundle is a ZIP64 file.")
     entries, directory_size = struct.unpack_from("<HL", tail, at + 10)
     if directory_size > _MAX_DIRECTORY_BYTES or entries == 0xFFFF:
         raise RegistryError("The bundle has too many files.")
@@ -207,6 +213,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
     if total > MAX_EXTRACTED_BYTES or total > _RATIO_ALLOWANCE + MAX_RATIO * size:
         raise RegistryError(f"The bundle would become {total // 1024**2:,} MB, which is too much for its size.")
     seen: set[str] = set()
+    folders: set[PurePosixPath] = set()
     files: list[tuple[zipfile.ZipInfo, PurePosixPath]] = []
     for info in members:
         path = _check_path(info.orig_filename)
@@ -221,6 +228,9 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
         if str(path).casefold() in seen:
             raise RegistryError(f"The bundle has a file twice: {_show(info.orig_filename)}.")
         seen.add(str(path).casefold())
+        folders.update(path.parents)
+        if len(folders) > MAX_FILES:
+            raise RegistryError(f"The bundle has more than {MAX_FILES:,} folders.")
         files.append((info, path))
     return files
 

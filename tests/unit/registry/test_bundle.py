@@ -72,6 +72,30 @@ def test_a_file_that_lies_about_its_size_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "target").exists()
 
 
+def test_too_many_folders_are_refused_before_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle_module, "MAX_FILES", 500)
+    files: dict[str, bytes | str] = {f"{number}/{'/'.join('a' * 38)}/f": "" for number in range(20)}
+    with pytest.raises(RegistryError, match="folders"):
+        opened(tmp_path, bundle(files))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.mcpb"]
+
+
+def test_a_second_directory_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 3, 20, *[0] * 8, 1, *[0] * 6) + b"a"
+    directory = entry * (MAX_FILES + 1)
+    sizes = (MAX_FILES + 1, MAX_FILES + 1, len(directory), 0)
+    record = struct.pack("<4sQ2H2L4Q", b"PK\x06\x06", 44, 45, 45, 0, 0, *sizes)
+    locator = struct.pack("<4sLQL", b"PK\x06\x07", 0, len(directory), 1)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, len(entry), 0, 0)
+
+    def must_not_read(*_: Any) -> None:
+        raise AssertionError("the directory was read")
+
+    monkeypatch.setattr(zipfile, "ZipFile", must_not_read)
+    with pytest.raises(RegistryError, match="ZIP64"):
+        opened(tmp_path, directory + record + locator + end)
+
+
 def test_too_many_files_are_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "x.mcpb", "w") as archive:
         for number in range(MAX_FILES + 1):
