@@ -245,7 +245,7 @@ def _check_terminal() -> Check:
     return Check("terminal", "ok", facts)
 
 
-async def _check_servers(host: Any, names: list[str], update: Callable[[str], None]) -> list[Check]:
+async def _check_servers(host: Any, names: list[str], update: Callable[[str], object]) -> list[Check]:
     """Connect to the named servers, or to all enabled ones, and return the checks of each.
 
     Servers in *names* and servers that fail are then diagnosed step by step.

@@ -125,7 +125,7 @@ def create_markdown_stream() -> "MarkdownStream | None":
 
 
 @contextmanager
-def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], None]]:
+def show_status(text: str, *, quiet: bool = False) -> Generator[Callable[[str], object]]:
     """Show a status line on a terminal until the first result is printed.
 
     Yields a function that changes the text of the status line.
@@ -156,10 +156,15 @@ def set_status(text: str) -> bool:
     return True
 
 
-def update_status(text: str, *, keep_time: bool = False) -> None:
-    """Change the text of the status line, if one is shown; its elapsed time restarts unless *keep_time* is set."""
-    if _status is not None:
-        _status.update(text, keep_time=keep_time)
+def update_status(text: str, *, keep_time: bool = False) -> bool:
+    """Change the text of the status line; return False if none is shown.
+
+    Its elapsed time restarts unless *keep_time* is set.
+    """
+    if _status is None:
+        return False
+    _status.update(text, keep_time=keep_time)
+    return True
 
 
 def format_progress(progress: float, total: float | None, message: str) -> str:

@@ -8,12 +8,12 @@ from mcphost.host.events import ToolProgress
 class TerminalStatus(StatusDisplay):
     """Status line on standard error; nothing is shown if standard error is not a terminal."""
 
-    def show(self, text: str, *, keep_time: bool = False) -> None:
-        """Show *text* and the time since it appeared; with *keep_time*, the time since the previous text appeared."""
-        if keep_time:
-            update_status(text, keep_time=True)
-        else:
-            set_status(text)
+    def show(self, text: str, *, keep_time: bool = False) -> bool:
+        """Show *text* and the time since it appeared; with *keep_time*, the time since the previous text appeared.
+
+        Return whether it is shown.
+        """
+        return update_status(text, keep_time=True) if keep_time else set_status(text)
 
     def show_progress(self, text: str, progress: ToolProgress) -> None:
         """Show *text* followed by the progress of a tool call, with a bar if its total is known."""

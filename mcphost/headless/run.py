@@ -160,8 +160,8 @@ class AnswerPrinter(Protocol):
 class StatusDisplay(Protocol):
     """Status line in a terminal that shows what a run is waiting for."""
 
-    def show(self, text: str, *, keep_time: bool = False) -> None:
-        """Show *text* and the time since it was first shown.
+    def show(self, text: str, *, keep_time: bool = False) -> bool:
+        """Show *text* and the time since it was first shown; return whether it can be seen.
 
         With *keep_time*, continue the time of the previous text instead of starting at zero.
         """
@@ -179,8 +179,9 @@ class StatusDisplay(Protocol):
 class _NoStatus(StatusDisplay):
     """Status display that shows nothing, for output to a file or a program."""
 
-    def show(self, text: str, *, keep_time: bool = False) -> None:
-        """Do nothing."""
+    def show(self, text: str, *, keep_time: bool = False) -> bool:
+        """Show nothing."""
+        return False
 
     def show_progress(self, text: str, progress: ToolProgress) -> None:
         """Do nothing."""
@@ -246,7 +247,7 @@ async def run_turn(
         tasks.start_soon(listen)
         wanted = [view.name for view in host.servers.views() if yes or await can_run_any_tool(host, view)]
         host.start(resume_orphaned_tasks=False, only=wanted)
-        untrusted = await wait_for_servers(host, wanted, printer.print_message)
+        untrusted = await wait_for_servers(host, wanted, printer.print_message, printer.print_starting)
         if untrusted:
             for event in feed.drain():
                 printer.handle(event)
@@ -299,11 +300,16 @@ async def can_run_any_tool(host: Host, view: ServerView) -> bool:
     return any(one.state == "counts" for one in await host.grants.list_grants(server=view.name))
 
 
-async def wait_for_servers(host: Host, wanted: Container[str], print_message: Callable[[str], None]) -> tuple[str, ...]:
+async def wait_for_servers(
+    host: Host,
+    wanted: Container[str],
+    print_message: Callable[[str], None],
+    print_starting: Callable[[Sequence[str]], None],
+) -> tuple[str, ...]:
     """Wait until the *wanted* servers are ready or have failed; return the enabled servers that are not approved.
 
-    *print_message* is called with a message about enabled servers that are not wanted and, if the wait takes longer
-    than a second, with a message about the servers that are still starting.
+    *print_message* is called with a message about enabled servers that are not wanted. If the wait takes longer than a
+    second, *print_starting* is called with the names of the servers that are still starting.
     """
     enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
@@ -324,7 +330,7 @@ async def wait_for_servers(host: Host, wanted: Container[str], print_message: Ca
     async def report_waiting() -> None:
         with waiting:
             await anyio.sleep(WAITING_NOTE_DELAY)
-            print_message(f"waiting for {quote_names(sorted(starting))} to start")
+            print_starting(sorted(starting))
 
     waiting = anyio.CancelScope()
     if unused and not untrusted:
@@ -446,6 +452,11 @@ class _EventPrinter:
         if self._answer is not None:
             self._answer.end_line()
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
+
+    def print_starting(self, names: Sequence[str]) -> None:
+        """Name the servers that are still starting in the status line; where there is none, in a message."""
+        if not self._status.show(f"Starting {', '.join(names)}…", keep_time=True):
+            self.print_message(f"waiting for {quote_names(names)} to start")
 
     def print_result(self, host: Host, result: TurnResult, value: Any = None) -> None:
         """Print the result of the turn, and its *value* if it has a schema, in the chosen format."""

@@ -330,7 +330,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Sign-in", "q", "a QR code; y copies the address or the code"),
     ("Servers", "s", "sign in; o twice signs out; a shows its accounts"),
     ("Servers", "t", "its tools: enter calls one, space turns it on or off"),
-    ("Servers", "r", "restart; i diagnoses, c shows changes, g permissions"),
+    ("Servers", "r", "restart; p stops it for now, i diagnoses, c shows changes, g permissions"),
     ("Servers", "b", "the registry: enter installs or updates a server"),
     ("Servers", "f", "folders shared with it"),
     ("Tasks", "b", "go on without the call; its result comes later"),

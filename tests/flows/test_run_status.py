@@ -17,8 +17,9 @@ class RecordingStatus(StatusDisplay):
     def __init__(self) -> None:
         self.shown: list[str] = []
 
-    def show(self, text: str, *, keep_time: bool = False) -> None:
+    def show(self, text: str, *, keep_time: bool = False) -> bool:
         self.shown.append(text)
+        return True
 
     def show_progress(self, text: str, progress: ToolProgress) -> None:
         self.shown.append(f"{text}{progress.progress:g} of {progress.total or 0:g}")
@@ -40,3 +41,14 @@ async def test_a_run_shows_the_server_that_starts_the_model_and_the_progress_of_
     assert "Calling demo/count_slowly: 2 of 2" in shown
     assert shown[-1].startswith("Waiting for ")
     assert status.shown[-1] == ""
+
+
+async def test_a_server_that_starts_slowly_stays_in_the_status_line(
+    open_host: OpenHost, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.headless.run.WAITING_NOTE_DELAY", 0)
+    status = RecordingStatus()
+    async with open_host(ScriptedModel(text_round("done")), RunFrontend(), allow_rules=(parse_rule("demo"),)) as host:
+        assert await run_turn(host, "hi", output="json", status=status) == 0
+    assert set(status.shown[: status.shown.index("Waiting for scripted…")]) == {"Starting demo…"}
+    assert "waiting for" not in capsys.readouterr().err

@@ -304,6 +304,9 @@ class FakeServers:
     def restart(self, server: str) -> None:
         self._host.restarted.append(server)
 
+    def stop(self, server: str) -> None:
+        self._host.stopped.append(server)
+
     async def set_tool_enabled(self, server: str, tool: str, *, enabled: bool) -> None:
         view = self.view(server)
         if enabled and tool in view.config.disabled_tools:
@@ -560,6 +563,7 @@ class FakeHost:
         self.sent: list[tuple[str, tuple[Part, ...]]] = []
         self.called: list[tuple[str, str, dict[str, Any]]] = []
         self.restarted: list[str] = []
+        self.stopped: list[str] = []
         self.gone_on = 0
         self.stored: list[ConversationInfo] = []
         self.database = Database(None)

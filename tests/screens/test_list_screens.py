@@ -98,7 +98,7 @@ async def test_a_slash_offers_the_servers_prompts(run: Run) -> None:
         await driver.until(lambda: driver.app.query_one(Composer).composer_input.text.startswith("Please greet"))
 
 
-async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: Run) -> None:
+async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted_and_stopped(run: Run) -> None:
     from mcphost.host.events import ServerLog
 
     log = (ServerLog("bad", "error", "Traceback \x1b[31m", "stderr"),)
@@ -112,6 +112,8 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: 
         assert "Traceback ␛[31m" in driver.text()
         await driver.pilot.press("r")
         assert driver.host.restarted == ["bad"]
+        await driver.pilot.press("p")
+        assert driver.host.stopped == ["bad"]
         await driver.pilot.press("down")
         await driver.until(lambda: "2026-07-28" in driver.text())
         assert "search_files" in driver.text()

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import anyio
 import pytest
 from textual.widgets import TextArea
 
@@ -83,6 +84,24 @@ async def test_a_model_is_found_and_used_from_the_search_line(run: Run) -> None:
         await driver.until(lambda: setup.used, "the use")
         assert setup.used == [("ollama_chat/two", False)]
         await driver.until(lambda: "Using ollama_chat/two from now on." in driver.text(), "the notice")
+
+
+async def test_what_is_typed_before_the_models_are_listed_is_searched_for(run: Run) -> None:
+    setup, listed = FakeModels(), anyio.Event()
+
+    async def list_models() -> tuple[AvailableModel, ...]:
+        await listed.wait()
+        return USABLE, LOCAL, KEYLESS
+
+    setup.list_models = list_models
+    async with run(setup=setup) as driver:
+        await driver.pilot.press("ctrl+b")
+        await driver.until(lambda: "Searching…" in driver.text(), "the page")
+        await driver.type("two")
+        listed.set()
+        await driver.until(lambda: "1 of 3" in driver.text(), "the match")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.used == [("ollama_chat/two", False)], "the model")
 
 
 async def test_a_model_is_saved_as_the_default_only_on_request(run: Run) -> None:

@@ -106,7 +106,7 @@ async def test_a_server_is_disabled_with_one_key_and_removed_with_two(run: Run) 
 async def test_the_demo_has_nothing_to_change(run: Run) -> None:
     async with run(size=(120, 40)) as driver:
         await driver.pilot.press("f3")
-        await driver.until(lambda: "o sign out" in driver.text(), "the page")
+        await driver.until(lambda: "p stop" in driver.text(), "the page")
         assert "n add" not in driver.text()
         await driver.pilot.press("n", "e", "d", "x", "u")
         await driver.until(lambda: "The demo has only its own server." in notices(driver), "the hint")
@@ -116,7 +116,7 @@ async def test_every_key_of_the_page_is_shown_in_a_small_terminal_and_undo_after
     async with run(size=(80, 24), setup=create_setup(FakeEditor())) as driver:
         await driver.pilot.press("f3")
         await driver.until(lambda: "n add" in driver.text(), "the page")
-        for words in ("t tools", "o sign out", "e edit", "d disable", "x remove", "tab read", "^F search", "esc back"):
+        for words in ("t tools", "p stop", "e edit", "d disable", "x remove", "tab read", "^F search", "esc back"):
             assert words in driver.text(), words
         assert "u undo" not in driver.text()
         await driver.pilot.press("d")

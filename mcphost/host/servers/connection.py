@@ -108,7 +108,7 @@ class ServerConnection:
         self._counts: Counter[str] = Counter()  # total of closed sessions
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
-        self._is_withdrawn = False
+        self._is_withdrawn = self._is_stopped = False
         self._attempts = 0
         self._last_errors: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
         self._told_drift = ""
@@ -257,6 +257,7 @@ class ServerConnection:
 
     def restart(self) -> None:
         """Close the connection and open a new one; `session` then waits for the new session."""
+        self._is_stopped = False
         self._session = self._watcher = None
         if self.is_started:
             self._status.set_state("waiting")
@@ -270,10 +271,19 @@ class ServerConnection:
         Code that is waiting for the session gets a ServerError.
         """
         self._is_withdrawn = True
+        self._end(ServerError(f"{self.config.name} was removed, or its configuration was changed.", "Call it again."))
+
+    def stop(self) -> None:
+        """Close the connection, and end a local server's process, until `restart` is called.
+
+        Code that is waiting for the session gets a ServerError.
+        """
+        self._is_stopped = True
+        self._end(ServerError(f"{self.config.name} was stopped.", "Start it: F3, then r."))
+
+    def _end(self, why: ServerError) -> None:
         self._session = self._watcher = None
-        self._status.set_failed(
-            ServerError(f"{self.config.name} was removed, or its configuration was changed.", "Call it again.")
-        )
+        self._status.set_stopped(why)
         self._restart.set()
         if self._scope is not None:
             self._scope.cancel()
@@ -328,6 +338,9 @@ class ServerConnection:
         self._status.begin_start()
         while not self._is_withdrawn:
             self._restart = anyio.Event()
+            if self._is_stopped:
+                await self._restart.wait()
+                continue
             ready_at = 0.0
             with anyio.CancelScope() as scope:
                 self._scope = scope

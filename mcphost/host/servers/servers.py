@@ -129,6 +129,13 @@ class Servers:
         """
         self.start(name).restart()
 
+    def stop(self, name: str) -> None:
+        """Close a server's connection, and end a local server's process, until it is restarted.
+
+        Its configuration stays as it is. Raises UsageError for an unknown name.
+        """
+        self.find(name).stop()
+
     def update_sign_in(self, event: SignInProgress) -> None:
         """Show the progress of a sign-in in the server's status."""
         self.find(event.server).update_sign_in(event)

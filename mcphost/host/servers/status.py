@@ -71,6 +71,11 @@ class ServerStatus:
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
         self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
+    def set_stopped(self, error: McpHostError) -> None:
+        """Set the state "stopped", which the user chose; who waits for the server gets *error*."""
+        self.error = error
+        self.set_state("stopped", error.message, error.hint)
+
     def update_sign_in(self, event: SignInProgress) -> None:
         """Show the progress of a sign-in and publish it; an event with empty text ends the display."""
         before, self.sign_in_status = self.sign_in_status, event.text

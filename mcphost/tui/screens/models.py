@@ -70,6 +70,7 @@ class ModelsScreen(ListScreen):
 
     TITLE_TEXT: ClassVar[str] = "Models"
     EMPTY_TEXT: ClassVar[str] = "Searching…"
+    AUTO_FOCUS: ClassVar[str] = "#search"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", "use now", "screen.choose"),
         ("^S", "use and save", "screen.choose_default"),
@@ -95,13 +96,12 @@ class ModelsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Start searching for models in the background."""
+        """Start searching for models in the background; what the user types meanwhile is searched for."""
         self.run_worker(self._load_models)
 
     async def _load_models(self) -> None:
         self._models = await self._setup.list_models()
         self.reload()
-        self.query_one("#search").focus()
         self._models = await self._setup.add_listed_models(self._models)
         self.reload()
 

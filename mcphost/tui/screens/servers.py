@@ -127,6 +127,7 @@ class ServersScreen(ListScreen):
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("t", "tools", "screen.tools"),
         ("r", "restart", "screen.restart"),
+        ("p", "stop", "screen.stop"),
         ("i", "check", "screen.diagnose"),
         ("c", "changes", "screen.changes"),
         ("g", "grants", "screen.grants"),
@@ -144,6 +145,7 @@ class ServersScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "tools", show=False),
         Binding("r", "restart", show=False),
+        Binding("p", "stop", show=False),
         Binding("i", "diagnose", show=False),
         Binding("c", "changes", show=False),
         Binding("g", "grants", show=False),
@@ -302,6 +304,12 @@ class ServersScreen(ListScreen):
             self.host.servers.restart(row.value)
             self.show_about(Content(f"Restarting {row.title}…"))
 
+    def action_stop(self) -> None:
+        """Close the connection to the selected server until it is restarted; its configuration stays as it is."""
+        if row := self.current_row():
+            self.host.servers.stop(row.value)
+            self.reload()
+
     def action_grants(self) -> None:
         """Open the permissions screen for the selected server."""
         from mcphost.tui.screens.grants import GrantsScreen
@@ -319,8 +327,8 @@ class ServersScreen(ListScreen):
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key that works now.
 
-        In the demo, servers cannot be changed. The key "undo" is shown after a change, and "changes" if tools are
-        quarantined.
+        In the demo, servers cannot be changed. The key "undo" is shown after a change, "changes" if tools are
+        quarantined, and "sign out" if there is an account.
         """
         setup = self.host.setup
         unused: set[str] = set()
@@ -328,8 +336,11 @@ class ServersScreen(ListScreen):
             unused.update(_CHANGES)
         elif not setup.server_editor.can_undo:
             unused.add("screen.undo")
-        if not any(view.quarantined for view in self.host.servers.views()):
+        views = self.host.servers.views()
+        if not any(view.quarantined for view in views):
             unused.add("screen.changes")
+        if not any(view.account for view in views):
+            unused.add("screen.sign_out")
         return tuple(key for key in super()._key_bar_items() if key[2] not in unused)
 
     # -- changes to the configuration

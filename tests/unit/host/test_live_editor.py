@@ -7,6 +7,7 @@ import pytest
 
 from mcphost.config.loader import load_config
 from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
+from mcphost.host.events import ServerState
 from mcphost.host.questions.questions import TrustOnce
 from mcphost.host.servers.live_editor import parse_entry, parse_server_text
 from tests.fakes.frontend import ScriptedFrontend
@@ -70,9 +71,10 @@ async def test_a_server_is_added_used_disabled_enabled_and_removed_without_a_res
         view = await host.servers.ensure_ready("demo")
         assert view.catalog.tools
         assert len(frontend.asked) == 1
-        connection = host.servers.find("demo")
+        connection, feed = host.servers.find("demo"), host.events.subscribe()
         await editor.set_disabled("demo", disabled=True)
         assert host.servers.view("demo").state == "disabled"
+        assert {event.state for event in feed.drain() if isinstance(event, ServerState)} == {"stopped"}  # no failure
         with pytest.raises(ServerError, match="removed, or its configuration was changed"):
             await connection.session()
         await editor.set_disabled("demo", disabled=False)

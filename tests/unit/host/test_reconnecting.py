@@ -92,6 +92,37 @@ async def test_a_crash_loop_is_tried_five_times_more_and_then_left_to_the_user(
     assert note.read_text().count('"method":"initialize"') == 6
 
 
+async def test_a_stopped_server_stays_stopped_until_the_user_starts_it(tmp_path: Path) -> None:
+    note = tmp_path / "seen"
+    async with open_server_host(tmp_path, faulty_config("", note, era="handshake")) as host:
+        await host.servers.ensure_ready("peer")
+        session = await host.servers.find("peer").session()
+        host.servers.stop("peer")
+        await session.wait_closed()
+        with pytest.raises(ServerError, match="peer was stopped"):
+            await host.servers.ensure_ready("peer")
+        assert host.servers.view("peer").state == "stopped"
+        assert note.read_text().count('"method":"initialize"') == 1
+        host.servers.restart("peer")
+        assert (await host.servers.ensure_ready("peer")).state == "ready"
+    assert note.read_text().count('"method":"initialize"') == 2
+
+
+async def test_a_server_stopped_while_it_would_be_tried_again_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BACK_OFF", (0.2,) * 5)
+    note = tmp_path / "seen"
+    async with open_server_host(tmp_path, faulty_config("dies after its list", note, era="handshake")) as host:
+        host.start()
+        await wait_until(lambda: "Retrying" in host.servers.view("peer").detail)
+        starts = note.read_text().count('"method":"initialize"')
+        host.servers.stop("peer")
+        with anyio.move_on_after(0.5):
+            await wait_until(lambda: host.servers.view("peer").state != "stopped")
+        assert (host.servers.view("peer").state, note.read_text().count('"method":"initialize"')) == ("stopped", starts)
+
+
 @pytest.mark.req("stdio.restart", "stdio.restart.retry")
 async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
