@@ -13,6 +13,7 @@ from mcphost.llm.messages import Message
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, find_active_compaction
 from mcphost.store.conversations import ConversationStore
+from mcphost.store.message_list import MessageList
 
 TITLE_CHARS = 80
 
@@ -23,7 +24,7 @@ class Conversation:
     def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
         self.title = ""
-        self.messages: list[Message] = []
+        self.messages = MessageList()
         self.compaction: Compaction | None = None
         """The summary that replaces the beginning of this branch in model requests; None if there is none."""
 
@@ -48,13 +49,13 @@ class Conversation:
         cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], conversation_id: str
     ) -> "Conversation | None":
         """Load a stored conversation; return None if *conversation_id* is unknown. Raises StoreError."""
-        stored = await store.load_branch(conversation_id)
+        stored = await store.load_bodies(conversation_id)
         if stored is None:
             return None
         conversation = cls(store, on_store_error)
         conversation.id = conversation_id
-        conversation.messages = [message for _, message in stored]
-        conversation._numbers = [number for number, _ in stored]
+        conversation.messages = MessageList(stored.bodies)
+        conversation._numbers = stored.numbers
         conversation.title = await store.find_title(conversation_id)
         conversation._system_prompts = list(await store.system_prompts.load(conversation_id))
         conversation._compactions = list(await store.compactions.load(conversation_id))
@@ -97,7 +98,8 @@ class Conversation:
         return undone
 
     def _choose_compaction(self) -> None:
-        self.compaction = find_active_compaction(self._compactions, frozenset(self._numbers)) if self._numbers else None
+        known = frozenset(self._numbers) if self._compactions else frozenset[int]()
+        self.compaction = find_active_compaction(self._compactions, known) if known else None
 
     # -- system prompt
     @property
@@ -179,7 +181,8 @@ class Conversation:
         if count == len(self.messages):
             return
         await self._store.rewind(self.id, self._last_number(count))
-        del self.messages[count:], self._numbers[count:]
+        self.messages.truncate(count)
+        del self._numbers[count:]
         self._choose_compaction()
 
     async def fork(self, count: int) -> str:
@@ -232,9 +235,9 @@ class ActiveConversation:
         return self.current.id
 
     @property
-    def messages(self) -> tuple[Message, ...]:
-        """The messages of the open conversation, oldest first."""
-        return tuple(self.current.messages)
+    def messages(self) -> Sequence[Message]:
+        """The messages of the open conversation now, oldest first; they are decoded when they are first read."""
+        return self.current.messages.snapshot()
 
     def require_idle(self) -> None:
         """Raise UsageError while a turn is running."""

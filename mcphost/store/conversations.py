@@ -48,6 +48,13 @@ class StoredMessage(NamedTuple):
     message: Message
 
 
+class BranchBodies(NamedTuple):
+    """The messages of a branch as they are stored, in JSON, and their numbers; number 0 is a draft."""
+
+    numbers: list[int]
+    bodies: list[bytes]
+
+
 class BranchInfo(Struct, frozen=True):
     """A branch other than the current one, with the number of its last message and its length in messages.
 
@@ -113,9 +120,9 @@ def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
         raise StoreError(f"{file} cannot be read: {error}.") from error
 
 
-def _decode_messages(bodies: Sequence[tuple[int, bytes]]) -> tuple[StoredMessage, ...]:
+def _decode_messages(branch: BranchBodies) -> tuple[StoredMessage, ...]:
     """Decode stored messages, and leave out those that are damaged."""
-    decoded = ((number, search_index.decode_message(body)) for number, body in bodies)
+    decoded = ((number, search_index.decode_message(body)) for number, body in zip(*branch, strict=True))
     return tuple(StoredMessage(number, message) for number, message in decoded if message is not None)
 
 
@@ -178,23 +185,29 @@ class ConversationStore:
 
         Returns None if the id is unknown. Messages that cannot be decoded are omitted. Raises StoreError.
         """
+        branch = await self.load_bodies(conversation_id)
+        if branch is None:
+            return None
+        if len(branch.bodies) < MIN_THREAD_MESSAGES:
+            return _decode_messages(branch)
+        return await anyio.to_thread.run_sync(_decode_messages, branch, abandon_on_cancel=True)
 
-        def work(db: sqlite3.Connection) -> list[tuple[int, bytes]] | None:
+    async def load_bodies(self, conversation_id: str) -> BranchBodies | None:
+        """Return the current branch as `load_branch` does, but without decoding the messages. Raises StoreError."""
+
+        def work(db: sqlite3.Connection) -> BranchBodies | None:
             found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
             if found is None:
                 return None
             rows = db.execute(_BRANCHES_QUERY.format(column="body"), (conversation_id,)).fetchall()
-            links = [MessageLink(number, parent) for number, parent, _ in rows]
-            bodies = [(rows[at][0], rows[at][2]) for at in trace_branch(links, found[0])]
-            drafts = db.execute("SELECT body FROM drafts WHERE conversation = ?", (conversation_id,)).fetchall()
-            return [*bodies, *((0, body) for (body,) in drafts)]
+            if found[0] is not None or any(parent is not None for _, parent, _ in rows):
+                links = [MessageLink(number, parent) for number, parent, _ in rows]
+                rows = [rows[at] for at in trace_branch(links, found[0])]
+            drafts = db.execute("SELECT 0, NULL, body FROM drafts WHERE conversation = ?", (conversation_id,))
+            rows.extend(drafts.fetchall())
+            return BranchBodies([number for number, _, _ in rows], [body for _, _, body in rows])
 
-        bodies = await self._database.run(work)
-        if bodies is None:
-            return None
-        if len(bodies) < MIN_THREAD_MESSAGES:
-            return _decode_messages(bodies)
-        return await anyio.to_thread.run_sync(_decode_messages, bodies, abandon_on_cancel=True)
+        return await self._database.run(work)
 
     async def find_title(self, conversation_id: str) -> str:
         """Return the title of a conversation, "" if the id is unknown. Raises StoreError."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterable
 
+import anyio.to_thread
+
 from mcphost.errors import McpHostError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.event_bus import EventBus
@@ -114,6 +116,9 @@ class BackgroundResults:
         except McpHostError as error:
             self._events.report_error(error)
             return
+        if conversation is not None:
+            # All messages are searched for the call; decoding many would stop the event loop.
+            await anyio.to_thread.run_sync(list, conversation.messages)
         if conversation is None:
             self._waiting.pop(conversation_id, None)
         elif self._active.id == conversation_id:  # opened meanwhile

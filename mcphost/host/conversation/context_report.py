@@ -1,6 +1,6 @@
 """Estimated contents of the open conversation's next request, compared with the context window."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import anyio.to_thread
@@ -107,7 +107,7 @@ class ContextMeter:
         )
 
 
-def _find_count(messages: list[Message], since: float) -> int:
+def _find_count(messages: Sequence[Message], since: float) -> int:
     for message in reversed(messages):
         if message.usage is not None and message.usage.input_tokens:
             usage = message.usage
@@ -115,7 +115,7 @@ def _find_count(messages: list[Message], since: float) -> int:
     return 0
 
 
-def _iter_shortened(stored: list[Message], sent: tuple[Message, ...]) -> Iterator[str]:
+def _iter_shortened(stored: Sequence[Message], sent: tuple[Message, ...]) -> Iterator[str]:
     """Yield the call id of each result that is shortened in the request."""
     # A summary takes the place of the first messages, so both are compared from the end.
     for before, after in zip(reversed(stored), reversed(sent), strict=False):

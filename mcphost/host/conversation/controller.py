@@ -86,8 +86,8 @@ class ConversationController:
         return self._active.current.title
 
     @property
-    def messages(self) -> tuple[Message, ...]:
-        """The messages of the open conversation, oldest first."""
+    def messages(self) -> Sequence[Message]:
+        """The messages of the open conversation now, oldest first."""
         return self._active.messages
 
     @property
@@ -172,8 +172,9 @@ class ConversationController:
 
         Raises UsageError if there is no user message, and the errors of `rewind` and `send`.
         """
-        numbered = reversed(list(enumerate(self._active.messages, 1)))
-        count = next((number for number, one in numbered if one.role == "user" and one.late_result is None), 0)
+        messages = self._active.messages
+        places = reversed(range(len(messages)))
+        count = next((at + 1 for at in places if messages[at].role == "user" and not messages[at].late_result), 0)
         if not count:
             raise UsageError("There is no message to answer again.", "Write a message.")
         await self._active.rewind(count)
@@ -387,8 +388,8 @@ class ConversationController:
         model, conversation = self._model_selection.model, self._active.current
         await parts.background.deliver_in_turn()
         if text is None:
-            user_messages = [message for message in conversation.messages if message.role == "user"]
-            message = user_messages[-1] if user_messages else Message(role="user", parts=())
+            latest = (message for message in reversed(conversation.messages) if message.role == "user")
+            message = next(latest, Message(role="user", parts=()))
         else:
             message = Message(role="user", parts=(*attachments, TextPart(replace_surrogates(text))))
             message = await conversation.append(message, model.name if model else "")

@@ -1,6 +1,6 @@
 """Finds text in tool call arguments that came from servers or files in the open conversation."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import anyio
@@ -31,7 +31,7 @@ class ConversationOrigins:
         self._servers = servers
         self._noted: list[OutsideText] = []
         self._index = OutsideTexts()
-        self._indexed: tuple[Message, ...] = ()
+        self._indexed: Sequence[Message] = ()
         self._lock = anyio.Lock()
         conversation.on_replaced(self._noted.clear)
 
@@ -62,14 +62,14 @@ class ConversationOrigins:
                 yield OutsideText(connection.config.name, "instructions", facts.instructions)
 
     def _find(
-        self, messages: tuple[Message, ...], standing: Iterable[OutsideText], server: str, arguments: dict[str, Any]
+        self, messages: Sequence[Message], standing: Iterable[OutsideText], server: str, arguments: dict[str, Any]
     ) -> CallOrigins:
         self._update(messages)
         for outside in standing:
             self._index.add(outside)
         return CallOrigins() if self._index.is_empty else find_origins(self._index, server, arguments)
 
-    def _update(self, messages: tuple[Message, ...]) -> None:
+    def _update(self, messages: Sequence[Message]) -> None:
         """Index the messages added since the last call, or all messages if earlier ones changed."""
         known = len(self._indexed)
         is_continued = known > 0 and len(messages) >= known and messages[known - 1] is self._indexed[-1]

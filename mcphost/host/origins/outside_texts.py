@@ -1,6 +1,6 @@
 """Index of the texts from servers and files in one conversation, to find copies in tool calls."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mcphost.host.call_origins import FILES
@@ -120,7 +120,7 @@ def index_messages(index: OutsideTexts, messages: Iterable[Message], *, limit: i
     return True
 
 
-def index_newest(messages: tuple[Message, ...], *, limit: int = MAX_CHARACTERS // 2) -> OutsideTexts:
+def index_newest(messages: Sequence[Message], *, limit: int = MAX_CHARACTERS // 2) -> OutsideTexts:
     """Index the newest messages, up to *limit* characters.
 
     The servers with texts in older messages are recorded in `dropped`.
