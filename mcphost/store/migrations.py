@@ -250,6 +250,19 @@ def m015_system_prompts(db: sqlite3.Connection) -> None:
     )
 
 
+def m016_character_labels(db: sqlite3.Connection) -> None:
+    """Discard the full-text index, which is filled again in the background, now with single characters as labels."""
+    _execute_script(
+        db,
+        """
+        DROP TABLE IF EXISTS search_index;
+        DELETE FROM search_documents;
+        INSERT OR REPLACE INTO search_pending (conversation, done) SELECT id, 0 FROM conversations;
+        """,
+    )
+    create_search_index(db)
+
+
 def create_search_index(db: sqlite3.Connection) -> None:
     """Create the full-text index, without a copy of the texts; do nothing if SQLite lacks FTS5."""
     try:
@@ -284,6 +297,7 @@ MIGRATIONS: Migrations = (
     ("013_search", m013_search),
     ("014_conversation_details", m014_conversation_details),
     ("015_system_prompts", m015_system_prompts),
+    ("016_character_labels", m016_character_labels),
 )
 
 

@@ -214,11 +214,20 @@ def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(sorted(filter(None, alternatives), key=len, reverse=True)) or r"(?!)")
 
 
+class _FoldedCharacters(dict[int, str]):
+    """Table for `str.translate` that maps characters to ones without case and accents, filled as they occur."""
+
+    def __missing__(self, code: int) -> str:
+        self[code] = folded = _fold_character(chr(code))
+        return folded
+
+
+_FOLDED = _FoldedCharacters()
+
+
 def _fold(text: str) -> str:
     """Return *text* without case and accents; the number of characters stays the same."""
-    if text.isascii():
-        return text.lower()
-    return "".join(_fold_character(character) for character in text)
+    return text.lower() if text.isascii() else text.translate(_FOLDED)
 
 
 def _fold_character(character: str) -> str:

@@ -97,7 +97,7 @@ class _QueryBuilder:
         if not pieces:
             return
         terms = [_make_term(piece, is_prefix=is_prefix and piece is pieces[-1]) for piece in pieces]
-        joined = " AND ".join(f"text : {term}" for term in terms)
+        joined = " AND ".join(terms)
         (self._unwanted if is_negative else self._wanted).append(f"({joined})")
         if not is_negative:
             self._marks.extend(pieces)
@@ -126,15 +126,15 @@ def _split_scripts(text: str) -> list[str]:
 
 
 def _make_term(piece: str, *, is_prefix: bool) -> str:
-    """Return an FTS5 string for words, or for the overlapping character pairs of text without spaces."""
+    """Return an FTS5 term for words, or for the overlapping character pairs of text without spaces."""
     run = UNSPACED.search(piece)
     if run is None:
         last = piece.rsplit(" ", 1)[-1]
-        return f'"{piece}" *' if is_prefix and len(last) >= MIN_PREFIX_CHARS else f'"{piece}"'
+        return f'text : "{piece}" *' if is_prefix and len(last) >= MIN_PREFIX_CHARS else f'text : "{piece}"'
     if len(piece) == 1:
-        return f'"{piece}" *'
+        return f'labels : "{piece}"'
     pairs = " ".join(piece[at : at + 2] for at in range(len(piece) - 1))
-    return f'"{pairs}"'
+    return f'text : "{pairs}"'
 
 
 def parse_time(text: str, now: float) -> float | None:

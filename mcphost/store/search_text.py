@@ -1,12 +1,13 @@
 """Text of a message for the search index, limited in size and split into words for SQLite's tokenizer.
 
 Chinese, Japanese and Korean have no spaces between words, so a run of their characters is indexed as overlapping pairs
-followed by its last character: "数据库" becomes "数据 据库 库". Any two characters are then one index term,
-and a single character is a prefix of one.
+followed by its last character: "数据库" becomes "数据 据库 库". Any two characters are then one index term.
+Each single character is a label, because a common one is the prefix of very many pairs.
 """
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from mcphost import unicode_forms
@@ -63,6 +64,11 @@ def _split_run(match: re.Match[str]) -> str:
     return f" {' '.join(pairs)} "
 
 
+def list_single_characters(text: str) -> Iterable[str]:
+    """Return each character of *text*, in NFKC, that is written without spaces between words, once."""
+    return () if text.isascii() else dict.fromkeys("".join(UNSPACED.findall(text)))
+
+
 def make_label(kind: str, name: str) -> str:
     """Return an index label, for example for the tool *name*: a single word that ignores case."""
     return kind + _LABEL_CHARACTER.sub(lambda found: f"{ord(found.group()):x}", name.lower()[:200])
@@ -113,12 +119,13 @@ def describe_document(message: Message) -> DocumentText:
             labels[make_label("file", file)] = None
         if isinstance(part, ToolReturnPart | ResourcePart | FilePart) and part.server:
             labels[make_label("server", part.server)] = None
+    text = normalize("\n".join(list_texts(message))[:MAX_MESSAGE_CHARS])
     return DocumentText(
-        segment("\n".join(list_texts(message))[:MAX_MESSAGE_CHARS]),
-        " ".join((EVERY_MESSAGE, *list(labels)[:MAX_LABELS])),
+        segment(text), " ".join((EVERY_MESSAGE, *list(labels)[:MAX_LABELS], *list_single_characters(text)))
     )
 
 
 def describe_title(title: str) -> DocumentText:
     """Return the indexed text of a conversation's title."""
-    return DocumentText(segment(title[:1_000]), make_label("role", "title"))
+    text = normalize(title[:1_000])
+    return DocumentText(segment(text), " ".join((make_label("role", "title"), *list_single_characters(text))))

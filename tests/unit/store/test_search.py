@@ -4,6 +4,7 @@ import random
 import sqlite3
 import string
 import time
+import unicodedata
 from contextlib import closing
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import pytest
 
 from mcphost.llm.messages import Message, Part, ResourcePart, Role, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.serialization import encode
+from mcphost.store import search
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.migrations import MIGRATIONS
 from mcphost.store.search import STILL_INDEXING, SearchStore
+from mcphost.store.search_query import parse_query
 
 pytestmark = pytest.mark.anyio
 JANUARY = 1_767_225_600.0  # 2026-01-01 in UTC
@@ -202,6 +205,47 @@ async def test_conversations_of_an_earlier_version_are_indexed_in_pieces(tmp_pat
     assert found.count == 401  # more are not ranked
     assert await find_ids(database, "times") == {"old"}
     assert (await search.search("message")).notes == ()
+
+
+async def test_a_single_character_is_one_term_of_the_index_and_no_prefix_of_many(tmp_path: Path) -> None:
+    assert parse_query("数", now=JANUARY).match == '(labels : "数")'
+    assert parse_query("数 -据", now=JANUARY).match == '((labels : "数")) NOT (labels : "据")'
+    database = Database(tmp_path / "s.db")
+    await store_texts(database, "数据库", "天气", "any tool")
+    await store_parts(database, "3", TextPart("untitled"), title="库")
+    await database.run(lambda db: db.execute("CREATE VIRTUAL TABLE terms USING fts5vocab(search_index, 'col')"))
+    query = "SELECT doc FROM terms WHERE term = ? AND col = 'labels'"
+    counts = await database.run(lambda db: [db.execute(query, (one,)).fetchall() for one in "数库气a"])
+    assert counts == [[(1,)], [(2,)], [(1,)], []]
+    assert await find_ids(database, "据") == {"0"}
+    assert await find_ids(database, "库") == {"0", "3"}
+
+
+async def test_an_index_without_single_characters_is_filled_anew(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    old = Database(path, migrations=tuple(step for step in MIGRATIONS if step[0] < "016"))
+    await store_texts(old, "数据库")
+    await old.close()
+    database = Database(path)
+    assert STILL_INDEXING in (await SearchStore(database).search("数")).notes
+    while await SearchStore(database).index_piece():
+        pass
+    assert await find_ids(database, "数") == await find_ids(database, "数据") == {"0"}
+    assert (await SearchStore(database).search("数")).notes == ()
+
+
+def test_the_case_of_each_character_is_looked_up_once_however_long_the_text_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+
+    def normalize(form: str, text: str) -> str:
+        looked_up.append(text)
+        return unicodedata.normalize(form, text)
+
+    monkeypatch.setattr(search, "normalize", normalize)
+    text = "ŽŠŽ" * 5_000 + "needle"
+    pieces = search.make_excerpt([text], search.mark_pattern(["needle"]))
+    assert [piece.text for piece in pieces if piece.is_match] == ["needle"]
+    assert len(looked_up) <= 2
 
 
 async def test_a_fork_is_indexed_in_the_background(tmp_path: Path) -> None:
