@@ -11,9 +11,10 @@ import zipfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.conftest import skip_or_fail
-from tests.fakes.registry_entries import package, server
+from tests.fakes.registry_entries import BAD, ENTRIES, package, server
 from tests.fakes.registry_server import RegistryServer, published, registry_server
 from tests.peers import node
 
@@ -59,28 +60,29 @@ rl.on("line", line => {
 """
 
 
-def build_wheel(folder: Path) -> None:
-    """Write the wheel of real-mcp 1.0.0, which has a program of that name."""
-    info = "real_mcp-1.0.0.dist-info"
+def build_wheel(folder: Path, version: str) -> None:
+    """Write the wheel of a version of real-mcp, which has a program of that name."""
+    info = f"real_mcp-{version}.dist-info"
     files = {
-        "real_mcp.py": PYTHON_SERVER,
-        f"{info}/METADATA": "Metadata-Version: 2.1\nName: real-mcp\nVersion: 1.0.0\n",
+        "real_mcp.py": PYTHON_SERVER.replace("1.0.0", version),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: real-mcp\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/entry_points.txt": "[console_scripts]\nreal-mcp = real_mcp:main\n",
     }
     record = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
-    folder.mkdir()
-    with zipfile.ZipFile(folder / "real_mcp-1.0.0-py3-none-any.whl", "w") as wheel:
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"real_mcp-{version}-py3-none-any.whl", "w") as wheel:
         for name, text in {**files, f"{info}/RECORD": record}.items():
             wheel.writestr(name, text)
 
 
-def build_npm_package() -> bytes:
-    """Return the package real-mcp 1.0.0 as npm publishes it."""
-    about = {"name": "real-mcp", "version": "1.0.0", "bin": {"real-mcp": "index.js"}}
+def build_npm_package(version: str) -> bytes:
+    """Return a version of the package real-mcp as npm publishes it."""
+    about = {"name": "real-mcp", "version": version, "bin": {"real-mcp": "index.js"}}
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, text in {"package.json": json.dumps(about), "index.js": NODE_SERVER}.items():
+        program = NODE_SERVER.replace("1.0.0", version)
+        for name, text in {"package.json": json.dumps(about), "index.js": program}.items():
             member = tarfile.TarInfo(f"package/{name}")
             content = text.encode()
             member.size, member.mode = len(content), 0o755
@@ -88,28 +90,35 @@ def build_npm_package() -> bytes:
     return stream.getvalue()
 
 
-def npm_document(url: str, tarball: bytes) -> bytes:
-    """Return what an npm registry says about real-mcp."""
-    integrity = f"sha512-{base64.b64encode(hashlib.sha512(tarball).digest()).decode()}"
-    version = {"name": "real-mcp", "version": "1.0.0", "bin": {"real-mcp": "index.js"},
-               "dist": {"tarball": f"{url}/real-mcp-1.0.0.tgz", "integrity": integrity}}  # fmt: skip
-    document = {"name": "real-mcp", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-    return json.dumps(document).encode()
+def npm_document(url: str, tarballs: dict[str, bytes]) -> bytes:
+    """Return what an npm registry says about real-mcp, with its tarballs by version."""
+    versions = {}
+    for version, tarball in tarballs.items():
+        integrity = f"sha512-{base64.b64encode(hashlib.sha512(tarball).digest()).decode()}"
+        dist = {"tarball": f"{url}/real-mcp-{version}.tgz", "integrity": integrity}
+        versions[version] = {"name": "real-mcp", "version": version, "bin": {"real-mcp": "index.js"}, "dist": dist}
+    return json.dumps({"name": "real-mcp", "dist-tags": {"latest": VERSIONS[-1]}, "versions": versions}).encode()
 
 
 ARGUMENTS = [{"type": "positional", "value": "serve"}, {"type": "named", "name": "--fast", "value": "yes"}]
-ENTRY = published(server("io.github.ada/real", packages=[
-    package(kind, "real-mcp", packageArguments=ARGUMENTS) for kind in ("npm", "pypi")
-]))  # fmt: skip
+VERSIONS = ("1.0.0", "1.1.0")
+
+
+def real_entry(version: str) -> dict[str, Any]:
+    """Return the registry's entry for a version of real-mcp."""
+    packages = [package(kind, "real-mcp", version, packageArguments=ARGUMENTS) for kind in ("npm", "pypi")]
+    return published(server("io.github.ada/real", version, packages=packages))
 
 
 @contextmanager
 def serve_real_package(kind: str, home: Path) -> Generator[tuple[RegistryServer, str]]:
     """Serve a registry with the package of this kind ("npm" or "pypi"); yield it with the PATH of the real runner.
 
-    A runner reads its settings from *home*, which must be the HOME of the program.
+    The registry has version 1.0.0 among many other entries, also bad ones; a test may append that of 1.1.0. A runner
+    reads its settings from *home*, which must be the HOME of the program.
     """
-    with registry_server([ENTRY]) as registry:
+    with registry_server([*BAD, *ENTRIES, real_entry("1.0.0")]) as registry:
+        registry.page_size = 20
         if kind == "npm":
             yield registry, _prepare_npx(registry, home)
         else:
@@ -121,7 +130,8 @@ def _prepare_uvx(home: Path) -> str:
     uvx = Path(uv or "").resolve().with_name("uvx")
     if not uv or not uvx.exists():
         skip_or_fail("there is no uvx")
-    build_wheel(home / "wheels")
+    for version in VERSIONS:
+        build_wheel(home / "wheels", version)
     settings = home / ".config" / "uv"
     settings.mkdir(parents=True)
     (settings / "uv.toml").write_text(f'no-index = true\nfind-links = ["{home / "wheels"}"]\n')
@@ -138,8 +148,9 @@ def _prepare_npx(registry: RegistryServer, home: Path) -> str:
     folder.mkdir()
     (folder / "npx").write_text(f'#!/bin/sh\nexec "{executable}" "{npx}" "$@"\n')
     (folder / "npx").chmod(0o755)
-    tarball = build_npm_package()
+    tarballs = {version: build_npm_package(version) for version in VERSIONS}
     (home / ".npmrc").write_text(f"registry={registry.url}/\nupdate-notifier=false\n")
-    answers = {"/real-mcp": npm_document(registry.url, tarball), "/real-mcp-1.0.0.tgz": tarball}
+    answers = {f"/real-mcp-{version}.tgz": tarball for version, tarball in tarballs.items()}
+    answers["/real-mcp"] = npm_document(registry.url, tarballs)
     registry.override = lambda path: (200, {}, answers[path]) if path in answers else None
     return os.pathsep.join([str(folder), str(executable.parent), os.environ["PATH"]])

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mcphost.config.foreign.hosts import HOSTS
 from tests.flows.program import CANARY, Program
 from tests.flows.secret_service import secret_service
 
@@ -86,6 +87,68 @@ def test_secrets_of_other_hosts_go_to_the_keyring_and_one_that_cannot_stays_wher
         item.read_bytes() for kind in ("config", "data", "state") for item in (tmp_path / kind).rglob("*.*")
     )
     assert CANARY.encode() not in stored
+
+
+def host_files(secret: str) -> dict[str, tuple[str, str]]:
+    """Return a path and a content for each host: a server named after it, in that host's form, with a secret in it."""
+    command, env = DEMO["command"], {"API_KEY": secret}
+
+    def args(name: str) -> list[str]:
+        return ["-W", f"ignore:{name}", *DEMO["args"]]  # another command for each host, so that none is the same server
+
+    def entry(name: str, **more: Any) -> dict[str, Any]:
+        return {**more, "command": command, "args": args(name), "env": env}
+
+    def document(name: str, **more: Any) -> str:
+        return json.dumps({"mcpServers": {name: entry(name, **more)}})
+
+    settings = ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings"
+    zed = {"path": command, "args": args("zed"), "env": env}
+    opencode = {"type": "local", "command": [command, *args("opencode")], "environment": env}
+    return {
+        "claude-desktop": (".config/Claude/claude_desktop_config.json", document("claude-desktop")),
+        "claude-code": (".claude.json", document("claude-code", type="stdio")),
+        "cursor": (".cursor/mcp.json", document("cursor")),
+        "vscode": (
+            ".config/Code/User/mcp.json",
+            f'{{\n  // mine\n  "servers": {{"vscode": {json.dumps(entry("vscode", type="stdio"))},}},\n}}',
+        ),
+        "cline": (f"{settings}/cline_mcp_settings.json", document("cline", disabled=False, autoApprove=[])),
+        "windsurf": (".codeium/windsurf/mcp_config.json", document("windsurf")),
+        "gemini-cli": (".gemini/settings.json", document("gemini-cli", trust=True)),
+        "codex": (
+            ".codex/config.toml",
+            f"[mcp_servers.codex]\ncommand = {json.dumps(command)}\nargs = {json.dumps(args('codex'))}\n"
+            f'[mcp_servers.codex.env]\nAPI_KEY = "{secret}"\n',
+        ),
+        "zed": (".config/zed/settings.json", json.dumps({"context_servers": {"zed": {"command": zed}}})),
+        "goose": (
+            ".config/goose/config.yaml",
+            f"extensions:\n  goose:\n    type: stdio\n    enabled: true\n    cmd: {json.dumps(command)}\n"
+            f"    args: {json.dumps(args('goose'))}\n    envs: {json.dumps(env)}\n",
+        ),
+        "opencode": (".config/opencode/opencode.json", json.dumps({"mcp": {"opencode": opencode}})),
+        "oterm": (".local/share/oterm/config.json", document("oterm")),
+    }
+
+
+def test_a_server_of_every_host_starts_after_its_import_and_no_secret_is_in_our_files(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    files = host_files(CANARY)
+    assert set(files) == {host.id for host in HOSTS}
+    for path, content in files.values():
+        (program.home / path).parent.mkdir(parents=True, exist_ok=True)
+        (program.home / path).write_text(content)
+    with secret_service(tmp_path) as env:
+        program.text("servers", "import", "--yes", **env)
+        checked = json.loads(program.text("servers", "check", "--json", **env))["servers"]
+    assert {server["server"]: server["ok"] for server in checked} == dict.fromkeys(files, True)
+    entries = configured(program).items()
+    assert {name: entry["env"]["API_KEY"] for name, entry in entries} == {
+        name: f"${{keyring:{name}-api_key}}" for name in files
+    }
+    ours = [item for kind in ("config", "data", "state", "cache") for item in (tmp_path / kind).rglob("*")]
+    assert [item for item in ours if item.is_file() and CANARY.encode() in item.read_bytes()] == []
 
 
 def test_an_export_has_no_secret_and_can_be_imported_again(program: Program) -> None:
