@@ -263,8 +263,10 @@ async def _check_servers(host: Any, names: list[str], update: Callable[[str], ob
 
 async def _diagnose(host: Any, name: str) -> tuple[DiagnosisStep, ...]:
     from mcphost.host.servers.diagnosis import diagnose_server
+    from mcphost.llm.providers import parse_provider
 
-    return tuple([step async for step in diagnose_server(host.servers, name)])
+    provider = parse_provider(host.config.model.name)
+    return tuple([step async for step in diagnose_server(host.servers, name, provider)])
 
 
 def _summarize_server(answer: "ServerConnectResult") -> list[Check]:

@@ -57,6 +57,22 @@ def estimate_definition_tokens(tool: Tool) -> int:
     return estimate_definition(tool.name, tool.description or "", bytes(tool.input_schema))
 
 
+def describe_capabilities(facts: ServerFacts) -> str:
+    """Return the capabilities that a server declared, separated by commas."""
+    given = facts.capabilities
+    words = [
+        name + (" (reports changes)" if item.list_changed else "")
+        for name, item in (("tools", given.tools), ("resources", given.resources), ("prompts", given.prompts))
+        if item is not None
+    ]
+    words.extend(
+        name
+        for name, raw in (("logging", given.logging), ("completions", given.completions), ("tasks", given.tasks))
+        if bytes(raw)
+    )
+    return ", ".join(words) or "nothing"
+
+
 class ServerView(Struct, frozen=True):
     """Snapshot of the state of one server.
 

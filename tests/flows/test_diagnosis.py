@@ -240,11 +240,28 @@ async def test_a_banner_is_a_warning_and_the_rest_goes_on(open_host: OpenHost, t
 async def test_a_working_server_passes_every_step(open_host: OpenHost, tmp_path: Path) -> None:
     tools = '[{"name": "t", "inputSchema": {"type": "object"}}]'
     steps = await diagnose(open_host, working(tools=tools), tmp_path)
-    assert [step.name for step in steps] == ["configuration", "folder", "command", "protocol", "lists"]
     assert all(step.status == "ok" for step in steps)
-    assert steps[2].detail == PYTHON
-    assert "2025-06-18" in steps[3].detail
-    assert "1 tool" in steps[4].detail
+    told = {step.name: step.detail for step in steps}
+    names = ["configuration", "folder", "command", "process", "protocol", "version", "capabilities", "lists", "tools"]
+    assert list(told) == names
+    assert told["command"] == PYTHON
+    assert "2025-06-18" in told["protocol"]
+    assert (told["version"], told["capabilities"]) == ("x 1", "tools")
+    assert "1 tool" in told["lists"]
+
+
+@pytest.mark.parametrize(
+    ("provider", "reason"), [("openai", "an array without items"), ("anthropic", "the property 'a b'"), ("groq", "")]
+)
+async def test_a_tool_that_the_models_provider_refuses_is_named(
+    open_host: OpenHost, tmp_path: Path, provider: str, reason: str
+) -> None:
+    schema = '{"type": "object", "properties": {"a b": {"type": "array"}}}'
+    server = parse(working(tools=f'[{{"name": "t", "inputSchema": {schema}}}]'), tmp_path)
+    async with open_host(servers=(server,), limits=LIMITS) as host:
+        last = [step async for step in diagnose_server(host.servers, "x", provider)][-1]
+    wanted = ("warning", f"1 tool that {provider} may refuse: t ({reason})") if reason else ("ok", "valid for groq")
+    assert (last.name, last.status, last.detail) == ("tools", *wanted)
 
 
 async def test_a_server_that_is_not_approved_is_not_started(open_host: OpenHost, tmp_path: Path) -> None:
@@ -270,17 +287,27 @@ async def test_what_a_server_says_is_shown_without_control_characters_and_bounde
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+Response = tuple[str, bytes, tuple[str, ...]]
+
+
 def respond(status: str, body: bytes = b"", *headers: str) -> Handler:
     """Return a handler that gives each request the same response."""
+    return respond_by_path(lambda _: (status, body, headers))
+
+
+def respond_by_path(choose: Callable[[str], Response]) -> Handler:
+    """Return a handler that responds with a status, a body and headers chosen by the path of the request."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with_body = "".join(f"{header}\r\n" for header in headers)
         try:
             while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                if b"content-length:" in head:
-                    await reader.readexactly(int(head.partition(b"content-length:")[2].split()[0]))
-                writer.write(f"HTTP/1.1 {status}\r\n{with_body}content-length: {len(body)}\r\n\r\n".encode() + body)
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = head.lower().partition(b"content-length:")[2].split()
+                if length:
+                    await reader.readexactly(int(length[0]))
+                status, body, headers = choose(head.split()[1].decode())
+                more = "".join(f"{header}\r\n" for header in headers)
+                writer.write(f"HTTP/1.1 {status}\r\n{more}content-length: {len(body)}\r\n\r\n".encode() + body)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
@@ -350,6 +377,26 @@ async def test_a_broken_address_is_explained(open_host: OpenHost, tmp_path: Path
     async with serve(handler) as port:
         steps = await diagnose(open_host, {"url": f"http://127.0.0.1:{port}{path}"}, tmp_path)
     check(steps, *expected)
+
+
+@pytest.mark.parametrize(("is_there", "status"), [(True, "ok"), (False, "warning")])
+async def test_the_documents_for_a_sign_in_are_a_step_of_their_own(
+    open_host: OpenHost, tmp_path: Path, *, is_there: bool, status: str
+) -> None:
+    asked: list[str] = []
+
+    def choose(path: str) -> Response:
+        asked.append(path)
+        if "well-known" not in path:
+            return "401 Unauthorized", b"", ("www-authenticate: Bearer",)
+        document = json.dumps({"resource": "x", "authorization_servers": ["https://issuer.example"]}).encode()
+        return ("200 OK", document, ()) if is_there else ("404 Not Found", b"", ())
+
+    async with serve(respond_by_path(choose)) as port:
+        steps = await diagnose(open_host, {"url": f"http://127.0.0.1:{port}/mcp"}, tmp_path)
+    assert [(step.name, step.status) for step in steps[-2:]] == [("well-known", status), ("sign-in", "failed")]
+    assert ("https://issuer.example" if is_there else "answered 404") in steps[-2].detail
+    assert "/.well-known/oauth-protected-resource/mcp" in asked
 
 
 async def test_a_closed_port_and_an_unknown_name_are_explained(open_host: OpenHost, tmp_path: Path) -> None:

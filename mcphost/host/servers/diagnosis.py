@@ -1,6 +1,7 @@
 """Step-by-step diagnosis of one server: configuration, program or address, approval, connection and lists."""
 
 import os
+import time
 from collections.abc import AsyncIterator
 from shlex import quote
 
@@ -10,19 +11,23 @@ from mcphost.diagnosis.explain import explain_failure
 from mcphost.diagnosis.network_steps import check_address
 from mcphost.diagnosis.program_steps import check_program
 from mcphost.diagnosis.steps import DiagnosisStep, make_step
-from mcphost.errors import ConfigError, McpHostError
+from mcphost.diagnosis.well_known import check_well_known
+from mcphost.errors import ConfigError, McpHostError, SignInRequired
 from mcphost.host.servers.servers import Servers
-from mcphost.host.views import ServerView, summarize_catalog
+from mcphost.host.views import ServerView, describe_capabilities, summarize_catalog
+from mcphost.llm.schema_problems import find_schema_problem
 from mcphost.pluralize import pluralize
 
+_MAX_NAMED_TOOLS = 5
 _MAX_TOOL_NAME = 64
 """Maximum length of a tool's name, with the server's name as a prefix, that all providers accept."""
 
 
-async def diagnose_server(servers: Servers, name: str) -> AsyncIterator[DiagnosisStep]:
+async def diagnose_server(servers: Servers, name: str, provider: str = "") -> AsyncIterator[DiagnosisStep]:
     """Diagnose a server and yield the result of each step; stop after the first failed step.
 
-    A server that is not approved is not started. The host's regular connection to the server is used. Raises UsageError
+    *provider* is that of the selected model, "" for none; the tools are checked for it. A server that is not approved
+    is not started. The host's regular connection to the server is used. Raises UsageError
     for an unknown name.
     """
     config = servers.find(name).config
@@ -50,12 +55,17 @@ async def diagnose_server(servers: Servers, name: str) -> AsyncIterator[Diagnosi
         hint = f"Read what it runs, and approve it: mcphost servers trust {quote(name)}"
         yield make_step("approval", "failed", "The server is not approved, so it was not started.", hint)
         return
+    began = time.monotonic()
     try:
         view = await servers.ensure_ready(name)
     except McpHostError as error:
+        if isinstance(error, SignInRequired) and not target.is_stdio:
+            yield await check_well_known(target)
         yield _explain(target, servers.view(name), error)
         return
-    for step in _describe_ready(view):
+    seconds = time.monotonic() - began
+    yield make_step("process" if target.is_stdio else "HTTP", "ok", f"it runs and answers; waited {seconds:.2f} s")
+    for step in (*_describe_ready(view), *_check_tools(view, provider)):
         yield step
 
 
@@ -86,19 +96,37 @@ def _describe_ready(view: ServerView) -> list[DiagnosisStep]:
         steps.append(make_step("output", "warning", text, "Logs and banners belong on standard error."))
     if facts is not None:
         steps.append(make_step("protocol", "ok", f"{facts.revision.value} ({facts.era} era)"))
+        steps.append(make_step("version", "ok", f"{facts.info.title or facts.info.name} {facts.info.version}".strip()))
+        steps.append(make_step("capabilities", "ok", describe_capabilities(facts)))
     if view.account is not None:
         steps.append(make_step("sign-in", "ok", f"as {view.account.name or 'the default account'}"))
     steps.append(make_step("lists", "ok", summarize_catalog(view.catalog)))
     steps += [
         make_step("lists", "warning", text, "Report it to the server's author.") for text in view.catalog.left_out[:10]
     ]
+    return steps
+
+
+def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
+    """Return the steps about tools: names and schemas that the selected model's provider refuses, and quarantine."""
+    steps: list[DiagnosisStep] = []
     long = [tool.name for tool in view.catalog.tools if len(f"{view.name}__{tool.name}") > _MAX_TOOL_NAME]
     if long:
-        text = f"{pluralize(len(long), 'tool')} with a name too long for some providers: {', '.join(long[:5])}"
+        text = f"{pluralize(len(long), 'tool')} with a name too long for some providers: "
+        text += ", ".join(long[:_MAX_NAMED_TOOLS])
         steps.append(
             make_step("tools", "warning", text, "Give the server a shorter name; mcphost shortens them otherwise.")
         )
     if view.quarantined:
         text = f"in quarantine, because they changed: {', '.join(view.quarantined[:10])}"
         steps.append(make_step("tools", "warning", text, "Review them: /servers, then c."))
+    problems = [(tool.name, find_schema_problem(tool.input_schema, provider)) for tool in view.catalog.tools]
+    odd = [f"{name} ({why})" for name, why in problems if why]
+    whom = provider or "every provider"
+    if odd:
+        text = f"{pluralize(len(odd), 'tool')} that {provider or 'some providers'} may refuse: "
+        text += ", ".join(odd[:_MAX_NAMED_TOOLS])
+        steps.append(make_step("tools", "warning", text, "They are then offered with a simpler schema."))
+    elif view.catalog.tools and not steps:
+        steps.append(make_step("tools", "ok", f"valid for {whom}"))
     return steps

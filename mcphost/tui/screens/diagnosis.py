@@ -49,9 +49,10 @@ class DiagnosisScreen(ListScreen):
 
     async def _diagnose(self) -> None:
         from mcphost.host.servers.diagnosis import diagnose_server
+        from mcphost.llm.providers import parse_provider
 
-        is_working = True
-        async for step in diagnose_server(self._host.servers, self._server):
+        is_working, provider = True, parse_provider(self._host.model_selection.config.name)
+        async for step in diagnose_server(self._host.servers, self._server, provider):
             is_working = is_working and step.status != "failed"
             self._add(step)
         if is_working:

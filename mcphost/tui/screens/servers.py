@@ -11,7 +11,13 @@ from textual.widgets import OptionList
 from mcphost.errors import McpHostError
 from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
-from mcphost.host.views import ServerView, estimate_definition_tokens, parse_icons, summarize_catalog
+from mcphost.host.views import (
+    ServerView,
+    describe_capabilities,
+    estimate_definition_tokens,
+    parse_icons,
+    summarize_catalog,
+)
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import Revision
 from mcphost.tui.reader_mode import update_seconds
@@ -37,24 +43,6 @@ NO_SERVERS = (
     '"@modelcontextprotocol/server-filesystem", "."],\n   "cwd": "${workspaceFolder}"}}}\n\n'
     "Or try: mcphost demo"
 )
-
-
-def describe_capabilities(view: ServerView) -> str:
-    """Return the server's capabilities, separated by commas, or "" if it has not connected yet."""
-    if view.facts is None:
-        return ""
-    given = view.facts.capabilities
-    words = [
-        name + (" (reports changes)" if item.list_changed else "")
-        for name, item in (("tools", given.tools), ("resources", given.resources), ("prompts", given.prompts))
-        if item is not None
-    ]
-    words.extend(
-        name
-        for name, raw in (("logging", given.logging), ("completions", given.completions), ("tasks", given.tasks))
-        if bytes(raw)
-    )
-    return ", ".join(words) or "nothing"
 
 
 def describe_offers(view: ServerView) -> str:
@@ -222,7 +210,7 @@ class ServersScreen(ListScreen):
                     ("website", (known.info.website_url or "") if known else ""),
                     *describe_account(view),
                     ("protocol", f"{known.revision} ({known.era})" if known else ""),
-                    ("capabilities", describe_capabilities(view)),
+                    ("capabilities", describe_capabilities(known) if known else ""),
                     (
                         "catalog",
                         summarize_catalog(view.catalog)
