@@ -84,7 +84,10 @@ class AnnouncementLine(Widget):
 
 
 class Announcer:
-    """Announcer of states and questions; while a question is waiting, each line also says how to open it."""
+    """Announces states and questions to screen readers.
+
+    While a question is waiting, each announcement also says how to open it.
+    """
 
     def __init__(self, app: AnnouncingApp) -> None:
         self._app = app
@@ -118,7 +121,7 @@ class Announcer:
     def _handle_auto_approval(self, event: "events.AutoApprovalChanged") -> None:
         if not event.on:
             self.announce("Auto-approve is off.")
-        elif event.calls_left == event.calls:  # otherwise it approved a call
+        elif event.calls_left == event.calls:  # any other event means that a call was approved
             self.announce("Auto-approve is on.")
 
     def announce(self, text: str) -> None:
@@ -141,7 +144,7 @@ class Announcer:
         )
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:
-        """Announce, once, a question that is minimized to a card; None means that there is none."""
+        """Announce, once, a question that is minimized to a card; None means that no question is."""
         if dialog is not None and dialog is not self._card:
             self.announce_question(dialog, is_open=False)
         self._card = dialog
@@ -150,7 +153,7 @@ class Announcer:
         """Move the terminal's cursor to the focused widget or, in a list, to the highlighted entry."""
         if (terminal := self._app.terminal) is not None:
             terminal.write(_SHOW_CURSOR)
-        widget.call_after_refresh(self._move_cursor, widget)  # it may be about to move
+        widget.call_after_refresh(self._move_cursor, widget)  # the widget may be about to move
 
     def follow_highlight(self, entries: OptionList, prompt: object) -> None:
         """Follow the highlighted entry of a list; announce it if the focus is elsewhere, as in completion."""

@@ -88,7 +88,7 @@ def _build_bindings(table: KeyTable) -> Iterator[Binding]:
 
 
 class McpHostApp(QuestionApp):
-    """The Textual app that displays one Host; the host may be attached after the first frame has been drawn.
+    """The Textual app that displays one Host; the host may be attached after the first frame is drawn.
 
     Until a host is attached, the user can already type a message; actions that need the host run once it has started.
     """
@@ -163,7 +163,7 @@ class McpHostApp(QuestionApp):
     # -- startup and shutdown
 
     def on_mount(self) -> None:
-        """Arrange for the host, if one is already attached, to start after the first frame has been drawn."""
+        """Arrange for an attached host to start after the first frame is drawn."""
         cast("Any", self).screen_change_signal.subscribe(self, self._handle_screen_change)
         self.call_after_refresh(self._handle_first_frame)
 
@@ -203,7 +203,7 @@ class McpHostApp(QuestionApp):
             screen.call_after_refresh(self._announcer.announce_screen, screen)
 
     def update_question_cards(self) -> None:
-        """Update the question cards, and announce a question that is minimized to one."""
+        """Update the question cards, and announce a question that is minimized to a card."""
         super().update_question_cards()
         if self._announcer is not None:
             self._announcer.announce_card(self._minimized[0] if self._minimized else None)
@@ -376,7 +376,7 @@ class McpHostApp(QuestionApp):
             call()
 
     def on_app_focus(self) -> None:
-        """Focus the composer when the terminal gets the focus, unless a widget of the chat has it already.
+        """Focus the composer when the terminal gets the focus, unless a widget of the chat already has it.
 
         Textual only restores an earlier focus, and a page in a browser starts without any.
         """
@@ -393,7 +393,7 @@ class McpHostApp(QuestionApp):
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
         if action == "answer":
-            return True  # also over a form in which the user is typing
+            return True  # even over a form in which the user is typing
         if action == "auto_approval" and self._host is not None and self._host.auto_approval_status is not None:
             return True  # the key that stops auto-approve works over any screen
         return not (action in names and self._screen_stack and self.screen.is_modal)
@@ -404,7 +404,10 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Run the action; if the action needs the host and the host has not started, defer it and return True."""
+        """Run the action.
+
+        If the action needs the host and the host has not started, the action is deferred and the result is True.
+        """
         if not self._is_started:
             namespace, name, _ = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))

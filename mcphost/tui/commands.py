@@ -91,7 +91,7 @@ class CommandPaletteProvider(Provider):
     """Source of the command palette's entries: every action of the keymap except the palette itself."""
 
     async def discover(self) -> Hits:
-        """Yield every action, because the palette lists them all before the user types."""
+        """Yield every action, because the palette lists all actions before the user types."""
         for action in ACTIONS:
             if action.name != "palette":
                 yield DiscoveryHit(

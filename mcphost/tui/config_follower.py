@@ -24,7 +24,7 @@ class OpenPageFn(Protocol):
 
 
 class ConfigFollower:
-    """Watcher of the configuration files, which reports changes to the user and applies them or another profile."""
+    """Watches the configuration files, reports changes to the user, and applies them or another profile."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ConfigFollower:
         self._use_theme = use_theme
 
     async def watch(self) -> None:
-        """Watch the configuration files until cancelled. In the demo, which has none, return immediately."""
+        """Watch the configuration files until cancelled; in the demo, which has no files, return immediately."""
         if self._live_config is not None:
             await self._live_config.watch(self._handle_change)
 

@@ -1,4 +1,4 @@
-"""Corrections of the conversation: carries out the user's choice to edit, retry, fork or switch branch."""
+"""Corrections of the conversation: carries out the choice to edit, retry, fork or switch branch."""
 
 from typing import TYPE_CHECKING
 
@@ -41,7 +41,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
             await conversation.switch_branch(choice.number)
         case "fork":
             await conversation.fork(choice.keep)
-            # the transcript is about to be filled anew, so a notice there would vanish
+            # the transcript is about to be replaced, so a notice in it would vanish
             chat.notify(keys_in_use(chat).fill(COPY_NOTE), markup=False, timeout=8)
         case "edit":
             await _edit(chat, messages[choice.keep], choice.keep)
@@ -54,7 +54,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
 
 
 async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
-    """Go back to before *message*, and put its text into the composer, before any text that is there."""
+    """Go back to before *message*, and put its text into the composer, before any text that is already there."""
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
     after = join_drafts(Draft(message.text), before)

@@ -33,15 +33,15 @@ def editor_command() -> tuple[str, ...]:
     try:
         return tuple(shlex.split(text))
     except ValueError:
-        return (text,)  # no program has this name, so edit_text reports it
+        return (text,)  # no program has this name, so edit_text reports the error
 
 
 @contextmanager
 def suspend_terminal(app: "App[None]") -> Generator[None]:
     """Suspend the app, so that another program can use the terminal inside the `with` block.
 
-    An exception raised in the block propagates once the screen has been restored. SIGQUIT is ignored meanwhile. Raises
-    UsageError if the app quits in the block.
+    An exception raised in the block propagates once the screen has been restored. SIGQUIT is ignored inside the block.
+    Raises UsageError if the app quits in the block.
     """
 
     def ignored(*_: object) -> None:

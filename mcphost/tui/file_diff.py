@@ -117,7 +117,7 @@ class FileWrite(NamedTuple):
 
 
 def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
-    """Return the file that the tool call would overwrite, or None if this is not certain.
+    """Return the file that the tool call would overwrite, or None if this is uncertain.
 
     It is certain only if the server runs on this machine, the arguments contain exactly one path and one text for the
     file, and the tool's name contains no word such as "append", "insert" or "search".

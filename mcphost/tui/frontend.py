@@ -101,7 +101,7 @@ class QuestionDisplay(Protocol):
 
 
 class _PendingQuestion:
-    """A question in the queue, with its dialog while that is shown and its answer once the user has given one."""
+    """A question in the queue, with its dialog while the dialog is shown, and its answer, if any."""
 
     __slots__ = ("answer", "dialog", "done", "is_user_opened", "key", "question", "review")
 
@@ -120,7 +120,10 @@ class _PendingQuestion:
 
 
 class TuiFrontend:
-    """Frontend that shows the host's questions as dialogs, one at a time. Questions wait until `bind` is called."""
+    """Frontend that shows the host's questions as dialogs, one at a time.
+
+    Questions wait until `bind` is called.
+    """
 
     def __init__(self) -> None:
         self._display: QuestionDisplay | None = None
@@ -155,7 +158,7 @@ class TuiFrontend:
 
     @property
     def who(self) -> str:
-        """Who answers the questions: "person", or "nobody" after `close`, when every question is refused."""
+        """The source of the answers: "person", or "nobody" after `close`, when every question is refused."""
         return "nobody" if self._is_closed else "person"
 
     async def ask(self, question: Question[A]) -> A:
@@ -176,7 +179,7 @@ class TuiFrontend:
         return waiting.answer
 
     def mark_call_ended(self, server: str, number: int) -> None:
-        """Tell the user that the request during which *server* asked some of the open questions has ended.
+        """Tell the user that the request during which *server* asked some open questions has ended.
 
         The reason shown in these questions gets the suffix "(that call has ended)". *number* identifies the request;
         see `Question.number`.
@@ -254,7 +257,7 @@ class TuiFrontend:
             if first.is_user_opened or not first.dialog.is_guarded:
                 return
             dialog, first.dialog = first.dialog, None
-            first.review = None  # it was on the screen too briefly to be read
+            first.review = None  # the dialog was on the screen too briefly to be read
             self._shown_count -= 1
             display.close_dialog(dialog)
 

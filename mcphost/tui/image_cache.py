@@ -39,7 +39,7 @@ class ImageCache:
         self.cached_bytes = 0
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Decode the base64 image *data*, scaled down to at most *width* × *height* pixels, or use the cached result.
+        """Decode the base64 image *data*, scaled down to at most *width* × *height* pixels; use the cache.
 
         If decoding fails, return a phrase that describes the error, which is cached as well. Raises only
         CancelledError.

@@ -62,16 +62,16 @@ class AnswerGuard:
         return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
     def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
-        """Return whether to ignore a key because it came too soon after the question appeared or after another key.
+        """Return whether to ignore a key because it came too soon after the question or another key.
 
-        Too soon is less than GUARD_SECONDS. After a key that moved the focus or scrolled, only letters are ignored, and
-        Enter is not: a user who presses Tab or an arrow key is answering the question, not typing text.
+        Too soon is less than GUARD_SECONDS. After a key that moved the focus or scrolled, only letters are ignored,
+        and Enter is not: a user who presses Tab or an arrow key is answering the question, not typing text.
         """
         last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
         return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
 
     def record_key(self, ago: float, *, is_navigation: bool = False) -> None:
-        """Record a key press, so that keys that follow within GUARD_SECONDS are ignored.
+        """Record a key press; keys that follow within GUARD_SECONDS are ignored.
 
         If *is_navigation* is true, the key moved the focus or scrolled, and only letters that follow are ignored.
         """
@@ -178,8 +178,8 @@ class InputGuardApp(App[None]):
     def is_typing(self) -> bool:
         """Whether the user is typing text that is not meant for a question.
 
-        That is, the text field of the topmost screen without a question contains text, or received a key within the
-        last TYPING_SECONDS.
+        It is true if the text field of the topmost screen without a question contains text, or received a key within
+        the last TYPING_SECONDS.
         """
         field = self.find_text_input(self._base_screen)
         if field is None:
@@ -250,7 +250,7 @@ class InputGuardApp(App[None]):
         if event.is_forwarded:
             return not guard.is_new(ago)
         if question.is_field_focused:
-            guard.record_key(ago, is_navigation=True)  # a letter that follows immediately is also text
+            guard.record_key(ago, is_navigation=True)  # a letter that follows immediately is text as well
             return True
         if isinstance(event, events.Key):
             return (self._accepts_entered_key if guard.is_entered else self._accepts_unentered_key)(
@@ -339,7 +339,7 @@ class InputGuardApp(App[None]):
             cast("Any", field)._forward_event(key)
 
     def release_buffered_keys(self, question: Guarded) -> None:
-        """Send the letters that were buffered for a question to the text field, when the question is removed."""
+        """When a question is removed, send the letters that were buffered for it to the text field."""
         field, keys = self.find_text_input(self._base_screen), self._get_buffered_keys(question)
         if field is not None and keys:
             self._buffered_keys = (None, ())

@@ -110,7 +110,7 @@ def keys_in_use(node: Any) -> KeyTable:
 
 
 class _Key(NamedTuple):
-    """A key from the settings; `fault` says why it cannot be used, `warning` where it does not work."""
+    """A key from the settings; `fault` says why it cannot be used, and `warning` on which terminals it fails."""
 
     key: str
     fault: str = ""

@@ -51,7 +51,7 @@ def can_place_pictures(environ: Mapping[str, str]) -> bool:
 
 
 class PlacedImage(DecodedImage, frozen=True, kw_only=True):
-    """An image that was sent to the terminal under this number; `pixels` is empty."""
+    """An image that the terminal already has under this number; `pixels` is empty."""
 
     number: int
     columns: int
@@ -76,7 +76,7 @@ class KittyPictures:
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
         self._lock = asyncio.Lock()
-        self._next_number = 1 + randbelow(0xFF_0000)  # other programs may have pictures in the same terminal
+        self._next_number = 1 + randbelow(0xFF_0000)  # other programs may have images in the same terminal
         self._sent: dict[tuple[bytes, int, int], tuple[PlacedImage, Sequence[str]]] = {}
         self._is_closed = False
 

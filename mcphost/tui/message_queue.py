@@ -14,7 +14,7 @@ MAX_QUEUED = 20
 
 @dataclass(eq=False)
 class QueuedMessage:
-    """A message to be sent after the answer or, if `is_steering`, after the next tool results."""
+    """A message to be sent after the answer; if `is_steering`, after the next tool results."""
 
     draft: Draft
     attachments: "Sequence[Part]" = ()
@@ -42,7 +42,7 @@ class MessageQueue:
     def take_next(self) -> QueuedMessage | None:
         """Remove and return the oldest message, or None if there is none.
 
-        Called after an answer has ended: messages that were to join it are now sent after the next one.
+        This is called after an answer has ended. Messages that were to join that answer are now sent as usual.
         """
         for one in self._messages:
             one.is_steering = False
@@ -56,7 +56,7 @@ class MessageQueue:
         return found
 
     def describe(self) -> list[tuple[str, bool]]:
-        """Return the text of each message, and whether it has been sent into the running answer."""
+        """Return the text of each message, and whether it was sent into the running answer."""
         return [(one.draft.text, one.is_steering) for one in self._messages]
 
     def steer(self, send: Callable[[str], bool]) -> None:
@@ -69,7 +69,7 @@ class MessageQueue:
             found.is_steering = True
 
     def mark_delivered(self) -> None:
-        """Remove the oldest message that was sent into the answer, because it has been added there."""
+        """Remove the oldest message that was sent into the answer, because the answer now contains it."""
         found = next((one for one in self._messages if one.is_steering), None)
         if found is not None:
             self._messages.remove(found)

@@ -184,7 +184,7 @@ class ArgumentCheckRequested(Message):
 
 
 class EditorRequested(Message):
-    """Posted when the user asks to edit text in their own editor.
+    """Posted when the user asks to edit text in an external editor.
 
     `on_edited` receives the new text and "", or None and an error message.
     """
@@ -229,7 +229,7 @@ class SteerRequested(Message):
 
 
 class CopyRequested(Message):
-    """Posted when the user copies text to the clipboard. `confirmation` is the notification that says so."""
+    """Posted when the user copies text to the clipboard; `confirmation` is the notification to show."""
 
     def __init__(self, text: str, confirmation: str = "Copied.") -> None:
         super().__init__()

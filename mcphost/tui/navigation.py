@@ -63,7 +63,10 @@ class NavigationApp(InputGuardApp):
         return ConfigFollower(self.host.live_config, self.chat, self.open_page, self.use_theme)
 
     def use_theme(self, name: str) -> None:
-        """Switch to the theme called *name*. Does nothing here; McpHostApp overrides it."""
+        """Switch to the theme *name*.
+
+        Does nothing here; McpHostApp overrides it.
+        """
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
         """Open a screen over the chat in place of any other, and pass its result to *on_result* when it is closed."""

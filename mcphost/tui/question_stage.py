@@ -165,7 +165,7 @@ class QuestionApp(NavigationApp):
 
     @property
     def open_questions(self) -> "list[Any]":
-        """All screens on the stack, bottom first, and then the dialog that is minimized to a card, if there is one.
+        """All screens on the stack, bottom first, then the dialog that is minimized to a card, if any.
 
         Not all of them are questions; callers select the dialogs that they need.
         """

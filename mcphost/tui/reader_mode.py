@@ -1,4 +1,4 @@
-"""Mode for screen readers: whether it is on, and removal of characters that only draw."""
+"""Mode for screen readers: whether it is on, and the removal of box-drawing and block characters."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def is_reader(node: Any) -> bool:
 
 
 def update_seconds(node: Any, seconds: float) -> float:
-    """Return the update interval of a text that shows a time: *seconds*, or a minute for screen readers."""
+    """Return the update interval of a text with a time: *seconds*, or a minute for screen readers."""
     return _QUIET_SECONDS if is_reader(node) else seconds
 
 

@@ -1,4 +1,4 @@
-"""Summaries of the conversation in the chat: make one, show it with its source messages, and undo it."""
+"""Summaries of the conversation in the chat: make, show and undo them."""
 
 from typing import TYPE_CHECKING
 

@@ -95,7 +95,10 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def run_input_thread(self) -> None:
-        """Read input with a parser that also handles the terminal's replies; Textual has no option for this."""
+        """Read input with a parser that also handles the terminal's replies.
+
+        Textual has no option for another parser.
+        """
         linux_driver.XTermParser = self._make_parser  # pyright: ignore[reportPrivateImportUsage, reportAttributeAccessIssue]
         super().run_input_thread()
 

@@ -52,7 +52,7 @@ class NotifyingApp(Protocol):
 
 
 def choose_channel(mode: "NotificationMode", environ: Mapping[str, str]) -> Channel:
-    """Return how to notify through the terminal: a bell, or an escape sequence that it understands.
+    """Return how to notify through the terminal: a bell, or an escape sequence that it supports.
 
     With "auto", the result is a bell unless the terminal is known to show notifications. iTerm2, Ghostty, WezTerm and
     kitty understand OSC 9; foot, urxvt and terminals based on VTE understand OSC 777.
@@ -83,7 +83,7 @@ def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) 
     """
     if channel == "bell":
         return _BELL
-    text = text.replace(";", ",")  # separates the fields of OSC 777
+    text = text.replace(";", ",")  # ";" separates the fields of OSC 777
     sequence = f"\x1b]9;{text}\x1b\\" if channel == "osc9" else f"\x1b]777;notify;mcphost;{text}\x1b\\"
     if is_tmux(environ):
         doubled = sequence.replace("\x1b", "\x1b\x1b")
@@ -109,7 +109,7 @@ def describe_question(question: "Question[Any]") -> str:
 
 
 def describe_call(server: str, tool: str) -> str:
-    """Return the shortened names of a server and a tool, without those that are empty."""
+    """Return the shortened names of a server and a tool; an empty name is left out."""
     return " / ".join(clean_line(name, _NAME_LENGTH) for name in (server, tool) if name)
 
 

@@ -1,4 +1,4 @@
-"""Recognition of the terminal's replies about its colors in the input, so that they do not become keys."""
+"""Recognizes the terminal's replies about its colors in the input, so that they are not taken for keys."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ _ESCAPE_SECONDS = 0.05
 
 
 def can_ask_terminal(environ: Mapping[str, str]) -> bool:
-    """Return whether it is safe to ask the terminal for its colors; some would print the request."""
+    """Return whether it is safe to ask the terminal for its colors; some terminals print the request."""
     return environ.get("TERM", "") not in {"", *_TERMINALS_WITHOUT_OSC}
 
 
@@ -66,7 +66,10 @@ class ReplyParser(XTermParser):
             yield from super().feed(data)
 
     def tick(self) -> Iterable[Message]:
-        """Handle timeouts, including that of an incomplete reply, which then counts as typed."""
+        """Handle timeouts.
+
+        An incomplete reply that has timed out is treated as typed text.
+        """
         limit = _ESCAPE_SECONDS if self._held == "\x1b" else _PARTIAL_SECONDS
         if self._held and monotonic() - self._held_since > limit:
             held, self._held = self._held, ""

@@ -1,4 +1,4 @@
-"""Choice of the theme: the user's last choice, else the configured one, else dark or light."""
+"""Choice of the theme: the user's last choice, else the configured theme, else dark or light."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -17,9 +17,10 @@ _LIGHT_COLORS = {"7", "15"}
 
 
 class RememberedTheme:
-    """The user's last choice of a theme, stored in the state folder with the theme configured at that time.
+    """The user's last choice of a theme, stored with the theme that was configured at that time.
 
-    If the configuration is changed later, the configured theme takes precedence again. The methods block.
+    If the configuration is changed later, the configured theme takes precedence again. The file is in the state
+    folder; the methods block.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -84,7 +85,7 @@ class ThemeChoice:
         return themes.names(self._user_folder)
 
     def show(self, name: str) -> None:
-        """Show a theme without choosing it; if there is none with this name, show the default theme."""
+        """Show a theme without choosing it; without a theme of this name, show the default theme."""
         wanted = self._detected if name in {"", themes.AUTO} else name
         if themes.find_file(wanted, self._user_folder) is None:
             wanted = themes.DEFAULT
@@ -138,7 +139,7 @@ class ThemeChoice:
                 try:
                     self._replace(await anyio.to_thread.run_sync(self._read, shown))
                 except themes.ThemeError as error:
-                    if shown == name:  # a problem of the first reading is in `problem`
+                    if shown == name:  # a problem of the first load is in `problem`
                         on_problem(str(error))
             name, stamp = shown, changed
             await anyio.sleep(WATCH_SECONDS)

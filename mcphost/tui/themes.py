@@ -38,7 +38,7 @@ class ThemeError(Exception):
 
 
 def folders(user_folder: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders that may contain theme files: the user's, the package's, and the source tree's."""
+    """Return the folders for theme files: the user's folder, the package's, and the source tree's."""
     here = Path(__file__).resolve()
     shipped = (here.parents[1] / "themes", here.parents[2] / "themes")
     return shipped if user_folder is None else (user_folder, *shipped)
@@ -54,7 +54,7 @@ def names(user_folder: Path | None = None) -> tuple[str, ...]:
 
 
 def find_file(name: str, user_folder: Path | None = None) -> Path | None:
-    """Return the path of a theme's file, or None; the user's theme overrides a built-in one of that name."""
+    """Return the path of a theme's file, or None; the user's file overrides a built-in theme of that name."""
     if not _FILE_NAME.fullmatch(name):
         return None
     files = (folder / f"{name}.toml" for folder in folders(user_folder))
@@ -62,7 +62,10 @@ def find_file(name: str, user_folder: Path | None = None) -> Path | None:
 
 
 def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
-    """Load a theme; return it with "", or a theme with default colors and a message if its file is invalid."""
+    """Load a theme; return it and "".
+
+    If its file is invalid, return a theme with default colors and an error message.
+    """
     path = find_file(name, user_folder)
     if path is None:
         return _build_theme({}, name), ""

@@ -10,7 +10,7 @@ from textual.drivers.web_driver import WebDriver
 class ServedDriver(WebDriver):
     """Textual's web driver, changed to quit the app when the serving process has ended.
 
-    Textual's own driver would keep running without input, as a process that nobody can reach.
+    Textual's own driver would keep running without input, in a process that cannot be reached.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -122,7 +122,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
             self.call_later(self.action_choose, int(name.removeprefix("choice-")))
 
     def action_refuse(self) -> None:
-        """End the turn; what was received so far is kept."""
+        """End the turn; everything received so far is saved."""
         self.dismiss(StopTurn())
 
     def action_once(self) -> None:

@@ -13,7 +13,7 @@ from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, is_clean
 from mcphost.tui.transcript.tool_card import format_value
 
-# Longer texts make layout slow. The limits are for one value and for all values; the `v` key shows the rest.
+# Longer texts make layout slow. The limits apply to one value and to all values; the `v` key shows the rest.
 MAX_VALUE_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 200_000
 _MAX_PAIRS = 1_000
@@ -106,7 +106,7 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
 def has_hidden_characters(text: str) -> bool:
     """Return whether *text* contains hidden or ambiguous characters.
 
-    A tab is one of them unless the text has several lines.
+    A tab is hidden unless the text has several lines.
     """
     return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
         "\t" in text and "\n" not in text
@@ -128,9 +128,9 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Split an object or list that contains multiline strings into a (path, value) pair for each innermost value.
+    """Split an object or list with multiline strings into a (path, value) pair for each innermost value.
 
-    Any other argument, and one that is nested too deeply or too large, is returned as a single pair.
+    Any other argument, and an argument that is nested too deeply or too large, is returned as a single pair.
     """
     if not isinstance(value, dict | list) or not any(map(_is_multiline, _iter_texts(cast("Any", value)))):
         return [(name, value)]

@@ -28,7 +28,7 @@ from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 
 class FlowLayout(Layout):
-    """Layout that places widgets side by side at their own widths and starts a new row when one does not fit."""
+    """Layout that places widgets side by side at their own widths, and starts a new row when necessary."""
 
     name = "flow"
 
@@ -52,7 +52,7 @@ class FlowLayout(Layout):
 
 
 class WrappingRow(Widget):
-    """Container that places its children side by side and starts a new row when one does not fit."""
+    """Container that places its children side by side, and starts a new row when a child does not fit."""
 
     DEFAULT_CSS = """
     WrappingRow { height: auto; width: 1fr; }
@@ -227,10 +227,10 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Return the row of the body to which the user must have scrolled before approving.
 
         This is the end of the widget with the id `sent`, which shows what the user approves; text from the server may
-        follow it and need not be read. Without such a widget, it is the end of the body.
+        follow it and need not be read. If there is no such widget, it is the end of the body.
         """
         sent = self.query("#sent")
-        if sent and sent.first().virtual_region.height:  # 0 until it is laid out
+        if sent and sent.first().virtual_region.height:  # 0 until the body is laid out
             return sent.first().virtual_region.bottom
         return self.query_one("#body").virtual_size.height
 
@@ -344,7 +344,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Hide the key hints while keys are ignored, and show them afterwards."""
         if not self.guard.is_shown or not self.is_open:
             return  # the body is being replaced
-        blocked = self.guard.is_blocking(0.0, is_letter=True)  # read once: it changes with time
+        blocked = self.guard.is_blocking(0.0, is_letter=True)  # read only once, because the value changes with time
         # Changing the visibility instead would lay out the whole question again.
         self.query_one("#keys").styles.text_opacity = 0.0 if blocked else 1.0
         if blocked:
@@ -411,7 +411,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.update_locked_buttons()
 
     def update_remaining(self) -> None:
-        """Show how many lines of the body remain to be read, and enable the buttons once there are none."""
+        """Show how many lines of the body remain to be read; enable the buttons when none remain."""
         if not self.is_open:
             return
         self._update_read_state()

@@ -140,7 +140,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     def fit(self) -> None:
         """Limit the height of the body so that the buttons stay visible; show field descriptions if there is room."""
         if not self.is_active:
-            return  # it was dismissed before this call ran
+            return  # the dialog was dismissed before this call ran
         super().fit()
         limit = self.query_one("#body").styles.max_height
         room = int(limit.value) if limit is not None and limit.cells is not None else 10
@@ -177,7 +177,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:
-        """Return the arguments in the form, in their original order; those not edited keep their exact value."""
+        """Return the arguments in the form, in their original order; unedited ones keep their exact value."""
         content = self.form.content()
         untouched = {row.field.name for row in self.form.rows if row.is_unchanged}
         kept = {name: value for name, value in self._initial_arguments.items() if name in untouched}
@@ -365,7 +365,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
 
 def _locate_json_error(text: str) -> str:
-    """Return a message with the line and column of a JSON error; empty if Python's parser does not locate one."""
+    """Return a message with the line and column of a JSON error; empty if the parser cannot locate one."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

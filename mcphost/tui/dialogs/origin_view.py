@@ -47,7 +47,7 @@ def _describe_encoding(encoding: str) -> str:
 
 
 def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> Content:
-    """Return the displayed value of argument *name* with its copied parts highlighted.
+    """Return the displayed *value* of argument *name* with its copied parts highlighted.
 
     *value* is highlighted line by line, because it may display hidden characters and white space differently.
     """

@@ -1,4 +1,4 @@
-"""Dialogs about summaries of a conversation: whether to make one, and the review of its sentences."""
+"""Dialogs about summaries of a conversation: an offer to summarize, and the review of a summary's sentences."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -32,7 +32,7 @@ UNKNOWN_SOURCE = "source unknown"
 
 
 def describe_sources(sentence: SummarySentence) -> str:
-    """Return which messages a sentence summarizes, and whether the user wrote it."""
+    """Return the messages that a sentence summarizes, and whether the user wrote it, as text."""
     numbers = format_numbers(sentence.sources)
     count = "message" if len(sentence.sources) == 1 else "messages"
     parts = [f"{count} {numbers}" if numbers else "", "by you" if sentence.by_user else ""]
@@ -54,7 +54,7 @@ def make_source_sections(sources: Sequence[SummarySource]) -> tuple[Section, ...
 
 
 class OfferCompactionDialog(Dialog[bool]):
-    """Dialog that asks whether to summarize messages, because the next request nearly fills the window."""
+    """Dialog that asks whether to summarize messages because the next request nearly fills the context window."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Not now"), ("make", "Make a summary"))
     KEYS: ClassVar[str] = "esc/d not now · m make a summary"
@@ -130,7 +130,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         self.details = question
         self.sentences = list(question.sentences)
         self.dropped: set[int] = set()
-        self._edited: int | None = None  # the sentence in the input; None while a new one is written
+        self._edited: int | None = None  # the sentence in the input; None while a new sentence is written
 
     def headline(self) -> str:
         """Return the title with the number of messages."""

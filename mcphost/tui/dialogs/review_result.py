@@ -195,7 +195,7 @@ class ResultPartsEditor(Vertical):
         self._show_part()
 
     def toggle_omitted(self) -> None:
-        """Omit the shown part from the result; if it is omitted already, restore its original text."""
+        """Omit the shown part from the result; if it is already omitted, restore its original text."""
         self._save_edits()
         at = self._index
         self._texts[at] = self._parts[at].text if self._texts[at] is None else None

@@ -105,7 +105,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Update the rule. If the user has chosen a new test for an argument, first suggest a value for the test."""
+        """Update the rule; after the user has chosen a new test for an argument, suggest a value for it."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False

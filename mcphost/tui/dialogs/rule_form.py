@@ -41,7 +41,7 @@ _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
 class RuleArgument(NamedTuple):
-    """Argument of a tool call that a condition can test. `path` has one name for each level of nested objects."""
+    """Argument of a tool call that a condition can test; `path` has one name for each level of nesting."""
 
     path: tuple[str, ...]
     value: Value
@@ -73,7 +73,7 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
-    """Yield the names of the arguments that are not in *arguments*, such as lists; a rule allows any value for them."""
+    """Yield the names of arguments that are not in *arguments*, such as lists; a rule allows any value for them."""
     return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 

@@ -32,7 +32,7 @@ MAX_TOTAL_CHARACTERS = 400_000
 """Maximum characters of all texts together; more would make layout slow."""
 _PREVIEW_CHARACTERS = 1_000
 _MAX_HEADING_LENGTH = 200
-_MIN_BLOCK_COST = 40  # a shorter block counts as this many characters, to limit the number of blocks
+_MIN_BLOCK_COST = 40  # a shorter block is counted as this many characters, to limit the number of blocks
 MAX_TEXTS = 50
 """Maximum text blocks of a message that can be edited, the last ones; a form with thousands of fields is slow."""
 _MAX_NAMED_TOOLS = 4

@@ -42,7 +42,7 @@ DEVICE_CODE_HELP = "\nUse any browser on any device. mcphost never sees your pas
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
-    """Describe what OAuth scopes permit, with one scope on each line, followed by its name."""
+    """Describe what OAuth scopes permit, one scope per line, followed by its name."""
     if not scopes:
         return "use what the server permits every user"
     told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]

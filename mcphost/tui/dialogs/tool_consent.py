@@ -180,7 +180,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _mark_copies(
         self, at: int, name: str, value: str | Content, origins: Sequence[ArgumentOrigin]
     ) -> str | Content:
-        """Return the value of a pair with its copied parts highlighted, unchanged if there are none."""
+        """Return the value of a pair with its copied parts highlighted; without copies, it is unchanged."""
         plain = (
             value if isinstance(value, Content) else Content.styled(value, self.call_view.styles.get(at, ("", ""))[1])
         )
@@ -275,7 +275,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if button_id not in self.APPROVING:
             return ""
         if self.query("#extra.shown") or not self.is_active:
-            # The key was typed for the input or page that was opening.
+            # The key was meant for the input or page that was opening.
             return "something else is open: esc goes back"
         if unread := super().disabled_reason(button_id):
             return unread

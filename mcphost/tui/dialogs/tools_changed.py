@@ -105,7 +105,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
 
     def update_remaining(self) -> None:
         """Show how many lines remain to be read; do nothing while another change is being mounted."""
-        # Not while another change is being mounted: the layout is still that of the previous one.
+        # While another change is being mounted, the layout is still that of the previous change.
         if self._is_body_ready:
             super().update_remaining()
 

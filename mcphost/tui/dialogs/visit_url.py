@@ -113,7 +113,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 
 
 class RetryCallDialog(Dialog[bool]):
-    """Dialog that asks whether to repeat a call for which the user must first complete a step in the browser."""
+    """Dialog that asks whether to repeat a call after the user has completed a step in the browser."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Give up"), ("retry", "Repeat the call"))
     KEYS: ClassVar[str] = "esc/d give up · r repeat the call"

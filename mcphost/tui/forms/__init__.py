@@ -1,1 +1,1 @@
-"""Forms for the terminal, with an input widget for each kind of field and an input that suggests values."""
+"""Forms for the terminal: an input widget for each kind of field, and an input with suggestions."""

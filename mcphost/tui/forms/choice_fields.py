@@ -256,7 +256,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         return 0 if stays else EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
-        # Handled here, because a binding would run only after keys that were pressed later.
+        # Handled here, because a binding would run after keys that were pressed later.
         is_long = len(self.field.options) > _MAX_ROWS
         match event.key:
             case key if request_focus_move(self, self.exit_direction(key)):
@@ -308,7 +308,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self._pressed_option = event.style.meta.get("option")
 
     async def _on_click(self, event: events.Click) -> None:
-        event.prevent_default()  # or Textual selects as well
+        event.prevent_default()  # otherwise, Textual would select the option as well
         # A press that focuses the list also opens it under the pointer; this must not select an option.
         if self._pressed_option is not None and self._pressed_option == event.style.meta.get("option"):
             self.highlighted = self._pressed_option

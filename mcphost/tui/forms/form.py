@@ -201,7 +201,7 @@ class FormRow(Vertical):
         return not self.problem()
 
     def show_description(self, is_shown: bool) -> None:
-        """Set whether the description is shown even while the field does not have the focus."""
+        """Set whether the description is shown even when the field does not have the focus."""
         if is_shown != self._shows_description:
             self._shows_description = is_shown
             self.update_note()

@@ -110,7 +110,7 @@ class TextEntry(OrderedTextArea):
         if key in {"ctrl+j", "shift+enter", "alt+enter"} and self.field.kind in ("text", "json"):
             self.insert("\n")
         elif key == "backspace":
-            # A binding would run only after letters that were typed later.
+            # A binding would run after letters that were typed later.
             self.action_delete_left()
         else:
             return False

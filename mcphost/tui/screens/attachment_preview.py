@@ -1,4 +1,4 @@
-"""Preview of an attachment before it is sent: a picture as the conversation draws it, other media by kind and size."""
+"""Preview of an attachment before it is sent: an image as the conversation shows it, or its kind and size."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -27,7 +27,7 @@ MAX_PICTURE_ROWS = 60
 
 
 def open_preview(app: "App[Any]", part: Part) -> None:
-    """Open a text in the viewer, highlighted if its language is known, and anything else in a preview of its own."""
+    """Open a text in the viewer, highlighted if its language is known, and any other part in an AttachmentPreview."""
     if isinstance(part, ResourcePart):
         row = build_row(part)
         app.post_message(TextViewRequested(f"{row.kind}  {row.name}", part.text, language=choose_language(part)))
@@ -36,7 +36,7 @@ def open_preview(app: "App[Any]", part: Part) -> None:
 
 
 def choose_language(part: ResourcePart) -> str:
-    """Return the programming language of an attached text, from its name or else its media type; "" if unknown."""
+    """Return the programming language of an attached text, by its name or media type; "" if unknown."""
     from mcphost.tui.transcript.code_theme import LANGUAGES
 
     path = part.uri.split("?")[0].rsplit(":", 1)[0] if part.uri[-1:].isdigit() and not part.server else part.uri
@@ -46,7 +46,7 @@ def choose_language(part: ResourcePart) -> str:
 
 
 class AttachmentPreview(ScreenLifecycle, Screen[None]):
-    """Preview of a picture, or of a file that cannot be shown as text."""
+    """Preview of an image, or of a file that cannot be shown as text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", show=False)]
     DEFAULT_CSS = """
@@ -61,7 +61,7 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         self.part = part
 
     def compose(self) -> ComposeResult:
-        """Create the title, the facts, the picture if there is one, and the key bar."""
+        """Create the title, the facts, the image if there is one, and the key bar."""
         row = build_row(self.part)
         name = clean_line(row.name, 120)
         yield Static(Content.assemble((f"{row.kind}  ", "$faint"), (name, "bold $accent")), id="head", markup=False)
@@ -73,7 +73,7 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         yield KeyBar((("esc", "back", "screen.leave"),))
 
     def _describe(self) -> str:
-        """Return the size of a picture in pixels, or why nothing of the attachment can be shown."""
+        """Return the size of an image in pixels, or why the attachment cannot be shown."""
         if isinstance(self.part, FilePart):
             return "\nIts content is sent as it is and cannot be shown here."
         kind = detect_image(self.part)

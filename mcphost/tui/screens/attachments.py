@@ -48,7 +48,7 @@ class Attachments:
         return taken
 
     def act(self, action: AttachmentAction, index: int) -> None:
-        """Open or remove the attachment with this index; ignore one that is no longer there."""
+        """Open or remove the attachment with this index; do nothing if it has been removed."""
         if not 0 <= index < len(self.parts):
             return
         if action == "remove":
@@ -60,7 +60,7 @@ class Attachments:
             open_preview(self._screen.app, self.parts[index])  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
     def remove(self, *parts: "Part") -> None:
-        """Remove the given attachments; ignore those that are no longer attached."""
+        """Remove the given attachments; ignore any that have already been removed."""
         for part in parts:
             if part in self.parts:
                 self.parts.remove(part)

@@ -81,7 +81,7 @@ class AuditScreen(ListScreen):
             self._request_page()
 
     def _request_page(self) -> None:
-        # A newer query replaces one that is still running.
+        # A newer query replaces a query that is still running.
         self.run_worker(self._load_page, group="page", exclusive=True)
 
     async def _load_page(self) -> None:

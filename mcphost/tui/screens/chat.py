@@ -102,7 +102,7 @@ class ChatScreen(Screen[None]):
         self.demo = demo
         self.attachments = Attachments(self)
         self.queue = MessageQueue()
-        self.drafts: DraftSaver | None = None  # until a host is attached
+        self.drafts: DraftSaver | None = None  # None until a host is attached
         self.pending_edit: PendingEdit | None = None
         self.sidebar_preference: bool | None = None
         self.pending_question_count = 0
@@ -174,8 +174,8 @@ class ChatScreen(Screen[None]):
             if self.greeting:
                 self.presenter.add_notice("info", self.greeting)
             if self.host.model_selection.model is None:
-                setup = self.host.setup  # only here: it loads the search of other hosts' configurations
-                if setup is None or not setup.is_first_run:  # otherwise the setup screen opens
+                setup = self.host.setup  # imported here, because it loads the search of other hosts' configurations
+                if setup is None or not setup.is_first_run:  # otherwise, the setup screen opens
                     self.explain_missing_model()
             elif not self.greeting:
                 self.presenter.add_notice("info", keys_in_use(self).fill(WELCOME))
@@ -371,7 +371,10 @@ class ChatScreen(Screen[None]):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """Send the next queued message after a turn; if the turn failed or was stopped, restore all of them."""
+        """After a turn, send the next queued message; if the turn failed or was stopped, restore them all.
+
+        Restored messages go back into the composer.
+        """
         if outcome != "done":
             self.restore(*self.queue.take_all())
         elif self.queue:

@@ -128,7 +128,7 @@ class ContextScreen(ListScreen):
         report, part = self.report, row.value
         if report is None:
             return
-        # A name that wrapped could imitate another line.
+        # A wrapped name could imitate another line.
         width = max(_MIN_LINE, (self.query_one(LongText).size.width or self.size.width) - _MARGIN)
         pairs, text = _describe_details(report, part, width)
         self.show_about(clean_pairs([(name, value) for name, value in pairs if value]))
@@ -148,7 +148,7 @@ class ContextScreen(ListScreen):
 
 
 def _list_parts(report: "ContextReport") -> list[ContextRow]:
-    """Return the parts of the request: instructions, the tools of each server, and the rest by kind."""
+    """Return the parts of the request: instructions, the tools of each server, and other parts by kind."""
     tokens: dict[str, int] = defaultdict(int)
     servers: dict[str, int] = {tool.server: 0 for tool in report.tools if tool.server}
     for share in report.shares:
@@ -186,7 +186,7 @@ def _describe(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _describe_sent(row: ContextRow, report: "ContextReport") -> str:
-    """Return how many of a server's tools are sent; "" if all are, or if the part is not a server's tools."""
+    """Return how many of a server's tools are sent; "" if all are, or if the part has no tools."""
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
     sent = sum(tool.is_sent for tool in tools)
     return f"{sent} of {len(tools)} sent" if sent < len(tools) else ""

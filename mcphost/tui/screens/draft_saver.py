@@ -1,4 +1,4 @@
-"""Saving and restoring of the composer's content for each conversation."""
+"""Saves and restores the composer's content for each conversation."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ SAVE_SECONDS = 0.6
 
 
 class DraftSaver:
-    """Saver of the chat's draft, queued messages and attachments, separately for each conversation."""
+    """Saves the chat's draft, queued messages and attachments, separately for each conversation."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class DraftSaver:
         return True
 
     def handle_opened(self, conversation_id: str) -> None:
-        """Save the unsent text of the previous conversation, and restore that of the opened one."""
+        """Save the unsent text of the previous conversation, and restore the opened conversation's text."""
         if not self._place or conversation_id == self._place:
             return
         if not conversation_id and self._place.startswith("new-"):

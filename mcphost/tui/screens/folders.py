@@ -1,4 +1,4 @@
-"""Shared folders screen (Ctrl+O): add, name and remove folders, and see which servers were sent them."""
+"""Shared folders screen (Ctrl+O): add, name and remove folders, and see which servers have received them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -53,7 +53,7 @@ def describe_origin(folder: RootFolder) -> str:
 
 
 def describe_known_roots(known: KnownRoots) -> str:
-    """Describe how many folders were sent to the server, or say that it has not asked or that the user refused."""
+    """Describe how many folders the server has received, or say that it has not asked or was refused."""
     if known.roots is None:
         return "you refused" if known.is_refused else "has not asked"
     told = f"received {pluralize(len(known.roots), 'folder')}" if known.roots else "received none"
@@ -63,7 +63,7 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Describe whether this folder was sent to the server; if it was not, say how many other folders were."""
+    """Describe whether the server has received this folder, or else how many others it has."""
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
@@ -103,7 +103,7 @@ class FoldersScreen(ListScreen):
         self.handle_server_change()
 
     def handle_server_change(self) -> None:
-        """Reload the list, because a folder may have changed, or different folders may have been sent to a server."""
+        """Reload the list, because a folder or the folders of a server may have changed."""
         self.run_worker(self._load_folders, group="folders", exclusive=True)
 
     async def _load_folders(self) -> None:
@@ -131,7 +131,7 @@ class FoldersScreen(ListScreen):
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show where a folder comes from, a warning if there is one, and which servers were sent the folder."""
+        """Show where a folder comes from, its warning, if any, and which servers have received it."""
         one: RootFolder = row.value
         told = {"there": "with servers that ask, if you agree", "gone": f"no: {one.why}", "out": "no: removed by you"}
         self.show_about(

@@ -20,7 +20,7 @@ _MAX_TOOLS = 20
 
 
 def describe_usage(one: GrantStatus) -> str:
-    """Describe how many times the grant was used, for example "used once"."""
+    """Describe how often the grant was used, for example "used once"."""
     uses = one.grant.uses
     return "not used yet" if not uses else "used once" if uses == 1 else f"used {uses:,} times"
 

@@ -32,7 +32,7 @@ class RenameForm(FormScreen[str]):
         self._title_text = title
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored, because a wrong title does no harm."""
+        """Return False, so that no key is ignored: a wrong title does no harm."""
         return False
 
     def headline(self) -> str:
@@ -72,7 +72,7 @@ class ExportForm(FormScreen[None]):
         self._info = info
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored, because an existing file is never overwritten."""
+        """Return False, so that no key is ignored: an existing file is never overwritten."""
         return False
 
     def headline(self) -> str:

@@ -49,7 +49,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset()
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
-        # Before the keys that follow: over a slow connection they arrive together, and letters act on the list.
+        # Handled before later keys: over a slow connection keys arrive together, and letters act on the list.
         Binding("ctrl+f", "search", show=False, priority=True),
         # These work in the search line; the list has its own bindings.
         Binding("down", "move_cursor('down')", show=False),
@@ -125,7 +125,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return (*self.KEY_ROWS, ("tab", "read", "app.focus_next"), ("^F", "search", "screen.search"), back)
 
     def on_mount(self) -> None:
-        """Load the entries, select the first, and focus the list or what AUTO_FOCUS names."""
+        """Load the entries, select the first, and focus the list or the widget that AUTO_FOCUS names."""
         self.reload()
         self.query_one(self.AUTO_FOCUS).focus()
 

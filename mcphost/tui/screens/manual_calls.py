@@ -81,7 +81,7 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class ManualCallRunner:
-    """Runner of the user's tool calls; each one is a card in the transcript, and a worker of the chat screen."""
+    """Runs the user's tool calls; each call has a card in the transcript and a worker of the chat screen."""
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
@@ -114,7 +114,10 @@ class ManualCallRunner:
         return running
 
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
-        """Pass the latest result to *attach*, once, after the user's hooks; say so if there is none."""
+        """Pass the latest result to *attach*, once, after the user's hooks have run.
+
+        If there is no result, the user is told so.
+        """
         taken, self._result = self._result, None
         if taken is None:
             way = keys_in_use(self._screen).fill("Call a tool first: {servers}, then t.")

@@ -220,7 +220,10 @@ def describe_model(model: "AvailableModel") -> str:
 
 
 def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
-    """Return the names and values of the model's settings except its name and address; of headers, only the names."""
+    """Return the names and values of a model's settings.
+
+    The model's name and address are left out, and the values of headers.
+    """
     texts = format_fields(config)
     pairs = [(label, texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
     return [*pairs, ("headers", ", ".join(config.headers))]

@@ -1,4 +1,4 @@
-"""State of editing an earlier message, which Esc can cancel until something is sent."""
+"""State of editing an earlier message; Esc can cancel the edit until something is sent."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ EDITING = "Editing an earlier message. Enter sends it; Esc returns to the conver
 
 
 class PendingEdit(NamedTuple):
-    """An earlier message that is being edited, with what is needed to cancel the edit.
+    """An earlier message that is being edited, with the data to cancel the edit.
 
     `kept` is the number of messages before it. `branch_end` is the store's number of the last message of the previous
     branch. `before` and `after` are the composer's drafts before and after the message was inserted.

@@ -12,7 +12,7 @@ _ALL = "all that are enabled"
 
 
 class ProfilesScreen(ListScreen):
-    """List of profiles; its result is the name of the profile to use, "" for none, or None to change nothing."""
+    """List of profiles; its result is the name of the profile, "" for no profile, or None for no change."""
 
     TITLE_TEXT: ClassVar[str] = "Profiles"
     EMPTY_TEXT: ClassVar[str] = (
@@ -27,7 +27,7 @@ class ProfilesScreen(ListScreen):
         self.add_class("bare")
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each profile and, if there are any, a row for using none."""
+        """Return a row for each profile and, if there are any, a row for using no profile."""
         rows = [
             ListRow(profile, profile.name, _summarize(profile), "●" if profile.name == self._config.profile else "")
             for profile in self._config.profiles

@@ -34,7 +34,7 @@ _BUSY = "Still answering. Insert it when the answer has ended, or edit it as tex
 
 
 def describe_part(part: Part) -> str:
-    """Return the text of a part, or a description of it; the text comes from the server unsanitized."""
+    """Return the text of a part, or a description of it; the text is not sanitized."""
     match part:
         case TextPart():
             return part.text
@@ -64,7 +64,7 @@ def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
 
 
 def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePart]]:
-    """Yield the pictures that can be drawn, each with the number of its message, counted from 1."""
+    """Yield the images that can be drawn, each with the number of its message, counted from 1."""
     for number, message in enumerate(messages, 1):
         for part in message.parts:
             if isinstance(part, ImagePart) and detect_image(part) is not None:
@@ -72,7 +72,7 @@ def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePar
 
 
 class PromptPreview(FormScreen[PromptDecision]):
-    """Preview of a filled prompt; its result is what to do with which messages, None if the user leaves."""
+    """Preview of a filled prompt; its result is the chosen action with the messages, or None."""
 
     AUTO_FOCUS = "#insert"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -127,7 +127,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         self.run_worker(self._show_pictures, group="pictures", exclusive=True)
 
     async def _show_pictures(self) -> None:
-        """Draw the first pictures of the messages beside each other, if the terminal can show them."""
+        """Draw the first images of the messages side by side, if the terminal can show them."""
         pictures = list(islice(find_pictures(self.messages), MAX_IMAGES))
         row = self.query_one("#pictures")
         await row.remove_children()

@@ -155,7 +155,7 @@ class PromptsScreen(ListScreen):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self.add_class("bare")  # an entry has no text beyond its details
+        self.add_class("bare")  # entries have no text besides their details
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each prompt of each server."""

@@ -1,4 +1,4 @@
-"""Screen that shows a URL as a QR code for another device, in black on white with every theme.
+"""Screen that shows a URL as a QR code for another device, in black on white in every theme.
 
 The modules (squares) of the code are drawn with background colors, because fonts leave gaps between block characters,
 which confuse scanners. A half-block character is used only in a cell whose two halves differ, and is drawn in the half

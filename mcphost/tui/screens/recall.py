@@ -1,4 +1,7 @@
-"""Recall screen: the user's earlier messages of all conversations, searched while typing, for the composer."""
+"""Recall screen: searches the user's earlier messages in all conversations while the user types.
+
+The selected message is put into the composer.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,7 +29,7 @@ _TITLE_CHARS = 400
 class RecallScreen(ListScreen):
     """List of the user's messages with distinct texts, newest first; its result is the selected text, or None.
 
-    Only the newest matches are read; a search reaches the older ones.
+    Only the newest matches are read; a search also reaches older messages.
     """
 
     AUTO_FOCUS: ClassVar[str] = "#search"
@@ -37,7 +40,7 @@ class RecallScreen(ListScreen):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self._found: EarlierPrompts | None = None  # until the first are read
+        self._found: EarlierPrompts | None = None  # until the first messages are read
         self._searched_text = ""
         self._is_chosen = False  # Enter was pressed before the search for the typed text had ended
         self._search_timer: Timer | None = None
@@ -59,7 +62,7 @@ class RecallScreen(ListScreen):
         ]
 
     def filter(self, text: str) -> None:
-        """Search shortly after the last key press, the first time at once."""
+        """Search shortly after the last key press; the first search starts at once."""
         self._is_chosen = False
         if self._search_timer is not None:
             self._search_timer.stop()

@@ -213,7 +213,7 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return a note if an entry has only linked logos, which are not downloaded; otherwise ""."""
+    """Return a note if all logos of an entry are linked, because those are not downloaded; otherwise ""."""
     return "linked, not fetched" if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 

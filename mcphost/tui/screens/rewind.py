@@ -72,7 +72,7 @@ class RewindScreen(ListScreen):
         self._branches: tuple[BranchInfo, ...] = ()
         self._audit_rows: tuple[AuditRow, ...] | None = None  # None until they are loaded
         self._calls: tuple[CompletedCall, ...] = ()
-        self._changing: list[int] = []  # positions of the calls that may have changed something
+        self._changing: list[int] = []  # positions of calls that may have changed data
 
     def on_mount(self) -> None:
         """List the messages, then load the other branches and the audit log rows of the tool calls."""

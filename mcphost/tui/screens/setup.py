@@ -49,7 +49,7 @@ _KEY_LABEL = "API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); it goes 
 class SetupChoice(Struct, frozen=True):
     """Result of the setup screen: the chosen model, or None for no model, and the servers to add.
 
-    `typed` is what the user typed instead of choosing anything; all other fields then have their defaults.
+    `typed` is text that the user typed instead of choosing; all other fields then have their defaults.
     """
 
     model: "ModelConfig | None" = None
@@ -261,7 +261,7 @@ class SetupScreen(FormScreen[SetupChoice]):
             self.query_one("#start").focus()
             return
         if isinstance(self.focused, Input):
-            raise SkipAction  # the input submits itself, once it has received all keys typed before
+            raise SkipAction  # the input submits itself once it has received all earlier keys
         if self.focused is not None and self.focused.id == "leave":
             self.dismiss(None)
             return

@@ -50,12 +50,12 @@ class StatusModel:
         """Maps each type of event that changes a status value to its handler."""
 
     def reset(self) -> None:
-        """Set the token usage and the cost to those of an empty conversation."""
+        """Set the token usage and the cost to the values of an empty conversation."""
         self._usage, self._context_tokens = Usage(), 0
         self._tools, self.context_parts = ToolsSelected(0, 0), (0, 0, 0)
 
     def add_earlier(self, messages: Iterable[Message]) -> None:
-        """Add the token usage of these messages, all of which come before those that were added so far."""
+        """Add the token usage of these messages, which precede all messages added so far."""
         usages = [message.usage for message in messages if message.usage is not None]
         if usages and not self._context_tokens:
             self._context_tokens = usages[-1].input_tokens + usages[-1].output_tokens
@@ -67,7 +67,7 @@ class StatusModel:
         try:
             total = (await host.spending.load_totals(conversation)).conversation.cost
         except McpHostError:
-            return  # the costs of the messages are shown
+            return  # on failure, the costs of the messages are shown
         self._record_spending(conversation, total)
 
     def _record_spending(self, conversation: str, total: float) -> None:
@@ -154,6 +154,6 @@ def has_expiring_sign_in(view: ServerView) -> bool:
 
 
 def _load_validity(account: "Account") -> str:
-    from mcphost.host.servers.accounts import validity  # imported with the first account
+    from mcphost.host.servers.accounts import validity  # imported when the first account is shown
 
     return validity(account)

@@ -47,7 +47,7 @@ def format_elapsed(seconds: float) -> str:
 
 
 def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a call's progress as a bar, numbers or text, depending on what is known; "" if nothing is."""
+    """Return a call's progress as a bar, numbers or text, as far as it is known; "" if it is unknown."""
     event = call.progress
     if event is None:
         return ""
@@ -152,7 +152,7 @@ class TasksScreen(ListScreen):
         rows = list(self.load())
         if [_item_key(row.value) for row in rows] != [_item_key(row.value) for row in self.entries]:
             ended = {_item_key(row.value) for row in self.entries} - {_item_key(row.value) for row in rows}
-            if any(key[0] == "call" for key in ended):  # a call that ended may have left a task, or ended one
+            if any(key[0] == "call" for key in ended):  # a call that ended may have created or completed a stored task
                 self.run_worker(self._load_orphaned, group="stored", exclusive=True)
             self.reload()
             return

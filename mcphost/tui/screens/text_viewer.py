@@ -46,7 +46,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         sections: Sequence[Section] = (),
         language: str = "",
     ) -> None:
-        """Create a viewer for *text*, or for *sections* if there are any; *text* in a *language* is highlighted.
+        """Create a viewer for *text*, or for *sections*, if any; a known *language* is highlighted.
 
         The callback *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated,
         *load_full_text* must return the full text, or raise StoreError.

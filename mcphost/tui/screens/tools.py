@@ -67,7 +67,7 @@ class ToolsScreen(ListScreen):
         self._grants: tuple[GrantStatus, ...] = ()
 
     def on_mount(self) -> None:
-        """Load the tools; in the background, load when each was last called and which permissions cover it."""
+        """Load the tools, then, in the background, each tool's last call and the permissions that cover it."""
         super().on_mount()
         self.run_worker(self._load_usage, group="usage")
 

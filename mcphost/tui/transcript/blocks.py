@@ -168,7 +168,7 @@ class UserMessage(TranscriptBlock):
 
 
 class LateResult(TranscriptBlock):
-    """Result of a tool call that ended in the background, shown where it was added; Enter opens it."""
+    """Result of a tool call that ended in the background, at the place where it was added; Enter opens it."""
 
     gap = 1
     can_step = True
@@ -276,7 +276,7 @@ class ThinkingBlock(TranscriptBlock):
         return [PrefixedContent("", "", Content.styled(f"▸ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE))]
 
     def activate(self) -> tuple[str, str] | None:
-        """Fold or unfold the reasoning and return None; if it is very long, return it for the viewer instead."""
+        """Fold or unfold the reasoning and return None; if it is too long to unfold, return it for the viewer."""
         if len(self.text) > _MAX_INLINE_THINKING:
             return "Thinking", self.text
         self.is_expanded = not self.is_expanded
@@ -325,13 +325,13 @@ class NoticeBlock(TranscriptBlock):
 
 
 class BlockLoader(Protocol):
-    """Loader of the blocks of an opened conversation that are not in the transcript yet."""
+    """Interface for loading the blocks of an opened conversation that are not in the transcript yet."""
 
     async def wait(self) -> None:
         """Wait until all blocks are in the transcript, or until another conversation is shown."""
 
     def finish(self) -> None:
-        """Add all other blocks now, for an action that needs them. Blocks the event loop."""
+        """Add all remaining blocks now, for an action that needs them. Blocks the event loop."""
 
     def cancel(self) -> None:
-        """Add nothing more, because another conversation is shown."""
+        """Add no more blocks, because another conversation is shown."""

@@ -59,7 +59,7 @@ def highlight(code: str, language: str, *, max_tokens: int = _MAX_TOKENS, max_se
     """
     if language.lower() not in LANGUAGES:
         return Content(code)
-    end = thread_time() + max_seconds  # the first code block of a language imports its lexer, which counts as well
+    end = thread_time() + max_seconds  # the first code block of a language imports its lexer, which takes time as well
     try:
         lexer = get_lexer_by_name(language.lower())
     except ClassNotFound:
@@ -70,7 +70,7 @@ def highlight(code: str, language: str, *, max_tokens: int = _MAX_TOKENS, max_se
 
 
 def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
-    """Yield tokens until the thread's CPU time, `thread_time()`, exceeds *end* seconds."""
+    """Yield tokens until the CPU time of the thread (`thread_time()`) exceeds *end* seconds."""
     for number, token in enumerate(tokens):
         yield token
         if number % _TOKENS_PER_CHECK == 0 and thread_time() > end:

@@ -1,4 +1,4 @@
-"""Parts of the transcript that can be copied on their own: a code block, a table, or the result of a tool call."""
+"""Parts of the transcript that can be copied separately: a code block, a table, or the result of a tool call."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PartCopier:
-    """Copying of the parts of a block; repeated for the same block, it copies one part after the other."""
+    """Copies the parts of a block; each call for the same block copies the next part."""
 
     def __init__(self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]]) -> None:
         """Create a copier that posts its messages to *widget*."""
@@ -28,7 +28,7 @@ class PartCopier:
         self.copy(index, last_part + 1 if last_index == index else 0, as_tsv=as_tsv)
 
     def copy(self, index: int, number: int, *, as_tsv: bool = False) -> None:
-        """Copy part *number* of the block at *index*, counted from 0 and again from the first after the last."""
+        """Copy part *number*, from 0, of the block at *index*; numbers beyond the last part begin again at 0."""
         parts = list_copyable_parts(self._get_blocks(), index)
         if not parts:
             text = "No code, table or result here. c copies the whole text."
@@ -42,7 +42,7 @@ class PartCopier:
         self._widget.post_message(CopyRequested(text, f"Copied {part.name}{place}."))
 
     def forget(self) -> None:
-        """Begin with the first part again, because the indexes of the blocks have changed."""
+        """Begin with the first part again; called when the indexes of the blocks have changed."""
         self._last = (-1, -1)
 
 

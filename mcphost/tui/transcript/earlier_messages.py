@@ -17,9 +17,10 @@ PAUSE_SECONDS = 0.002
 
 
 def find_part(messages: Sequence[Message], end: int, count: int) -> int:
-    """Return where a part of about *count* messages before index *end* begins: with a user message, or at 0.
+    """Return the index at which a part of about *count* messages before index *end* begins.
 
-    The parts of a conversation can be shown independently of each other.
+    A part begins with a user message, or at index 0. The parts of a conversation can be shown independently of each
+    other.
     """
     start = max(0, end - count)
     while start and messages[start].role != "user":
@@ -44,13 +45,13 @@ class EarlierMessages:
         self._messages = messages
         self._end = end
         self._build = build
-        self._waiting: list[list[TranscriptBlock]] = []  # the latest part, which is the earliest, comes last
+        self._waiting: list[list[TranscriptBlock]] = []  # the part that was built last has the earliest messages
         self._waiting_count = 0
         self._ended = asyncio.Event()
         self._shown = asyncio.Event()
 
     def start(self) -> None:
-        """Begin once the newest messages are drawn. Another conversation in the transcript cancels this."""
+        """Begin once the newest messages are drawn; showing another conversation cancels this."""
         self._transcript.call_after_refresh(self._shown.set)
         self._transcript.run_worker(self._run, group="earlier messages", exclusive=True)
 
@@ -59,13 +60,13 @@ class EarlierMessages:
         await self._ended.wait()
 
     def cancel(self) -> None:
-        """Add nothing more, because another conversation is shown."""
+        """Add no more blocks, because another conversation is shown."""
         self._messages, self._end = (), 0
         self._waiting.clear()
         self._ended.set()
 
     def finish(self) -> None:
-        """Add all other blocks now, for an action that needs them. Blocks the event loop."""
+        """Add all remaining blocks now, for an action that needs them. Blocks the event loop."""
         while self._end:
             self._build_part()
         self._insert()
@@ -77,7 +78,7 @@ class EarlierMessages:
             self._build_part()
             while self._end and perf_counter() - begun < SLICE_SECONDS:
                 self._build_part()
-            # Inserting takes time in proportion to all blocks, so their number doubles with each insertion.
+            # An insertion takes time in proportion to all blocks, so each one inserts twice as many as the last.
             if not self._end or self._waiting_count >= len(self._transcript.blocks):
                 self._insert()
             await asyncio.sleep(PAUSE_SECONDS)

@@ -48,7 +48,7 @@ class FindResult:
 
     @property
     def is_full(self) -> bool:
-        """Whether the maximum number of matches was reached, so that later ones are not counted."""
+        """Whether the maximum number of matches was reached, so that more matches are not counted."""
         return len(self.matches) >= MAX_MATCHES
 
     def index(self, match: FindMatch | None) -> int:

@@ -52,7 +52,7 @@ class ImageCard(TranscriptBlock):
         self._failed_width = 0  # the width in columns when decoding failed; the rows stay reserved at this width
 
     def _cell_size(self, width: int) -> tuple[int, int]:
-        """Return how many columns and rows the image takes if the block is *width* columns wide."""
+        """Return the columns and rows of the image in a block that is *width* columns wide."""
         from mcphost.sandbox.image_formats import fit_size
 
         columns, pixels = fit_size(
@@ -66,7 +66,7 @@ class ImageCard(TranscriptBlock):
         return self._cell_size(width)[1]
 
     def request_size(self, width: int) -> tuple[int, int] | None:
-        """Return the width and height in pixels to which the image must be decoded, for a block of *width* columns.
+        """Return the size in pixels to which the image must be decoded for a block of *width* columns.
 
         Returns None if there is nothing to decode because this size was requested before, the image is folded, or
         decoding failed.

@@ -142,7 +142,7 @@ class BlockLayout:
         self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
-        """Render the block at *index* to get its exact height; return by how many rows the height has changed."""
+        """Render the block at *index* to get its exact height; return the change of its height in rows."""
         block = self.blocks[index]
         before = block.height
         self.get_strips(index)
@@ -192,9 +192,9 @@ _EMPTY_RULES = cast("RulesMap", {})
 
 
 def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
-    """Return the lines of a block before wrapping, or None for a line that is a decoration.
+    """Return the lines of a block before wrapping; None stands for a line that is only decoration.
 
-    A text selection identifies them by their position in this list.
+    A text selection identifies lines by their position in this list.
     """
     return [
         None if piece.is_decoration else line
@@ -269,7 +269,7 @@ class BlockRenderer:
 
         *first_line* is the line number that the first line of the block has in *selection*.
         """
-        # The gap has a position too: a drag may end on it.
+        # The gap has a position as well, because a selection may end on it.
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})
         out = [Strip([Segment(" " * self.width, gap)], self.width)] * block.gap
         line = first_line

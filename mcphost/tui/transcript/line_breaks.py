@@ -59,7 +59,7 @@ def _find_break(line: str, begin: int, at: int, cells: dict[str, int]) -> int:
     for cut in range(at, max(begin, at - 60), -1):
         if _may_break(line, cut, cells):
             return cut
-    joined = at  # a word that fills the row: keep only the punctuation and combining marks together
+    joined = at  # for a word that fills the row, keep only punctuation and combining marks together
     while joined > max(begin + 1, at - _MAX_PULLED) and (line[joined] in NO_ROW_START or not cells[line[joined]]):
         joined -= 1
     return joined if joined > begin else at

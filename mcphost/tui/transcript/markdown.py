@@ -90,12 +90,12 @@ def highlight_code(code: str, language: str) -> Content:
 
 
 class _Builder:
-    """Builder of the rendered content of a Markdown text. It tracks which list items and block quotes are open."""
+    """Builder of the rendered content of a Markdown text, with the open list items and block quotes."""
 
     def __init__(self, width: int) -> None:
         self.width = width
         self.pieces: list[PrefixedContent] = []
-        self.stack: list[tuple[str, str]] = []  # containers: prefixes of the first row and of the others
+        self.stack: list[tuple[str, str]] = []  # containers: the prefixes of the first row and of the other rows
         self.unused_first_prefix: list[bool] = []  # whether the first-row prefix is still unused
         self.numbers: list[int] = []
         self._part_count = 0
@@ -380,7 +380,7 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
     """Split the last block of a stream, which may still grow, if it is long.
 
-    Returns the complete part, or ""; the lines of the rest; and whether no blank line separates the two.
+    Returns the complete part, or ""; the lines of the rest; and whether the two are joined without a blank line.
     """
     match last.type:
         case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):

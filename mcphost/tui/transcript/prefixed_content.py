@@ -30,7 +30,7 @@ class PrefixedContent(NamedTuple):
 
 
 def justify_ends(left: Content, right: Content, width: int) -> Content:
-    """Combine two contents in one row of *width* cells, with *left* at the left edge and *right* at the right edge.
+    """Combine two contents in one row of *width* cells, one at each edge.
 
     If there is too little room, *left* is truncated.
     """

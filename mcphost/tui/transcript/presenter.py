@@ -60,7 +60,7 @@ def _attached_images(message: Message) -> list[ImagePart]:
 
 
 def describe_source(message: Message) -> str:
-    """Return the prompt from which a message was inserted, for display; "" if it was not inserted."""
+    """Return the prompt from which a message was inserted, for display; "" for other messages."""
     return f"from the prompt {message.prompt.name} of {message.prompt.server}" if message.prompt else ""
 
 
@@ -167,7 +167,7 @@ def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None
 
 
 class TranscriptPresenter:
-    """Presenter that updates a transcript from the host events of a conversation.
+    """Updates a transcript from the host events of a conversation.
 
     `phase` describes what the model's current turn is doing, such as "thinking", for the status line; it is "" between
     turns.
@@ -251,7 +251,7 @@ class TranscriptPresenter:
         self.transcript.add(NoticeBlock(level, text, hint))
 
     def add_manual_call(self, card: ToolCard) -> None:
-        """Append the card of a tool call that the user typed as a command. The call has not been sent yet.
+        """Append the card of a tool call that the user typed as a command, before it is sent.
 
         When the call's events arrive, they update this card.
         """

@@ -17,7 +17,7 @@ def simplify_piece(piece: PrefixedContent) -> PrefixedContent | None:
     plain = piece.content.plain
     if plain.strip() and is_drawing(plain):
         return None
-    if piece.is_decoration and is_drawing(plain[:1]):  # such as the line below a table's head, with "copy" at its end
+    if piece.is_decoration and is_drawing(plain[:1]):  # such as the line below a table's header, which ends with "copy"
         start = next(at for at, one in enumerate(plain) if not is_drawing(one))
         return piece._replace(content=piece.content[start:])
     shown = replace_drawing(plain[:1].translate(_SPINNER_MARKS) + plain[1:])

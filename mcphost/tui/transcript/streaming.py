@@ -1,4 +1,4 @@
-"""Splitting of streamed text into transcript blocks, the last of which is still growing."""
+"""Splits streamed text into transcript blocks; only the last block still grows."""
 
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ class StreamingText:
         self._held = ""
 
     def accepts(self, *, thinking: bool) -> bool:
-        """Return whether the tail shows reasoning, if *thinking* is True, or answer text, if it is False."""
+        """Return whether the tail shows the same kind of text: reasoning if *thinking*, else answer text."""
         return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
     def start_tail(self, *, thinking: bool) -> TranscriptBlock:

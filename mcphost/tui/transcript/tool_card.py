@@ -150,7 +150,7 @@ class ToolCard(TranscriptBlock):
             return Content.assemble(
                 (render_progress_bar(value / total), "$accent"), f" {value:g}/{total:g}  ", (told, "$muted")
             )
-        number = f"{value:g}  " if value or not told else ""  # a task reports its progress as text only
+        number = f"{value:g}  " if value or not told else ""  # a task reports its progress only as text
         return Content.assemble((number, "$accent"), (told, "$muted"))
 
     def _render_arguments(self, width: int, lead: str) -> list[PrefixedContent]:
@@ -282,7 +282,7 @@ class ToolCard(TranscriptBlock):
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
     """Return the card at *index* if its turn can continue without it, else the only such card near the end.
 
-    Returns None if there is none, or more than one.
+    Returns None if there is no such card near the end, or more than one.
     """
     selected = blocks[index] if 0 <= index < len(blocks) else None
     if isinstance(selected, ToolCard) and selected.can_go_to_background:

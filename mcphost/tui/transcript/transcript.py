@@ -215,7 +215,7 @@ class Transcript(ScrollView, can_focus=True):
             self.close_tail()
             self._append(self._streaming.start_tail(thinking=thinking))
         self._streaming.pending.append(text)
-        if is_reader(self):  # a row that grows would be read aloud again and again
+        if is_reader(self):  # a growing row would be read aloud repeatedly
             if "\n" in text and not thinking and self._streaming.hold_unfinished():
                 self.flush_stream()
         elif self._flush_timer is None:
@@ -467,7 +467,7 @@ class Transcript(ScrollView, can_focus=True):
             (self._activate if meta["act"] == "enter" else self._send_to_background)(index)
 
     def _send_to_background(self, index: int) -> None:
-        """Request that the turn continues without the call at *index*, or without the only running one."""
+        """Request that the turn continues without the call at *index*, or without the only running call."""
         if (card := find_background_candidate(self.blocks, index)) is not None:
             self.post_message(BackgroundRequested(card.call))
         else:
@@ -564,7 +564,10 @@ class Transcript(ScrollView, can_focus=True):
         self._update_view()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        """Show or hide the cursor bar. On focus, if no block is current, the lowest visible one becomes current."""
+        """Show or hide the cursor bar.
+
+        On focus, if no block is current, the lowest visible block becomes current.
+        """
         super().watch_has_focus(_has_focus)
         if _has_focus and not 0 <= self.current_index < len(self.blocks):
             self.current_index = self._last_in_view()

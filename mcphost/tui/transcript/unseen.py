@@ -14,7 +14,7 @@ class UnseenBlocks:
         self._first_unseen = 0
 
     def update(self, total: int, bottom: int, *, is_at_end: bool) -> None:
-        """Update the count: there are *total* blocks, and *bottom* is the index of the lowest visible one.
+        """Update the count: there are *total* blocks, and *bottom* is the index of the lowest visible block.
 
         Blocks that existed when the user scrolled up are not counted, even if they are below the view.
         """

@@ -1,4 +1,4 @@
-"""List of what is attached to the next message, above the message: removed, previewed and refreshed by key or mouse."""
+"""List of the next message's attachments, above the message; keys and the mouse remove, preview and refresh them."""
 
 from typing import ClassVar, NamedTuple
 
@@ -23,7 +23,7 @@ _CHANGED_HINT = "enter views · r refreshes · x removes · esc back"
 
 
 class AttachmentRow(NamedTuple):
-    """One attachment: what kind of thing it is, its name, its size for display, and its estimated tokens.
+    """One attachment in the list: its kind, its name, its size as text, and its estimated tokens.
 
     `is_changed` means that the server has reported a newer version of the resource.
     """
@@ -36,9 +36,9 @@ class AttachmentRow(NamedTuple):
 
 
 class AttachmentList(Widget, can_focus=True):
-    """Rows of attachments with a cursor while focused; it is hidden while there are none."""
+    """Rows of attachments with a cursor while focused; the list is hidden while it is empty."""
 
-    FOCUS_ON_CLICK = False  # so that what is typed after a click goes to the message
+    FOCUS_ON_CLICK = False  # so that text typed after a click goes to the message
     DEFAULT_CSS = """
     AttachmentList { height: auto; color: $muted; padding: 0 1; display: none; }
     AttachmentList.shown { display: block; }
@@ -80,12 +80,12 @@ class AttachmentList(Widget, can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The number of the first row shown: with the list focused the cursor is visible, otherwise the newest is."""
+        """The number of the first row shown, so that the cursor is visible or, without the focus, the newest row."""
         at = self.index if self.has_focus else len(self.rows) - 1
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of attachments shown, and one more for the hint."""
+        """Return the number of attachments shown, plus one row for the hint."""
         del container, viewport, width
         return min(len(self.rows), MAX_SHOWN) + 1
 
@@ -135,7 +135,7 @@ class AttachmentList(Widget, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Remove the attachment whose × was clicked; preview one whose row was clicked."""
+        """Remove the attachment if its × was clicked; otherwise, preview the clicked attachment."""
         event.stop()
         number = event.style.meta.get("attachment")
         if isinstance(number, int) and number < len(self.rows):

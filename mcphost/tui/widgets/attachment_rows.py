@@ -6,7 +6,7 @@ from mcphost.tui.widgets.attachment_list import AttachmentRow
 
 
 def build_row(part: Part, *, is_changed: bool = False) -> AttachmentRow:
-    """Return the row of an attached file, resource, picture or result."""
+    """Return the row of an attached file, resource, image or result."""
     match part:
         case ResourcePart():
             server, name, size = part.server, part.uri.removeprefix("tool:"), len(part.text.encode("utf-8", "replace"))
@@ -25,7 +25,7 @@ def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
 
 
 def kind_of(part: Part) -> str:
-    """Return what kind of thing an attachment is, as one word."""
+    """Return the kind of an attachment as one word."""
     match part:
         case ResourcePart() if part.uri.startswith("tool:") and part.server:
             return "result"

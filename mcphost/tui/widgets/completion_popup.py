@@ -42,7 +42,7 @@ FileSearch = Callable[[str], None]
 
 
 def no_completions(kind: str) -> list[CompletionItem]:
-    """Return no completions: the default source, until the composer is connected to a chat."""
+    """Return no completions; used until the composer is connected to a chat."""
     del kind
     return []
 
@@ -195,7 +195,7 @@ class CompletionPopup:
             popup.remove()
 
     def process_key(self, key: str) -> bool:
-        """Handle a key for the open popup; return False if no popup is open or it does not use the key."""
+        """Handle a key for the open popup; return False if it is closed or does not use the key."""
         may_open = self._word is not None or (self.is_change_pending and not self.is_suppressed)
         if may_open and key in {"tab", "enter"} and self._completion_word() != self._word:
             # A change notification is still pending: update the popup before choosing from it.

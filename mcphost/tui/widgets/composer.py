@@ -83,7 +83,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
 
 
 def join_drafts(*drafts: Draft) -> Draft:
-    """Join the non-empty drafts with line breaks; the result counts as typed only if all of them were typed."""
+    """Join the non-empty drafts with line breaks; the result is "typed" only if all of them were typed."""
     kept = [draft for draft in drafts if draft.text]
     origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
     source = next((draft.source for draft in kept if draft.source), "")
@@ -105,7 +105,7 @@ PASTE_GUARD_HINT = "Text was just inserted: check it, then press Enter again."
 
 
 def no_submit(draft: Draft) -> None:
-    """Do nothing: the default submit handler, until the composer is connected to a chat."""
+    """Do nothing; used as the submit handler until the composer is connected to a chat."""
     del draft
 
 
@@ -144,7 +144,7 @@ class ComposerInput(OrderedTextArea):
 
     def _on_paste(self, event: events.Paste) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Insert pasted text, folding long text to a placeholder, and record that it was not typed."""
-        event.prevent_default()  # TextArea's own handler would insert it once more
+        event.prevent_default()  # TextArea's own handler would insert the text again
         # Most terminals send line breaks as carriage returns, as if Enter had been pressed.
         self._insert_paste(event.text.replace("\r\n", "\n").replace("\r", "\n"))
 
@@ -174,12 +174,12 @@ class ComposerInput(OrderedTextArea):
         return result
 
     def undo(self) -> None:
-        """Undo the last edit; if that may have restored pasted text, the text no longer counts as typed."""
+        """Undo the last edit; if that may have restored pasted text, the text is no longer marked as typed."""
         super().undo()
         self.composer.mark_restored()
 
     def redo(self) -> None:
-        """Redo the last undone edit; if that may have restored pasted text, the text no longer counts as typed."""
+        """Redo the last undone edit; if that may have restored pasted text, it is no longer marked as typed."""
         super().redo()
         self.composer.mark_restored()
 
@@ -309,7 +309,10 @@ class Composer(Vertical):
         return Draft(self.pastes.expand(self.composer_input.text), self._origin, self._source)
 
     def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
-        """Replace the text. By default it counts as inserted, so that it can only be sent as a message."""
+        """Replace the text.
+
+        By default, it is marked as inserted, so that it can only be sent as a message.
+        """
         self.set_draft(Draft(text, origin, source))
 
     def set_draft(self, draft: Draft) -> None:
@@ -359,7 +362,7 @@ class Composer(Vertical):
     # -- origin of the text
 
     def mark_inserted(self, at: tuple[int, int]) -> None:
-        """Record that text which was not typed is being inserted at position *at*, a (row, column) pair.
+        """Record the insertion of text that was not typed, at position *at*, a (row, column) pair.
 
         Enter is blocked for a moment, so that the user can check the text first.
         """
@@ -371,7 +374,7 @@ class Composer(Vertical):
         self._show_origin()
 
     def mark_restored(self) -> None:
-        """Stop counting the text as typed if undo or redo may have restored inserted text."""
+        """Stop marking the text as typed if undo or redo may have restored inserted text."""
         if self._can_restore_insertion and self._origin == "typed" and not self.composer_input.is_blank:
             self._origin = "inserted"
 
@@ -467,7 +470,7 @@ class Composer(Vertical):
 
     @property
     def attachment_names(self) -> tuple[str, ...]:
-        """The names of what is attached, without folded pastes, which are part of the text."""
+        """The names of the attachments, without folded pastes, which are part of the text."""
         return tuple(row.name for row in self._attachments)
 
     def show_attachments(self, rows: tuple[AttachmentRow, ...]) -> None:

@@ -108,7 +108,7 @@ class FindBar(Horizontal):
             self.run_worker(partial(self.run_action, str(action)), group="find-click")
 
     async def action_go(self, by: int) -> None:
-        """Search again and show the next match (1) or the previous one (-1); the last is followed by the first."""
+        """Search again and show the next match (1) or the previous one (-1); the first follows the last."""
         result = self._result
         if result is None:
             return

@@ -40,7 +40,7 @@ class ImageView(Widget):
         self._reset_image(part)
 
     def show_image(self, part: ImagePart | None) -> None:
-        """Show this image, or none if *part* is None; do nothing if it is shown already."""
+        """Show this image; None shows no image. Do nothing if the image is already shown."""
         if part != self.part:
             self._reset_image(part)
 

@@ -26,7 +26,7 @@ _NO_STYLES: PairStyles = {}
 def wrap_content(content: Content, width: int) -> list[Content]:
     """Wrap text into rows of at most *width* cells.
 
-    Characters that some terminals draw wider than others count with their largest width.
+    A character that some terminals draw wider than others is measured with its largest width.
     """
     if has_stable_width(content.plain):
         return content.wrap(width)

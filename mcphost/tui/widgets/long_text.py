@@ -69,7 +69,7 @@ class RowIndex:
         return self.is_complete
 
     async def advance_to(self, offset: int) -> None:
-        """Count rows until the one that contains *offset* is counted, yielding to other tasks in between."""
+        """Count rows until the row with *offset* is counted, yielding to other tasks in between."""
         while not self.is_complete and self._chunk_offsets[-1] <= offset:
             self.advance()
             await asyncio.sleep(0)
@@ -130,7 +130,7 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the length in characters up to which a line of this text is certain to fit in one row."""
+    """Return the length in characters up to which a line of this text surely fits in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
@@ -178,7 +178,7 @@ def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return how many characters of an unsanitized line are certain to fit in a row once the row is sanitized."""
+    """Return how many characters of an unsanitized line surely fit in a row once the row is sanitized."""
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
@@ -194,7 +194,7 @@ def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
     at, size = 0, len(line)
     plain = line.isascii()
     while at + step < size:
-        # Not in the first half of a row: indented text would leave rows of spaces.
+        # Never break in the first half of a row, because indented text would leave rows of spaces.
         blank = line.rfind(" ", at + step // 2, at + step)
         at = _avoid_splitting_marks(line, at + 1, blank + 1 if blank >= 0 else at + step, plain=plain)
         yield at
@@ -295,7 +295,7 @@ class LongText(ScrollView, can_focus=True):
         color = partial(highlight, text, language, max_tokens=_MAX_TOKENS, max_seconds=_MAX_HIGHLIGHT_SECONDS)
         colored = await asyncio.to_thread(color)
         if text is self._display_text:
-            self._spans = colored.spans[1:]  # the first one covers the whole text
+            self._spans = colored.spans[1:]  # the first highlight covers the whole text
             self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:

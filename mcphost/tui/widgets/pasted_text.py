@@ -25,7 +25,7 @@ _PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters)(?: #\d+)?\]")
 
 
 class PasteGuard:
-    """Guard that tells keys that belong to a paste from keys that the user types after it.
+    """Guard that tells keys that belong to a paste from keys that the user types afterwards.
 
     In some terminals, pasted text can contain the code that ends a paste; the rest of the text then arrives as key
     presses. These follow the paste and one another without a pause, even if the connection stalled in between. The
@@ -39,7 +39,7 @@ class PasteGuard:
 
     @property
     def is_over(self) -> bool:
-        """Whether the guard has ended, so that all further keys count as typed."""
+        """Whether the guard has ended, so that all further keys are treated as typed."""
         return self._typed_keys >= 2
 
     def is_pasted(self, ago: float) -> bool:
@@ -51,7 +51,7 @@ class PasteGuard:
         return is_pasted
 
     def is_early_enter(self, ago: float) -> bool:
-        """Record an Enter; return whether it came right after the paste or has been held down since."""
+        """Record an Enter; return whether it came right after the paste or has been held down since then."""
         at = input_guard.clock() - ago
         is_early = at - max(self._pasted_at, self._last_enter_at) < input_guard.GUARD_SECONDS
         self._last_enter_at = max(self._last_enter_at, at)
@@ -108,7 +108,7 @@ class FoldedPastes:
 
         def restore(match: re.Match[str]) -> str:
             if match[0] in used:
-                return match[0]  # written by the user
+                return match[0]  # text written by the user
             used.add(match[0])
             return self._texts.get(match[0], match[0])
 
@@ -147,10 +147,10 @@ class FoldedPastes:
 
 
 def parse_pasted_paths(text: str) -> tuple[str, ...]:
-    """Return the file paths in a paste; () unless the whole paste consists of paths.
+    """Return the file paths in a paste; an empty tuple unless the whole paste consists of paths.
 
     Paths may be plain, quoted, escaped or `file://` URLs, as terminals paste them when files are dragged into the
-    window. Only absolute paths and those that begin with `~/` are accepted, at most 20.
+    window. Only absolute paths and paths that begin with `~/` are accepted, at most 20.
     """
     text = text.strip()
     if not text or len(text) > MAX_PATH_TEXT or not text.startswith(("/", "~/", "'", '"', "file://")):
@@ -175,7 +175,7 @@ def _parse_path(word: str) -> str:
         try:
             parts = split_url(word)
             word = unquote(parts.path, errors="strict") if parts.netloc in ("", "localhost") else ""
-        except ValueError:  # includes UnicodeDecodeError
+        except ValueError:  # UnicodeDecodeError is a ValueError
             return ""
     is_path = word.startswith(("/", "~/")) and len(word) > 1 and word.isprintable()
     return word if is_path else ""

@@ -1,4 +1,4 @@
-"""Mixin that makes screens ignore callbacks and errors that arrive after the screen was closed."""
+"""Mixin that makes a closed screen ignore late callbacks and errors."""
 
 from collections.abc import Callable
 from inspect import isawaitable
@@ -20,7 +20,7 @@ class ScreenLifecycle:
     def is_open(self) -> bool:
         """Whether the screen is open; False as soon as its removal has begun."""
         screen = cast("Any", self)
-        return screen.is_attached and screen.display  # Textual does not display what is being removed
+        return screen.is_attached and screen.display  # Textual does not display a widget that is being removed
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
         """Close the screen with this result if it is the top screen; otherwise do nothing.

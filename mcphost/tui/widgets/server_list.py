@@ -100,7 +100,7 @@ class ServerList(Widget):
     def _render_row(self, row: ServerRow, width: int) -> Content:
         from mcphost.unicode_forms import (
             describe_name_risk,
-        )  # not imported before the first frame, which has no rows
+        )  # imported late, because the first frame has no rows
 
         mark, word, style = STATES.get(row.state, STATES["waiting"])
         if describe_name_risk(row.name):

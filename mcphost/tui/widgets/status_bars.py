@@ -89,7 +89,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def on_click(self, event: events.Click) -> None:
-        """Open the context screen for a click on the meter, or the models screen for one on the model's name."""
+        """Open the context screen after a click on the meter, or the models screen after one on the model."""
         if name := event.style.meta.get("run"):
             event.stop()
             self.post_message(ActionRequested(str(name)))
@@ -129,7 +129,7 @@ class TopBar(Widget):
 def build_meter(used: float, tokens: tuple[int, int, int], *, has_bar: bool = True) -> Content:
     """Return the used part of the context window as a bar, with a color for each kind of content.
 
-    A click on it opens the context screen, which explains the colors.
+    A click on the bar opens the context screen, which explains the colors.
     """
     filled = min(_METER_CELLS, max(1, round(used * _METER_CELLS)))
     style = "$warning" if used > _HIGH_USE else "$muted"
