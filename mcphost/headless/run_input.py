@@ -104,7 +104,7 @@ def read_schema(path: str) -> Raw:
         value: Any = loads(body, "schema")
     except MalformedMessage as error:
         raise UsageError(f"The file of --schema is not valid JSON: {path}. {error.message}") from error
-    problem = find_schema_problem(body) if isinstance(value, dict) else "it is no JSON object"
+    problem = find_schema_problem(body) if isinstance(value, dict) else "it is not a JSON object"
     if problem:
         raise UsageError(f"The schema in {path} cannot be used: {problem}.", "Correct it.")
     return Raw(encode(value))  # without line breaks, as a request travels on one line

@@ -36,10 +36,10 @@ from mcphost.llm.response_limits import MAX_TOOL_CALLS
 from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
-FILES_OMITTED = "(The file {} was left out: this model does not take such files.)"
+FILES_OMITTED = "(The file {} was left out: this model does not accept such files.)"
 BEGINS_WITH_ANSWER = "(The conversation begins with an answer.)"
-MEDIA_FOLLOW = "(Its media follow.)"
-IMAGES_OMITTED = "(An image was left out: this model does not take images.)"
+MEDIA_FOLLOW = "(The media of this message follow.)"
+IMAGES_OMITTED = "(An image was left out: this model does not accept images.)"
 PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Tool call ids that every provider accepts; other ids are sent only to the model that created them."""
 _MAX_EARLY_REPLAYS = 16
@@ -174,7 +174,7 @@ def _split_media(message: Message) -> Iterator[Message]:
         yield message
         return
     yield replace(message, parts=(TextPart("\n\n".join(filter(None, (message.text, MEDIA_FOLLOW)))),))
-    yield replace(message, role="user", parts=(TextPart("Of the answer before:"), *media))
+    yield replace(message, role="user", parts=(TextPart("From the previous answer:"), *media))
 
 
 def _can_join(first: Message, second: Message) -> bool:

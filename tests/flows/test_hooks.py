@@ -113,7 +113,7 @@ DENY = "print(json.dumps({'decision': 'deny', 'reason': 'not on Fridays'}))"
 async def test_a_hook_denies_without_a_question(open_hooked: Open, write_hook: Any, code: str) -> None:
     async with open_hooked(write_hook(code)) as hooked:
         text = await hooked.call()
-        assert "A hook of the user declined this call" in text
+        assert "One of the user's hooks denied this call" in text
         assert "not on Fridays" in text
         assert hooked.frontend.asked == []
         assert hooked.called == []
@@ -144,7 +144,9 @@ async def test_changed_arguments_are_shown_as_changed_and_the_model_is_told(open
         assert question.arguments == {"path": "/safe/a"}
         assert "changed its arguments" in question.why
         assert hooked.called == [{"path": "/safe/a"}]
-        assert text.startswith('A hook of the user changed the arguments before the call ran. It ran with: {"path":')
+        assert text.startswith(
+            'One of the user\'s hooks changed the arguments before the call ran. It ran with: {"path":'
+        )
 
 
 async def test_changed_arguments_that_do_not_match_the_schema_deny_the_call(open_hooked: Open, write_hook: Any) -> None:
@@ -232,7 +234,7 @@ async def test_a_hook_after_the_call_annotates_or_withholds_the_result(open_hook
         "after_call",
     )
     async with open_hooked(note, answers=(AllowOnce(),)) as hooked:
-        assert await hooked.call() == "A hook of the user notes: It has 4 letters.\n\ndone"
+        assert await hooked.call() == "Note from one of the user's hooks: It has 4 letters.\n\ndone"
         assert any("says: seen" in notice for notice in hooked.notices())
     deny = write_hook("print(json.dumps({'decision': 'deny', 'reason': 'a secret'}))", "after_call")
     async with open_hooked(deny, answers=(AllowOnce(),)) as hooked:
@@ -296,7 +298,7 @@ async def test_a_result_of_a_call_by_hand_passes_the_hooks_when_the_model_gets_i
         tools = hooked.host.tools
         result = await tools.call("peer", "write", {"path": "a"})
         assert result.text == "done"
-        assert await tools.release("peer", "write", result) == "A hook of the user notes: done of a\n\ndone"
+        assert await tools.release("peer", "write", result) == "Note from one of the user's hooks: done of a\n\ndone"
     deny = write_hook("print(json.dumps({'decision': 'deny', 'reason': 'a secret'}))", "after_call")
     async with open_hooked(deny) as hooked:
         tools = hooked.host.tools

@@ -12,10 +12,10 @@ from mcphost.llm.messages import ImagePart, Message, ResourcePart, ToolReturnPar
 from mcphost.store.conversations import ConversationStore
 
 LOST_TEXT = (
-    "its result is not in this conversation, because mcphost ended before it arrived, or because the user went back or "
-    "copied the conversation. The tool may have run."
+    "its result is not in this conversation, because mcphost ended before the result arrived, or because the user went "
+    "back or copied the conversation. The tool may have run."
 )
-_INTRODUCTION = "The call {id} of the tool {tool}, which went on in the background, has ended: {outcome}"
+_INTRODUCTION = "The background call {id} of the tool {tool} has ended: {outcome}"
 
 
 def make_result_message(part: ToolReturnPart) -> Message:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_SYSTEM_PROMPT = 200_000
 """The maximum length of a system prompt in characters, as in the configuration."""
-CONTINUE_PROMPT = "Your answer was cut off. Go on exactly where it ended."
+CONTINUE_PROMPT = "Your answer was cut off. Continue exactly where it stopped."
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 

@@ -69,5 +69,5 @@ class Instructions:
 
 
 def _prompt(text: ProjectText) -> str:
-    origin = "The user's own instructions" if text.is_own else f"The user approved these instructions of {text.path!r}"
+    origin = "The user's own instructions" if text.is_own else f"Instructions from {text.path!r}, approved by the user"
     return f"{origin}:\n{text.model_text.strip()}"

@@ -189,8 +189,8 @@ def _cut(part: Part, size: int, limit: int) -> Part:
         return part
     shown = truncate_text(part.text, limit)
     end = _size(shown)
-    note = f"the first {end:,} of {size:,} bytes of this result. Read on with {_call(part, end)}"
-    return replace(part, text=f"{shown}\n[mcphost: these were {note}]")
+    note = f"the first {end:,} of {size:,} bytes of this result. To read more, call {_call(part, end)}"
+    return replace(part, text=f"{shown}\n[mcphost: the text above is {note}]")
 
 
 def shorten_old_results(message: Message) -> Message:
@@ -208,14 +208,14 @@ def _shorten_old(part: Part) -> Part:
     body = replace_surrogates(part.text).encode()
     if len(body) < _MIN_OLD_BYTES and not images:
         return part
-    text, left_out = part.text, f"{len(images)} of its pictures" if images else ""
+    text, left_out = part.text, f"{len(images)} of its images" if images else ""
     if len(body) >= _MIN_OLD_BYTES:
         head = body[:OLD_HEAD_BYTES].decode(errors="ignore")
         tail = body[-OLD_TAIL_BYTES:].decode(errors="ignore")
         size = len(body) - _size(head) - _size(tail)
         left_out = f"{size:,} of {len(body):,} bytes{f' and {left_out}' if left_out else ''}"
         text = f"{head}\n[…]\n{tail}"
-    note = f"this result is old: {left_out} are left out. Read it again with {_call(part, 0)}"
+    note = f"{left_out} of this old result are omitted. To read it again, call {_call(part, 0)}"
     text = f"{text}\n[mcphost: {note}]"
     return replace(part, text=text, images=()) if isinstance(part, ToolReturnPart) else replace(part, text=text)
 

@@ -96,8 +96,9 @@ class ToolSelection:
         named = [f"{sanitize(name[:100], keep_newlines=False)} ({count})" for name, count in servers.items()]
         more = f" and {len(named) - MAX_NAMED_SERVERS} more" if len(named) > MAX_NAMED_SERVERS else ""
         return (
-            f"Servers, with their numbers of tools: {', '.join(named[:MAX_NAMED_SERVERS])}{more}. Most of these tools "
-            f"are not in your list: find them with {SEARCH_TOOLS} before you say that you cannot do something."
+            f"Servers and their numbers of tools: {', '.join(named[:MAX_NAMED_SERVERS])}{more}. Most of these tools "
+            f"are not in your list of tools. Search for them with {SEARCH_TOOLS} before you say that you cannot do "
+            "something."
         )
 
     # -- choices of the user for the open conversation

@@ -217,7 +217,7 @@ UNKNOWN_CONTENT_LIMIT = 2_000
 MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
 THREAD_THRESHOLD = 256 * 1024
 """Results of at least this many bytes are rendered in a thread."""
-USER_ONLY_TEXT = "[content that the server meant for the user alone]"
+USER_ONLY_TEXT = "[content that the server intended only for the user]"
 """What the model receives instead of content that is meant only for the user."""
 
 
@@ -261,11 +261,11 @@ class RenderedResult(Struct, frozen=True):
         if len(shown) < len(text):
             size, end = len(replace_surrogates(text).encode()), len(shown.encode())
             rest = (
-                f'All of it is kept; ask for more with {READ_RESULT}: {{"result": "{stored_name}", "offset": {end}}}'
+                f'To read more, call {READ_RESULT}: {{"result": "{stored_name}", "offset": {end}}}'
                 if stored_name
-                else "The rest is left out"
+                else "The rest is not available"
             )
-            text = f"{shown}\n[mcphost: these were the first {end:,} of {size:,} bytes of this result. {rest}]"
+            text = f"{shown}\n[mcphost: the text above is the first {end:,} of {size:,} bytes of this result. {rest}]"
         return strip_hidden_text(f"[mcphost: {self.note}]\n{text}" if self.note else text)
 
 
@@ -307,7 +307,7 @@ def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str =
     for block in blocks:
         part = replace(_make_part(block), for_user=_is_user_only(block))
         if part.image is not None and len(part.image.data) > images_left:
-            limit = f"the pictures of a result have {MODEL_IMAGE_LIMIT // 1_000_000} MB together"
+            limit = f"the images of a result may have {MODEL_IMAGE_LIMIT // 1_000_000} MB in total"
             part = replace(part, text=f"{part.text[:-1]}, left out: {limit}]", image=None)
         if part.image is not None:
             images_left -= len(part.image.data)
@@ -393,7 +393,7 @@ def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
             fault = f": {block.error}" if block.error else ""
             raw = remove_base64(bytes(block.raw)[: UNKNOWN_CONTENT_LIMIT * 32].decode("utf-8", "replace"))
             cut = "…" if len(raw) > UNKNOWN_CONTENT_LIMIT else ""
-            label = f"[content of kind {block.type or 'unknown'!r} that mcphost does not know{fault}]"
+            label = f"[content of the unsupported type {block.type or 'unknown'!r}{fault}]"
             return f"{label} {raw[:UNKNOWN_CONTENT_LIMIT]}{cut}", None
 
 
@@ -434,13 +434,13 @@ def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
         return f"[image: {block.mime_type}, not valid base64]", None
     size, info = _format_size(len(body) if is_small else len(block.data) * 3 // 4), identify_image(body)
     if info is None:
-        return f"[image: {block.mime_type}, {size}, not shown: it is no picture mcphost knows]", None
+        return f"[image: {block.mime_type}, {size}, not shown: unsupported image format]", None
     name = info.mime_type
     if info.width:
         name = f"{name}, {info.width:,} × {info.height:,} pixels"
     name = f"{name}, {size}"
     if block.mime_type.partition(";")[0].strip().lower() != info.mime_type:
-        name = f"{name}; the server calls it {block.mime_type[:100]}"
+        name = f"{name}; declared as {block.mime_type[:100]}"
     if info.is_too_big:
         return f"[image: {name}; left out: too many pixels]", None
     if not is_small or len(body) > MODEL_IMAGE_LIMIT:

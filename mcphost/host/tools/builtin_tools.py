@@ -37,16 +37,16 @@ from mcphost.store.results import ResultStore, StoredText, read_text_part
 _READ_RESULT_SCHEMA = {
     "type": "object",
     "properties": {
-        "result": {"type": "string", "description": "The name of the result, as the note in it says"},
-        "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin with"},
-        "limit": {"type": "integer", "minimum": 1, "description": "How many bytes at most"},
+        "result": {"type": "string", "description": "Name of the result, as given in its note"},
+        "offset": {"type": "integer", "minimum": 0, "description": "Offset in bytes at which to start"},
+        "limit": {"type": "integer", "minimum": 1, "description": "Maximum number of bytes to read"},
     },
     "required": ["result"],
     "additionalProperties": False,
 }
 _READ_RESULT_SPEC = ToolSpec(
     READ_RESULT,
-    "Read, in pieces, a tool's result that was too big to be given whole, or that was shortened since.",
+    "Read a tool result in pieces, if it was truncated or has been shortened.",
     Raw(encode(_READ_RESULT_SCHEMA)),
 )
 
@@ -115,15 +115,15 @@ class ResultTool:
         server = source.server if source else ""
         self._events.publish(ToolProposed(use.id, server, READ_RESULT, use.arguments, use.raw))
         if source is None or not isinstance(name, str):
-            return self._fail(use, server, "No result of this conversation has that name.", is_invalid=True)
+            return self._fail(use, server, "This conversation has no result with that name.", is_invalid=True)
         if not _is_count(offset, 0) or not _is_count(limit, 1):
-            return self._fail(use, server, "offset and limit are whole numbers of bytes.", is_invalid=True)
+            return self._fail(use, server, "offset and limit must be whole numbers of bytes.", is_invalid=True)
         self._events.publish(ToolStarted(use.id, server, READ_RESULT, args, "session"))
         try:
             chunk = await self._read(source, name, offset, limit)
         except StoreError as error:
             return self._fail(use, server, f"{error.message} {error.hint}".strip())
-        continuation = f"; it continues at offset {chunk.end}" if chunk.end < chunk.size else "; this is its end"
+        continuation = f"; it continues at offset {chunk.end}" if chunk.end < chunk.size else "; this is the end"
         head = f"[mcphost: bytes {chunk.offset} to {chunk.end} of {chunk.size} of this result{continuation}]"
         text = f"{head}\n{chunk.text}"
         self._events.publish(ToolFinished(use.id, server, READ_RESULT, "ok", text))
@@ -155,16 +155,16 @@ MAX_SKILLS_IN_PROMPT = 50
 DESCRIPTION_LIMIT = 300
 MAX_PATHS = 100
 _INTRODUCTION = (
-    f"Servers offer these skills: instructions for a kind of work. When one fits, load it with the tool"
-    f" {TOOL_NAME} before "
-    "you begin. Names and descriptions are the servers' words."
+    "Servers offer the following skills, which are instructions for particular kinds of work. If a skill fits the "
+    f"task, load it with the tool {TOOL_NAME} before you begin. The servers wrote the names and descriptions; they are "
+    "not verified."
 )
 _LOAD_SKILL_SCHEMA = {
     "type": "object",
     "properties": {
-        "server": {"type": "string", "description": "The server that offers the skill"},
-        "skill": {"type": "string", "description": "The skill's name, or its address when names are alike"},
-        "file": {"type": "string", "description": "A file of a loaded skill, by its path; without it SKILL.md"},
+        "server": {"type": "string", "description": "Name of the server that offers the skill"},
+        "skill": {"type": "string", "description": "Name of the skill, or its URI if the name is not unique"},
+        "file": {"type": "string", "description": "Path of a file of a loaded skill; the default is SKILL.md"},
     },
     "required": ["server", "skill"],
     "additionalProperties": False,
@@ -189,7 +189,7 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
         description = " ".join(skill.description.split())[:DESCRIPTION_LIMIT]
         lines.append(f"- server {server!r}, skill {skill.name!r}{address}: {description}")
     if len(entries) > MAX_SKILLS_IN_PROMPT:
-        lines.append(f"- and {len(entries) - MAX_SKILLS_IN_PROMPT} more that are not named here")
+        lines.append(f"- and {len(entries) - MAX_SKILLS_IN_PROMPT} more that are not listed here")
     return strip_hidden_text("\n".join(lines))
 
 
@@ -347,10 +347,10 @@ def _audit_name(skill: Skill) -> str:
 def _heading(content: SkillContent) -> str:
     """Return the text that precedes a skill's file: its origin and, for SKILL.md, the names of the other files."""
     server, skill = content.server, content.skill
-    head = f"From the server {server!r}, a file of its skill {skill.name!r}: the server's words, not the user's."
+    head = f"File of the skill {skill.name!r} from the server {server!r}. The server wrote it, not the user."
     if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:
         names = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill) if file.uri != skill.uri]
-        head = f"{head}\nIts other files, read with `file`: {', '.join(names[:MAX_PATHS])}"
+        head = f"{head}\nOther files of the skill, which the argument `file` reads: {', '.join(names[:MAX_PATHS])}"
     return head
 
 

@@ -22,8 +22,8 @@ from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
 
 MAX_BACKGROUND_CALLS = 8
 BACKGROUND_TEXT = (
-    "The user sent this call to the background: it goes on, and its result comes later, in a message of its own that "
-    "names the call {id}. Go on without it, and do not repeat the call."
+    "The user sent this call to the background. It is still running. Its result will arrive later, in a separate "
+    "message that names the call {id}. Continue without the result, and do not repeat the call."
 )
 _CRASHED_TEXT = "The call failed in mcphost. The tool may have run."
 _log = logging.getLogger(__name__)

@@ -29,15 +29,15 @@ _WINDOW_SHARE = 0.15
 _SCHEMA = {
     "type": "object",
     "properties": {
-        "numbers": {"type": "string", "description": "Numbers of messages, such as 12, 14-16"},
+        "numbers": {"type": "string", "description": "Message numbers, such as 12, 14-16"},
         "search": {"type": "string", "description": "Words that a message must contain, instead of numbers"},
-        "offset": {"type": "integer", "minimum": 0, "description": "The character of the first message to begin with"},
+        "offset": {"type": "integer", "minimum": 0, "description": "Offset in characters in the first message"},
     },
     "additionalProperties": False,
 }
 _SPEC = ToolSpec(
     READ_CONVERSATION,
-    "Read earlier messages of this conversation that were replaced by a summary, by number or by a search.",
+    "Read earlier messages of this conversation that a summary replaces, by number or with a search.",
     Raw(encode(_SCHEMA)),
 )
 
@@ -89,9 +89,9 @@ class ConversationTool:
 def _parse_arguments(values: Mapping[str, Any], room: int) -> _Arguments:
     numbers, search, offset = values.get("numbers", ""), values.get("search", ""), values.get("offset", 0)
     if not isinstance(numbers, str) or not isinstance(search, str) or bool(numbers.strip()) == bool(search.strip()):
-        raise UsageError("Give either numbers, such as 12, 14-16, or a text to search.")
+        raise UsageError("Pass either numbers, such as 12, 14-16, or a search text.")
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 2**53:
-        raise UsageError("offset is a whole number of characters.")
+        raise UsageError("offset must be a whole number of characters.")
     return _Arguments(numbers[:_MAX_ARGUMENT], search[:_MAX_ARGUMENT], offset, room)
 
 
@@ -108,7 +108,7 @@ def _read(messages: Mapping[int, Message], arguments: _Arguments) -> str:
     numbers = parse_numbers(arguments.numbers, sorted(messages))
     if not numbers:
         known = format_numbers(sorted(messages)) or "none"
-        return f"[mcphost: no message has such a number. There are: {known[:_MAX_ARGUMENT]}]"
+        return f"[mcphost: no message has these numbers. Available: {known[:_MAX_ARGUMENT]}]"
     return "\n".join(_list_messages(messages, numbers, arguments))
 
 
@@ -140,6 +140,6 @@ def _search(messages: Mapping[int, Message], arguments: _Arguments) -> Iterator[
                 at = max(0, folded.find(words[0]) - _EXCERPT // 4)
                 yield dumps({"n": number, "role": message.role, "excerpt": text[at : at + _EXCERPT]})
     if hits > most:
-        yield f"[mcphost: {hits - most} more messages contain these words; search for more words]"
+        yield f"[mcphost: {hits - most} more messages contain these words; add words to narrow the search]"
     if not hits:
         yield "[mcphost: no summarized message contains these words]"

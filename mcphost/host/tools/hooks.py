@@ -46,7 +46,7 @@ class HookDenied(ToolFailure):
     decision = "declined"
 
     def __init__(self, hook: str, reason: str) -> None:
-        super().__init__("A hook of the user declined this call; the tool did not run.")
+        super().__init__("One of the user's hooks denied this call; the tool did not run.")
         self.user_text = f"The hook {hook} declined it: {reason}"
         self.reason = reason
         self.model_text = f"{self.model_text} Reason: {reason}"
@@ -71,7 +71,7 @@ class HookNotes:
     @property
     def editor(self) -> str:
         """The hook or person that changed the arguments, as text for the model."""
-        return "A hook of the user" if self.changed_by else "The user"
+        return "One of the user's hooks" if self.changed_by else "The user"
 
     def why(self, why: str) -> str:
         """Return the reason for the approval question, with the name of a hook that changed the arguments."""
@@ -86,7 +86,7 @@ class HookNotes:
     @property
     def text(self) -> str:
         """The notes as text for the model; "" if there are none."""
-        return "".join(f"A hook of the user notes: {note}\n\n" for note in self.notes)
+        return "".join(f"Note from one of the user's hooks: {note}\n\n" for note in self.notes)
 
 
 class ToolHooks:

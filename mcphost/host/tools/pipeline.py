@@ -123,7 +123,7 @@ class ToolPipeline:
         withheld = await self._hooks.review(call.use.id, rule_input, text, is_error=is_error, notes=notes)
         if withheld:
             ran = "The call failed" if is_failed else "The tool ran"
-            told = f"{ran}, but a hook of the user withheld the result. Reason: {withheld}"
+            told = f"{ran}, but one of the user's hooks withheld the result. Reason: {withheld}"
             part = make_tool_return(call.use, call.server, call.tool, told, outcome="ok")
             return notes.add_to(ToolCallOutcome(part, is_declined=True))
         return notes.add_to(await self._presenter.present(call, offered, approval, result, editor=notes.editor))

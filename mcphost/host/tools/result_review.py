@@ -27,12 +27,14 @@ from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.serialization import Struct
 
 WITHHELD = (
-    "The call ran. Its result is withheld from you on behalf of the user, which is no failure: calling again gives you "
-    "nothing more. Go on without it, or ask the user."
+    "The call ran, but the user withheld its result from you. This is not an error, and repeating the call will not "
+    "give you the result. Continue without it, or ask the user."
 )
-REVIEW_UNAVAILABLE = "The call ran. Its result is withheld from you, because the user could not be asked about it:"
-STOPPED_AFTER_RUN = "The call ran. The user stopped before its result was given to you."
-ATTACHMENT_WITHHELD = "[The user attached this resource, and did not give it to you after reading it.]"
+REVIEW_UNAVAILABLE = (
+    "The call ran, but its result is withheld from you, because the user could not be asked to review it:"
+)
+STOPPED_AFTER_RUN = "The call ran, but the user stopped before you received its result."
+ATTACHMENT_WITHHELD = "[The user attached this resource, but withheld it from you after reviewing it.]"
 READ_METHOD = "resources/read"
 
 

@@ -27,15 +27,20 @@ _SCHEMA = {
     "type": "object",
     "properties": {
         "query": {"type": "string", "description": 'What the tool should do, such as "create issue"'},
-        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MATCHES, "description": "How many tools to return"},
+        "limit": {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_MATCHES,
+            "description": "Maximum number of tools",
+        },
     },
     "required": ["query"],
     "additionalProperties": False,
 }
 _SPEC = ToolSpec(
     SEARCH_TOOLS,
-    "Find tools of the connected servers that are not among your tools. Those found can be called from your next "
-    "message on.",
+    "Find tools of the connected servers that are not in your list of tools. You can call the tools that are found "
+    "from your next message on.",
     Raw(encode(_SCHEMA)),
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
@@ -145,14 +150,14 @@ class ToolSearch:
         query, limit = args.get("query"), args.get("limit", DEFAULT_MATCHES)
         self._events.publish(ToolProposed(use.id, "", SEARCH_TOOLS, use.arguments, use.raw))
         if not isinstance(query, str) or not query.strip() or isinstance(limit, bool) or not isinstance(limit, int):
-            text = "query is a text that says what the tool should do; limit is a whole number."
+            text = "query must be text that says what the tool should do, and limit a whole number."
             self._events.publish(ToolFinished(use.id, "", SEARCH_TOOLS, "failed", text))
             return ToolCallOutcome(make_tool_return(use, "", SEARCH_TOOLS, text, outcome="failed"), is_invalid=True)
         self._events.publish(ToolStarted(use.id, "", SEARCH_TOOLS, args, "session"))
         offers, count = self._offers, min(max(limit, 1), MAX_MATCHES)
         found = await anyio.to_thread.run_sync(self._search, offers, query[:MAX_QUERY_CHARS], count)
         self.on_found(offer.spec.name for offer in found)
-        text = describe_matches(found) if found else "No tool matches. Try other words, or fewer."
+        text = describe_matches(found) if found else "No tool matches. Try other words or fewer words."
         self._events.publish(ToolFinished(use.id, "", SEARCH_TOOLS, "ok", text))
         return ToolCallOutcome(make_tool_return(use, "", SEARCH_TOOLS, text, outcome="ok"))
 
@@ -165,7 +170,9 @@ class ToolSearch:
 
 def describe_matches(found: Iterable[ToolOffer]) -> str:
     """Return a text with a line for each tool found, with its name and the start of its description."""
-    lines = ["You can call these tools from your next message on. Descriptions are the servers' words."]
+    lines = [
+        "You can call these tools from your next message on. The servers wrote the descriptions; they are not verified."
+    ]
     for offer in found:
         words = sanitize(" ".join(offer.spec.description.split())[:_SHOWN_CHARS], keep_newlines=False)
         lines.append(f"- {offer.spec.name}: {words}")

@@ -65,4 +65,6 @@ async def test_a_model_without_pdf_support_is_told_that_a_file_was_left_out(
     song = FilePart("song.mp3", "audio/mp3", "SUQz")
     await ask_model(create_model("openai", base, worker), Message(role="user", parts=(song, TextPart("What is it?"))))
     (asked,) = (message for message in provider.bodies[0]["messages"] if message["role"] == "user")
-    assert asked["content"] == ("(The file song.mp3 was left out: this model does not take such files.)\n\nWhat is it?")
+    assert asked["content"] == (
+        "(The file song.mp3 was left out: this model does not accept such files.)\n\nWhat is it?"
+    )

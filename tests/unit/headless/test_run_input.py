@@ -54,7 +54,7 @@ def test_a_schema_is_read_from_a_file_and_refused_if_unusable(tmp_path: Path) ->
     path = tmp_path / "schema.json"
     path.write_text('{\n  "type": "object"\n}\n')
     assert bytes(read_schema(str(path))) == b'{"type":"object"}'
-    for text, message in (("[]", "no JSON object"), ("{", "not valid JSON"), ('{"$schema": "x:y"}', "dialect")):
+    for text, message in (("[]", "not a JSON object"), ("{", "not valid JSON"), ('{"$schema": "x:y"}', "dialect")):
         path.write_text(text)
         with pytest.raises(UsageError, match=message):
             read_schema(str(path))

@@ -234,7 +234,7 @@ async def test_a_hook_after_the_call_changes_the_late_result_as_any_other(tmp_pa
         scene.server.finish("42 files indexed")
         late = (await scene.wait_for(BackgroundResultAdded)).message.late_result
         assert late is not None
-        assert late.text.endswith("A hook of the user notes: Old files were left out.\n\n42 files indexed")
+        assert late.text.endswith("Note from one of the user's hooks: Old files were left out.\n\n42 files indexed")
 
 
 async def test_a_late_result_that_is_too_big_is_cut_and_kept_as_any_other(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ async def test_a_late_result_that_is_too_big_is_cut_and_kept_as_any_other(tmp_pa
         late = (await scene.wait_for(BackgroundResultAdded)).message.late_result
         assert late is not None
         assert len(late.text) < 300_000
-        assert "All of it is kept" in late.text
+        assert "To read more, call read_result" in late.text
         assert await store.read_all(late.kept) == "x" * 1_000_000
 
 

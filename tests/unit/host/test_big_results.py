@@ -93,7 +93,7 @@ async def test_a_result_that_could_not_be_stored_is_reported_to_user_and_model(t
     told = last_return(model.requests[1])
     assert (told.kept, READ_RESULT in told.text) == ("", False)
     assert "was not stored" in told.text
-    assert told.text.endswith("The rest is left out]")
+    assert told.text.endswith("The rest is not available]")
 
 
 async def test_a_result_of_usual_size_is_not_stored(tmp_path: Path) -> None:

@@ -191,10 +191,10 @@ async def test_a_summary_is_shown_before_it_is_used_and_changes_no_message(tmp_p
         ]  # fmt: skip
         assert [(one.number, one.role) for one in question.sources] == [(1, "user"), (2, "assistant"), (3, "user")]
         assert question.tokens_after < question.tokens_before
-        assert "The user adds: keep names" in model.requests[3].system
+        assert "Additional instructions from the user: keep names" in model.requests[3].system
         assert model.requests[3].tools == ()
         await talk(host, "d")
-        assert model.requests[-1].messages[0].text.endswith("conversation goes on.]c")
+        assert model.requests[-1].messages[0].text.endswith("conversation continues.]c")
         assert len(model.requests[-1].messages) == 3
         told = [event for event in events.drain() if isinstance(event, CompactionChanged | SummaryProgress)]
         assert [type(event) for event in told] == [SummaryProgress, SummaryProgress, CompactionChanged]
@@ -377,7 +377,7 @@ async def test_the_model_reads_the_messages_behind_a_summary_only_while_one_is_i
         assert found.text.count("\n") == 0
         assert found.text.startswith('{"n":3,"role":"tool","text":"[peer__look: ok] secret')
         assert not found.is_error
-        assert "no message has such a number" in (await read_conversation(host, model, {"numbers": "99"})).text
+        assert "no message has these numbers" in (await read_conversation(host, model, {"numbers": "99"})).text
         assert "no summarized message" in (await read_conversation(host, model, {"search": "nowhere"})).text
         for wrong in ({}, {"numbers": 1}, {"numbers": "1", "search": "a"}, {"numbers": "1", "offset": -1}, None):
             assert (await read_conversation(host, model, wrong)).is_error

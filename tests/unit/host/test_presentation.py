@@ -30,7 +30,7 @@ def test_an_image_counts_only_if_its_bytes_are_valid() -> None:
     svg = base64.b64encode(b"<svg>").decode()
     fake = render(tool_result(content=[{"type": "image", "data": svg, "mimeType": "image/png"}]))
     assert fake.images == ()
-    assert "no picture" in fake.text
+    assert "unsupported image format" in fake.text
 
 
 def test_the_images_of_one_result_are_bounded_together() -> None:
@@ -59,7 +59,7 @@ def test_structured_content_alone_is_shown_as_json() -> None:
 def test_the_model_gets_a_bounded_text_that_names_missing_parts() -> None:
     rendered = render(tool_result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
     assert len(rendered.text) == MODEL_TEXT_LIMIT + 1234
-    cut = "[mcphost: these were the first 262,144 of 263,378 bytes of this result. The rest is left out]"
+    cut = "[mcphost: the text above is the first 262,144 of 263,378 bytes of this result. The rest is not available]"
     assert rendered.bounded_model_text().endswith(f"x\n{cut}")
 
 

@@ -75,7 +75,7 @@ async def test_an_image_inside_a_resource_is_treated_like_any_other(tmp_path: Pa
     assert [image.data for image in part.images] == [ours]
     lines = event.text.splitlines()
     assert lines[0].startswith("[file:///a.png: image/png, 3 × 3 pixels, ")
-    assert lines[0].endswith("; the server calls it application/octet-stream]")
+    assert lines[0].endswith("; declared as application/octet-stream]")
     assert lines[1].startswith("[file:///a.png: image/png, 5 × 5 pixels, ")
     assert lines[2:] == [
         "[file:///a.png: image/png, 7 bytes]", "[file:///a.png: image/png, not valid base64]", "words",

@@ -134,9 +134,9 @@ def test_results_that_fit_are_the_same_message() -> None:
 def test_an_old_result_keeps_its_beginning_and_its_end() -> None:
     (text,) = texts_of(shorten_old_results(result_message("語" * 500 + "x" * 5_000 + "the end")))
     assert text.startswith("語" * 200)
-    assert "the end\n[mcphost: this result is old:" in text
+    assert "the end\n[mcphost: " in text
     assert len(text.encode()) < 1_300
-    left_out = re.search(r"old: ([\d,]+) of 6,507 bytes are left out", text)
+    left_out = re.search(r"([\d,]+) of 6,507 bytes of this old result are omitted", text)
     assert left_out is not None
     assert int(left_out[1].replace(",", "")) == 6_507 - 798 - 200
 
@@ -230,7 +230,7 @@ async def test_pictures_of_old_results_are_left_out_and_come_back_with_the_resul
 
     part = next(part for part in model.requests[-1].messages[2].parts if isinstance(part, ToolReturnPart))
     assert part.images == ()
-    assert "1 of its pictures are left out" in part.text
+    assert "1 of its images of this old result are omitted" in part.text
     assert [type(image) for image in tool_return(model).images] == [ImagePart]
 
 
@@ -292,7 +292,7 @@ async def test_a_long_result_from_the_background_is_cut_and_read_on_like_any_oth
     assert len(late.text) <= ROOM + 400
     assert f'{READ_RESULT}: {{"result": "call_0", "offset": {ROOM}}}' in late.text
     (old,) = shorten_old_results(message).results
-    assert "this result is old" in old.text
+    assert "this old result" in old.text
     assert len(old.text) < 1_300
 
 

@@ -210,7 +210,7 @@ async def test_the_model_reads_about_skills_loads_one_with_consent_then_its_file
     assert question.arguments["files"] == ["SKILL.md", "references/FORMS.md", "assets/logo.bin"]
     first, second = tool_return(model, 1), tool_return(model, 2)
     assert not first.is_error
-    assert first.text.startswith("From the server 'peer'")
+    assert first.text.startswith("File of the skill 'pdf' from the server 'peer'")
     assert "Read references/FORMS.md first." in first.text
     assert "Forms have fields." in second.text
 

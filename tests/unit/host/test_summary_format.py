@@ -89,6 +89,6 @@ def test_numbers_are_written_as_ranges() -> None:
 
 
 def test_the_wishes_of_the_user_are_part_of_the_prompt_in_bounds() -> None:
-    assert "The user adds: keep all paths" in build_summary_prompt("keep all paths", 300)
-    assert "The user adds" not in build_summary_prompt("  ", 300)
+    assert "Additional instructions from the user: keep all paths" in build_summary_prompt("keep all paths", 300)
+    assert "Additional instructions" not in build_summary_prompt("  ", 300)
     assert len(build_summary_prompt("x" * 100_000, 300)) < 4_000

@@ -222,7 +222,7 @@ async def test_a_search_that_asks_for_nothing_is_told_what_to_ask(tmp_path: Path
         await host.conversation.send("hi")
 
     assert tool_return(model).is_error
-    assert "query is a text" in tool_return(model).text
+    assert "query must be text" in tool_return(model).text
 
 
 async def test_a_search_without_a_match_adds_no_tool(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ async def test_content_for_the_user_alone_is_shown_and_not_given_to_the_model(tm
         assert words in finished.text
         assert (words in part.text) is (words != "for you")
     assert part.images == ()
-    assert "meant for the user alone" in part.text
+    assert "intended only for the user" in part.text
 
 
 @pytest.mark.parametrize("annotations", [None, {}, {"audience": "user"}, {"priority": "high"}, {"audience": ["robot"]}])
@@ -171,7 +171,7 @@ async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endle
     )
     assert part.text.startswith("a]52;c;xb\tc\r\ndxxx")
     assert len(part.text) < 300_000
-    assert "ask for more with read_result" in part.text[-200:]
+    assert "To read more, call read_result" in part.text[-200:]
     assert "\x1b" in finished.text  # frontends clean what they show, and keep what they store
 
 
@@ -201,7 +201,7 @@ async def test_a_huge_structure_is_not_read_again_and_again(tmp_path: Path) -> N
     huge = {"rows": ["x" * 100] * 20_000}
     part, finished = await call_tool_once(tmp_path, {"content": [], "structuredContent": huge})
     assert finished.text.startswith('{"rows":["xxx')
-    assert "ask for more with read_result" in part.text[-200:]
+    assert "To read more, call read_result" in part.text[-200:]
     part, finished = await call_tool_once(tmp_path, text_result("many rows", structuredContent=huge))
     named = "structured content:\n[structured content of 2,060,010 bytes is too large: left out]"
     assert part.text == finished.text == f"many rows\n{named}"

@@ -94,10 +94,10 @@ def test_messages_that_were_not_inserted_are_sent_one_by_one() -> None:
 def test_media_in_an_answer_of_a_prompt_follow_as_the_users() -> None:
     image = ImagePart("image/png", "AAEC", name="chart", server="peer")
     answer, media = chat_messages(user_turn(TextPart("hi")), from_prompt("assistant", image))[1:]
-    assert answer == {"role": "assistant", "content": "(Its media follow.)"}
+    assert answer == {"role": "assistant", "content": "(The media of this message follow.)"}
     assert media["role"] == "user"
     assert [one["type"] for one in media["content"]] == ["text", "text", "image_url"]
-    assert media["content"][0]["text"] == "Of the answer before:"
+    assert media["content"][0]["text"] == "From the previous answer:"
 
 
 def test_a_late_result_and_the_message_after_it_are_one() -> None:

@@ -53,7 +53,7 @@ def render_image(body: bytes, claimed: str) -> RenderedResult:
 def test_a_media_type_that_does_not_match_is_reported() -> None:
     assert render_image(png_header(640, 480), "image/png").text == "[image: image/png, 640 × 480 pixels, 29 bytes]"
     told = render_image(png_header(640, 480), "image/jpeg")
-    assert told.text.endswith("29 bytes; the server calls it image/jpeg]")
+    assert told.text.endswith("29 bytes; declared as image/jpeg]")
     assert told.images[0].mime_type == "image/png"
 
 

@@ -43,7 +43,7 @@ def test_a_rendered_prompt_names_roles_origins_and_non_text_content() -> None:
         "user: [image: image/png, 8 bytes]",
         "assistant: [audio: audio/wav, 2 bytes]",
         "user: [resource: see file:///c]",
-        'assistant: [content of kind \'hologram\' that mcphost does not know] {"type":"hologram"}',
+        'assistant: [content of the unsupported type \'hologram\'] {"type":"hologram"}',
     ]
 
 
