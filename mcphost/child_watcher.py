@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
-    """Child watcher that uses pidfds on the event loop that started each process (Linux 5.3 and newer)."""
+    """Child watcher that uses pidfds on the event loop that started each process (Linux 5.3 and later)."""
 
     def add_child_handler(self, pid: int, callback: Callable[..., object], *args: Any) -> None:
         """Call `callback(pid, exit_status, *args)` on the running loop when the process has ended."""
@@ -36,7 +36,7 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
         try:
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         except ChildProcessError:
-            code = 255  # as asyncio does when the status was already collected
+            code = 255  # as asyncio does if the status has already been collected
             _log.warning("the exit status of the child process %d was read before", pid)
         callback(pid, code, *args)
 

@@ -94,14 +94,14 @@ class RegistryError(McpHostError):
 
 
 class ConsentDenied(McpHostError):
-    """An action was refused by the user or by a rule, or there was no user to ask; nothing was done."""
+    """The user or a rule refused an action, or there was no user to ask; nothing was done."""
 
     exit_code = 5
     kind = "declined"
 
 
 class LockMismatch(McpHostError):
-    """Servers differ from what the project's lock file records."""
+    """Servers differ from their records in the project's lock file."""
 
     exit_code = 9
     kind = "drift"
@@ -187,7 +187,7 @@ class UnsupportedCapability(ServerError):
 
 
 class TooManyInputRounds(ServerError):
-    """A server that uses protocol revision 2026-07-28 or later asked for input too many times during one request."""
+    """A server asked for input too many times during one request (protocol revision 2026-07-28 or later)."""
 
     kind = "too_many_rounds"
 

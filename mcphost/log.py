@@ -69,12 +69,12 @@ class _RotatingFileHandler(logging.FileHandler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # a growing log is better than none
+        with suppress(OSError):  # a growing log is better than no log
             self._rotate_if_full()
         super().emit(record)
 
     def _rotate_if_full(self) -> None:
-        """Rotate the file if it is full; close it if another process has rotated it."""
+        """Rotate the file if it is full; if another process has rotated it, only close it."""
         try:
             now = os.stat(self.baseFilename)
         except FileNotFoundError:

@@ -80,7 +80,7 @@ def make_private_directory(directory: Path) -> Path:
 def _resolve_directory(kind: str, override: str = "") -> Path:
     chosen = override or os.environ.get(f"MCPHOST_{kind}_DIR", "")
     if chosen:
-        # Not resolve(), which follows links: a cycle of links must fail where the file is opened, so that it is named.
+        # Not resolve(), which follows links: a cycle of links must fail at opening the file, whose error names it.
         return Path(os.path.abspath(os.path.expanduser(chosen)))
     if sys.platform == "linux" and os.path.isabs(os.environ.get("HOME", "")):
         # The result of platformdirs on this platform, without the time to import it.

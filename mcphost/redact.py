@@ -14,7 +14,7 @@ MIN_SECRET_LENGTH = 6  # shorter values would also match parts of ordinary words
 STRONG_SECRET_LENGTH = 16
 """Minimum length of a secret chosen by a server that is redacted; it must also have a digit and a letter."""
 _STRONG_LENGTH_OF_ANY = 32
-_MAX_RECEIVED = 200  # every log line of a server is searched for each of them
+_MAX_RECEIVED = 200  # every log line of a server is searched for each value
 _TEXT_LIMIT = 1_000_000
 
 _user_secrets: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         PLACEHOLDER,
     ),
 )
-# A JSON Web Token. A long word that is not one is consumed and kept: trying it again at each "eyJ" inside would take
+# A JSON Web Token. A long word that is not a token is consumed and kept: trying again at each "eyJ" inside would take
 # quadratic time.
 _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
@@ -122,7 +122,7 @@ def redact_identifier(name: str) -> str:
 
 
 def identifier_digest(name: str) -> str:
-    """Return a digest of the original name, to be appended to its redacted form."""
+    """Return the digest of the original name that is appended to its redacted form."""
     return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
 
 
@@ -171,7 +171,7 @@ def _replace_values(text: str, values: Iterable[str]) -> str:
 
 
 def is_probable_secret(name: str, value: str) -> bool:
-    """Return whether a value written literally for a header or environment variable is probably a secret."""
+    """Return whether the literal value of a header or environment variable is probably a secret."""
     if not value or "${" in value:
         return False
     if len(value) >= MIN_SECRET_LENGTH and is_secret_name(name):

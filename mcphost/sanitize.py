@@ -32,7 +32,7 @@ PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 
 
 def _character_class(*ranges: tuple[int, int]) -> str:
-    """Return the ranges in the syntax of a regular expression's character class."""
+    """Return the ranges as a character class of a regular expression."""
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
@@ -51,7 +51,7 @@ _MARK_CACHE: dict[str, str] = {}
 # Compiled on demand, because the first screen has no such text.
 @cache
 def _joiner_scripts() -> re.Pattern[str]:
-    """Return the pattern of letters in scripts that use joiners (U+200C, U+200D).
+    """Return the pattern for letters of scripts that use joiners (U+200C, U+200D).
 
     These are Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, Balinese to Batak,
     Javanese, the Indic scripts of the first supplementary plane, and Adlam.
@@ -65,7 +65,10 @@ def _joiner_scripts() -> re.Pattern[str]:
 
 @cache
 def _pictograph_pattern() -> re.Pattern[str]:
-    """Return the pattern of characters in emoji sequences: the blocks with Extended_Pictographic and skin tones."""
+    """Return the pattern for characters in emoji sequences.
+
+    These are the blocks with Extended_Pictographic, and the skin tones.
+    """
     return re.compile(
         "[©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
     )
@@ -73,7 +76,7 @@ def _pictograph_pattern() -> re.Pattern[str]:
 
 @cache
 def _hidden_text_pattern() -> re.Pattern[str]:
-    """Return the pattern of control characters, tags and supplementary variation selectors.
+    """Return the pattern for control characters, tags and supplementary variation selectors.
 
     Tags and selectors can spell hidden text. A selector after an ideograph is not matched, because it selects a glyph
     variant.
@@ -111,10 +114,10 @@ _IDEOGRAPHIC = "[\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff
 
 @cache
 def _unusual_space_pattern() -> re.Pattern[str]:
-    """Return the pattern of the characters that `mark_unusual_spaces` marks.
+    """Return the pattern for the characters that `mark_unusual_spaces` marks.
 
-    Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` keeps them. In a name, a
-    path or an argument they are different characters that look like a space. The ideographic space is not marked
+    Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` keeps them. In a name,
+    a path or an argument they are different characters that look like a space. The ideographic space is not marked
     between two CJK characters, where it cannot be mistaken for a plain space.
     """
     return re.compile(

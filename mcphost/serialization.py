@@ -60,12 +60,12 @@ def check_value_count(raw: bytes, limit: int) -> Generator[None]:
 def check_plain_value(raw: bytes) -> None:
     """Check the number of values in JSON, and their nesting, before decoding it. Raises JsonLimitExceeded."""
     if is_small_value(raw):
-        return  # the steps of a generator cost more than this
+        return  # a generator would cost more than this check
     run_steps(_check_limits(raw, MAX_PLAIN_VALUES, MAX_DEPTH))
 
 
 def is_small_value(raw: bytes) -> bool:
-    """Return True if a quick check proves that JSON is within the limits; False means that it must be checked."""
+    """Return whether a quick check proves that JSON is within the limits; False requires a full check."""
     return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
 
 
@@ -235,7 +235,7 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound on the number of other items.
+    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound on the number of others.
 
     The other items are not decoded, because four megabytes may contain two million of them. Raises MalformedMessage.
     """
@@ -317,7 +317,7 @@ def nesting_depth(json: bytes, limit: int = 1_000) -> int:
 
 
 def _is_indentable(raw: bytes, indent: int) -> bool:
-    """Return whether *raw* certainly stays below the size limit when it is indented."""
+    """Return whether indenting *raw* surely keeps it below the size limit."""
     opened = raw.count(b"{") + raw.count(b"[")
     lines = raw.count(b",") + 2 * opened
     room = max(INDENTED_MINIMUM, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines

@@ -18,11 +18,11 @@ class AuthChallenge(Struct, frozen=True):
 
 
 class SignInTerms(Struct, frozen=True, kw_only=True):
-    """Details of a sign-in that are shown to the user together with its URL.
+    """Details of a sign-in that the user sees together with its URL.
 
     `timeout` is in seconds from now. `verification_uri_complete` is the URL that includes the device code, or "" if
-    there is none, and `poll_interval` is the number of seconds between token requests. `switch_method` is called if the
-    user prefers the other method, device code or browser; it is None if there is no other. `other_accounts` are
+    there is none, and `poll_interval` is the number of seconds between token requests. `switch_method` is called if
+    the user prefers the other method, device code or browser; it is None if there is no other. `other_accounts` are
     accounts that are already signed in and could be selected instead. `warnings` are shown before everything else.
     """
 
@@ -35,12 +35,12 @@ class SignInTerms(Struct, frozen=True, kw_only=True):
 
 
 class SignInProgress(Struct, frozen=True, kw_only=True, tag_field="event", tag="signing_in"):
-    """The progress of a sign-in, which is published as an event of the host as well; times are in seconds.
+    """Progress of a sign-in, which is also an event of the host; times are in seconds.
 
     `step` is "resource" or "issuer" while the metadata of the server or the authorization server is read, "client"
     during client registration, "person" while waiting for the user, "code" while the token is requested, "done" after
-    success, and "over" when the sign-in has ended, successfully or not. `text` describes the step; it is "" for "over".
-    `seconds` is the maximum time that the step may still take.
+    success, and "over" when the sign-in has ended, successfully or not. `text` describes the step; it is "" for
+    "over". `seconds` is the maximum time that the step may still take.
 
     During the device flow, `polls` counts the token requests, and `interval` is the time until the next one; `slowed`
     means that the server asked for fewer requests or could not be reached.

@@ -61,7 +61,10 @@ def _check_host(url: str) -> None:
 
 @cache
 def _long_mark_runs() -> re.Pattern[str]:
-    """Return the pattern of runs of more than 30 marks; it is compiled on demand, because that is slow."""
+    """Return the pattern for runs of more than 30 marks.
+
+    It is compiled on first use, because that is slow.
+    """
     marks = "".join(chr(code) for code in range(0x300, _LAST_COMBINING_MARK) if unicodedata.combining(chr(code)))
     return re.compile(f"[{re.escape(marks + _HIDDEN_MARKS)}]{{{MARKS_LIMIT + 1},}}")
 
@@ -92,7 +95,7 @@ def ascii_skeleton(text: str) -> str:
 
 @lru_cache(1024)
 def describe_name_risk(name: str) -> str:
-    """Return the reason why a name can be mistaken for another one, or "" if there is none.
+    """Return why a name can be mistaken for another name, or "" if it cannot.
 
     The reason is the rest of a sentence that begins with "It".
     """

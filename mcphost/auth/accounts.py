@@ -30,12 +30,12 @@ def suspend_aware_time() -> float:
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
-        return time.clock_gettime(time.CLOCK_MONOTONIC)  # unlike time.monotonic() there, it counts sleep
+        return time.clock_gettime(time.CLOCK_MONOTONIC)  # on macOS, unlike time.monotonic(), this clock counts sleep
     return time.monotonic()
 
 
 class TokenAges:
-    """Ages of access tokens, unaffected by changes to the wall clock.
+    """Ages of access tokens, which changes to the wall clock do not affect.
 
     The age of a token is taken from the wall clock when this process first sees the token, and from a monotonic clock
     after that.
@@ -171,7 +171,7 @@ class StoredAccount(Struct, frozen=True, kw_only=True):
 
 
 def account_key(name: str) -> str:
-    """Return an account name as it is stored: "" for "default", the account without a name."""
+    """Return an account name in its stored form: "" for "default", the account without a name."""
     return "" if name == DEFAULT_ACCOUNT_NAME else name
 
 
@@ -180,7 +180,7 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 class ChosenAccount(Struct, frozen=True):
-    """The account that the user selected for the server at `url`; an `account` of "" is the one without a name."""
+    """The user's selected account for the server at `url`; `account` is "" for the unnamed account."""
 
     url: str
     account: str
@@ -231,7 +231,7 @@ class AccountIndex:
             return AccountIndexContent()
 
     async def update(self, key: tuple[str, str], entry: Account | None) -> None:
-        """Replace the entry of the sign-in with the identity *key* (URL and account name); None removes it.
+        """Replace the index entry of the sign-in *key* (URL and account name); None removes it.
 
         Raises OSError, McpHostError.
         """
@@ -260,7 +260,7 @@ class AccountIndex:
 
 
 def _read(path: Path) -> AccountIndexContent:
-    """Read the index file; a missing file counts as empty. Raises OSError, or MalformedMessage for invalid content."""
+    """Read the index file; return an empty index if it is missing. Raises OSError or MalformedMessage."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)

@@ -116,7 +116,10 @@ async def request_device_authorization(
 
 
 def _check_complete_uri(uri: object, verification_uri: str, user_code: str) -> str:
-    """Return *uri* if it is safe, has the origin of *verification_uri* and includes the user code; otherwise ""."""
+    """Return *uri* if it is safe and matches the other two arguments, otherwise "".
+
+    It must have the origin of *verification_uri* and include the user code.
+    """
     if not isinstance(uri, str) or len(uri) > _MAX_COMPLETE_URI_LENGTH or user_code not in uri:
         return ""
     try:
@@ -242,8 +245,8 @@ def s256_challenge(verifier: str) -> str:
 def extract_code(response: AuthorizationResponse, document: AuthorizationServerMetadata, issuer: str) -> str:
     """Return the authorization code from the authorization response.
 
-    Raises UntrustedMetadata if `iss` names another issuer, or if it is missing although *document* says that responses
-    contain it (RFC 9207). Raises SignInFailed if the response is an error or has no code.
+    Raises UntrustedMetadata if `iss` names another issuer, or is missing although *document* promises it (RFC 9207).
+    Raises SignInFailed if the response is an error or has no code.
     """
     if "iss" in response.params:
         if response.params["iss"] != document.issuer:
@@ -314,8 +317,8 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
 def _check_endpoint_query(endpoint: str) -> None:
     """Raise UntrustedMetadata if the endpoint's own query contains a reserved parameter, such as `redirect_uri`.
 
-    A parameter may occur only once (RFC 6749, section 3.1). If it occurs twice, the server may use either value, and an
-    added `redirect_uri` could send the code elsewhere.
+    A parameter may occur only once (RFC 6749, section 3.1). If it occurs twice, the server may use either value; a
+    second `redirect_uri` could send the code to another address.
     """
     query = split_url(endpoint).query
     pairs = [pair for separator in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=separator)]
@@ -424,7 +427,7 @@ class SignInNotRequired(SignInFailed):
 
 
 class AuthorizationFlow:
-    """One interactive sign-in to *target*; *on_progress* is called for each step."""
+    """One interactive sign-in to *target*; *on_progress* is called at each step."""
 
     def __init__(
         self,
@@ -524,7 +527,7 @@ class AuthorizationFlow:
                     has_registered_again = True
                     await self._token_store.delete_client(client)
                 elif with_code != use_device_code and self.step is SignInStep.CLIENT:
-                    # The other method could not start: return to the first one and show the reason.
+                    # The other method could not start: return to the first method and show the reason.
                     with_code, self._interactive.previous_error = use_device_code, error.message
                 else:
                     raise
@@ -559,9 +562,9 @@ class AuthorizationFlow:
         return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """Return the issuer to use: the configured one, else one used before, else the first that *resource* names.
+        """Return the issuer to use: the configured one, else a previous one, else the first in *resource*.
 
-        Raises UntrustedMetadata if *resource* does not name the configured one.
+        Raises UntrustedMetadata if *resource* does not name the configured issuer.
         """
         configured = self._target.issuer
         if not configured and previous is not None and previous.client.kind == "configured":

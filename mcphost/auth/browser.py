@@ -1,4 +1,4 @@
-"""Launcher of the user's browser, which opens http(s) URLs without a shell and detects machines without a browser.
+"""Opens http(s) URLs in the user's browser without a shell, and detects machines without a browser.
 
 URLs come from servers, and in other programs such URLs have reached a shell (CVE-2025-6514 and similar). Therefore the
 scheme is checked, and the URL is passed as one program argument that never begins with a dash.
@@ -72,14 +72,14 @@ def _split_command(entry: str) -> tuple[str, ...]:
 
 
 def can_open_browser() -> bool:
-    """Return whether a command to open a browser is installed and likely to work on this machine."""
+    """Return whether an installed command can probably open a browser on this machine."""
     return any(shutil.which(launcher[0]) for launcher in browser_commands(os.environ, sys.platform) if launcher)
 
 
 async def open_url(url: str) -> bool:
-    """Open *url* in a browser; return whether that seems to have worked.
+    """Open *url* in a browser; return whether this probably worked.
 
-    It has worked if a browser command exits with status 0 or is still running after three seconds.
+    True means that a browser command exits with status 0 or is still running after three seconds.
     """
     if not _is_safe_url(url):
         return False

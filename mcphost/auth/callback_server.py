@@ -20,7 +20,10 @@ CONNECTION_TIMEOUT = 5.0
 
 
 class AuthorizationResponse(Struct, frozen=True):
-    """The query parameters of an authorization response; empty if the query is invalid or repeats a parameter."""
+    """Query parameters of an authorization response.
+
+    Empty if the query is invalid or repeats a parameter.
+    """
 
     params: dict[str, str]
 
@@ -105,7 +108,7 @@ class CallbackServer:
         hosts = [
             value.strip() for name, _, value in (line.partition(":") for line in lines[1:]) if name.lower() == "host"
         ]
-        # Another Host header means a web page whose requests were redirected here by DNS rebinding.
+        # Another Host header means that DNS rebinding redirected a web page's request to this server.
         if hosts != [f"{LOOPBACK_HOST}:{self.port}"]:
             await stream.send(_make_page(421, "Wrong host", "This address only receives the response of a sign-in."))
         elif split_url(target).path != self.path or self._done.is_set():

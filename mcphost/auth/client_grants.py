@@ -104,7 +104,7 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return *scopes*. Raises InvalidScopes if the configuration lists scopes and any of *scopes* is not among them."""
+    """Return *scopes*. Raises InvalidScopes if the configuration lists scopes, but not all of these."""
     missing = [scope for scope in scopes if grant.scopes and scope not in grant.scopes]
     if missing:
         raise InvalidScopes(
@@ -137,7 +137,7 @@ async def _fetch_id_jag(
     resource: ProtectedResource,
     scopes: tuple[str, ...],
 ) -> str:
-    """Exchange the user's ID token for an ID-JAG, an assertion that the user may use the server (RFC 8693)."""
+    """Exchange the user's ID token for an ID-JAG, an assertion of access to the server (RFC 8693)."""
     form = {
         "grant_type": TOKEN_EXCHANGE,
         "requested_token_type": ID_JAG_TOKEN_TYPE,

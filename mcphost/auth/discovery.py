@@ -84,7 +84,7 @@ class ProtectedResource(Struct, frozen=True):
     metadata_url: str = ""
 
     def with_issuer(self, issuer: str) -> "ProtectedResource":
-        """Return a copy that uses the configured *issuer* if the server has no metadata; otherwise return `self`.
+        """Return a copy with the configured *issuer* if the server has no metadata; otherwise return `self`.
 
         An *issuer* of "" stands for none.
         """
@@ -93,7 +93,7 @@ class ProtectedResource(Struct, frozen=True):
 
 
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
-    """Return the well-known URLs to try, in order, for the metadata of the MCP server at *url* (RFC 9728).
+    """Return the well-known metadata URLs of the MCP server at *url*, in the order to try (RFC 9728).
 
     They are used if no challenge names a metadata URL.
     """
@@ -105,7 +105,7 @@ def resource_metadata_urls(url: str) -> tuple[str, ...]:
 
 
 def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Return the well-known URLs to try, in order, for the metadata of an issuer.
+    """Return the well-known metadata URLs of an issuer, in the order to try.
 
     If the issuer has a path, every URL includes it.
     """
@@ -215,7 +215,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
 
 
 def summarize_discovery(resource: ProtectedResource, issuer: DiscoveredIssuer) -> DiscoverySummary:
-    """Return the endpoints and metadata URLs to show to the user later, shortened and without secrets."""
+    """Return the endpoints and metadata URLs for display, shortened and without secrets."""
     document = issuer.metadata
     return DiscoverySummary(
         resource_metadata=resource.metadata_url[:_MAX_SHOWN_LENGTH],

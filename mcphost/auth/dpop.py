@@ -63,7 +63,7 @@ class JwtSigner:
             if curve is not None and key.as_dict(private=False).get("crv") != curve:
                 raise ValueError(f"the key is not on the curve {curve}")
             return cls(key, algorithm)
-        except Exception as error:  # the boundary to a library that raises anything for a broken key
+        except Exception as error:  # the library may raise any exception for a broken key
             raise ConfigError(
                 f'"mcphost.oauth.key" is not a private key for {algorithm}.',
                 "It must be PEM text that begins with BEGIN PRIVATE KEY.",

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class SecretsLocked(ConsentDenied):
-    """Raised if no correct passphrase for the encrypted file has been entered in this process."""
+    """Raised if the encrypted file is locked: this process has not been given the correct passphrase."""
 
 
 class _DamagedFile(McpHostError):
@@ -137,7 +137,7 @@ class FileBackend:
         await self._update(lambda known: {other: secret for other, secret in known.items() if other != name})
 
     async def describe(self) -> str:
-        """Return the path and how the file is protected, after a test read. Raises McpHostError, SecretsLocked."""
+        """Return the file's path and its protection, after a test read. Raises McpHostError, SecretsLocked."""
         await self._read()
         return f"{self.path} (mode 0600, not encrypted)"
 
@@ -300,7 +300,7 @@ def _parse_encrypted(raw: bytes) -> _EncryptedContent:
     """
     content = decode(raw, _EncryptedContent, "file")
     _check_version(content.version)
-    # A cost parameter written by someone else could use all memory.
+    # A cost parameter from another program could use up all memory.
     if (
         content.log_n not in _SCRYPT_LOG_N_RANGE
         or len(_decode_base64(content.salt)) != 16

@@ -63,7 +63,7 @@ _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
-    """Selector of the OAuth client for one sign-in.
+    """Chooses the OAuth client for one sign-in.
 
     The order is that of the specification (basic/authorization, client registration approaches): a configured client,
     one that was stored earlier, the client metadata document, dynamic registration, a client that the user enters.
@@ -81,9 +81,9 @@ class ClientResolver:
     async def resolve(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, scopes: tuple[str, ...]
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Choose the client; return a running listener for its redirect URI, which closes with *stack*, and the client.
+        """Choose the client; return a running listener for its redirect URI, and the client.
 
-        Raises SignInFailed, RegistrationError, UnsafeUrl, EndpointUnreachable.
+        The listener closes with *stack*. Raises SignInFailed, RegistrationError, UnsafeUrl, EndpointUnreachable.
         """
         target = self._target
         if target.client_id:
@@ -120,7 +120,7 @@ class ClientResolver:
     async def _ask_for_client(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, error: RegistrationError
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Ask the user for a client that they registered themselves; it is stored after a successful sign-in.
+        """Ask the user for a client that they registered; it is stored after a successful sign-in.
 
         Raises *error* if the user declines or does not enter a valid client in time.
         """
@@ -209,7 +209,7 @@ class InteractiveSignIn:
         self._on_progress = on_progress
 
     def report_step(self, step: SignInStep, **more: Any) -> None:
-        """Begin a step and report it; *more* sets other fields of SignInProgress."""
+        """Begin a step and report it; *more* contains other fields of SignInProgress."""
         self.step = step
         seconds = (
             REQUEST_TIMEOUT
@@ -223,7 +223,7 @@ class InteractiveSignIn:
     async def ask_person(
         self, request: AuthorizationRequest, url: str, terms: SignInTerms, *, note: str, code: str = ""
     ) -> str | None:
-        """Ask the user to sign in at *url*, showing any warnings; see SignInInteraction.sign_in for the result."""
+        """Ask the user to sign in at *url* and show warnings, if any. See SignInInteraction.sign_in for the result."""
         resource, server_url = request.resource.identifier, self.target.url
         warnings = sign_in_warnings(url, request.issuer, resource, server_url, has_code=bool(code))
         return await self._interaction.sign_in(

@@ -95,12 +95,12 @@ class MemoryBackend:
         self._secrets.pop(name, None)
 
     async def describe(self) -> str:
-        """Return a description which says that nothing is kept after this run."""
+        """Return a description that says that no secret is kept after this run."""
         return "memory only: secrets are forgotten when mcphost ends"
 
 
 class _KeyringCall:
-    """A keyring operation in its own thread, which may outlive the task that is waiting for it."""
+    """A keyring operation in its own thread, which may continue after the waiting task has ended."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.done = anyio.Event()
@@ -114,7 +114,7 @@ class _KeyringCall:
         try:
             # A daemon thread, because a keyring that never returns must not delay the exit (anyio's threads would).
             threading.Thread(target=self._run, daemon=True, name="keyring").start()
-        except RuntimeError as error:  # no more threads
+        except RuntimeError as error:  # no more threads can be started
             self.error = error
             self.done.set()
 
@@ -128,7 +128,7 @@ class _KeyringCall:
 
 
 class KeyringBackend:
-    """A SecretBackend for the system keyring, which is looked up on first use, in a thread (this takes 0.3 s).
+    """SecretBackend for the system keyring, which a thread looks up on first use (this takes 0.3 s).
 
     Only one operation runs at a time among all mcphost processes of a login session: concurrent operations make
     gnome-keyring 42 lose its collection for a moment, or abort and restart locked (measured: within a minute with six
@@ -159,7 +159,7 @@ class KeyringBackend:
         return await self._run_in_thread(lambda: self._get(name))
 
     async def set(self, name: str, secret: str) -> None:
-        """Store the secret. Raises McpHostError, including when there is no keyring or it did not keep the secret."""
+        """Store the secret. Raises McpHostError if there is no keyring or cannot store the secret."""
         if len(secret) > MAX_SECRET_LENGTH:
             raise McpHostError(f"The secret is over {MAX_SECRET_LENGTH} characters, too long for a keyring.")
         await self._run_in_thread(lambda: self._set(name, secret))
@@ -276,7 +276,7 @@ class KeyringBackend:
                     await call.done.wait()
         except TimeoutError as error:
             if call is not None:
-                call.is_overdue = True  # it started a moment after the timeout, so its age is still below the limit
+                call.is_overdue = True  # it began after the timeout, so its age is below the limit
             raise McpHostError(f"The keyring did not answer within {self._timeout:g} s.", UNLOCK_HINT) from error
         if isinstance(call.error, McpHostError):
             raise call.error
@@ -290,7 +290,7 @@ _PartsHeader = tuple[str, int, str]
 
 
 def _parse_parts_header(stored: str | None) -> _PartsHeader | None:
-    """Parse the header of a secret that is stored as several values; return None if it is stored as one."""
+    """Parse the header of a secret that is stored as several values; None if it is a single value."""
     words = (stored or "").split(":")
     if (
         len(words) != 4
@@ -311,7 +311,10 @@ def _digest(secret: str) -> str:
 
 
 def find_secure_backend() -> Any:
-    """Return the keyring backend to use, or None if none is secure. Respects the user's configuration of `keyring`."""
+    """Return the keyring backend to use, or None if none is secure.
+
+    Respects the user's configuration of the `keyring` library.
+    """
     if sys.platform != "darwin":
         # This module looks for the Keychain library, which on Linux runs ldconfig, gcc and ld and wastes 0.1 s.
         sys.modules.setdefault("keyring.backends.macOS.api", cast("Any", None))
@@ -330,7 +333,7 @@ def find_secure_backend() -> Any:
 
 
 def describe_missing_backend() -> str:
-    """Return why the backend that the keyring library would choose is not used."""
+    """Return the reason for not using the backend that the keyring library would choose."""
     import keyring
 
     chosen = type(keyring.get_keyring())

@@ -111,7 +111,7 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def status_text(self) -> str:
-        """The HTTP status for error messages, followed by the content type if a successful response is not JSON."""
+        """The HTTP status for error messages; a successful response that is not JSON adds its content type."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
         return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
@@ -158,13 +158,13 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """Accept the certificate authority file from now on only if its SHA-256 digest (hex) is *digest*."""
+        """Require the SHA-256 digest (hex) of the certificate authority file to be *digest* from now on."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
 
     async def check_url(self, url: str, what: str) -> list[str]:
-        """Check a URL and return the addresses that its host resolves to; behind a proxy, return none.
+        """Check a URL and return the addresses of its host; return no addresses behind a proxy.
 
         Raises UnsafeUrl or EndpointUnreachable.
         """
@@ -301,7 +301,7 @@ class OAuthHttpClient:
 
 def load_httpx() -> None:
     """Import httpx without its command-line module, whose imports (click, pygments, rich) take most of the time."""
-    sys.modules.setdefault("httpx._main", cast("Any", None))  # importing it is an ImportError, which httpx handles
+    sys.modules.setdefault("httpx._main", cast("Any", None))  # an import then raises ImportError, which httpx handles
     import_module("httpx")
 
 
@@ -338,7 +338,7 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
     Raises EndpointUnreachable, with *what* in its message.
     """
-    # We request identity encoding; compressed responses are accepted, within memory limits.
+    # mcphost requests identity encoding; compressed responses are accepted within memory limits.
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
         plain = inflate.decompress(body, MAX_BODY_BYTES + 1)
@@ -352,7 +352,7 @@ def decompress_body(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Create an error that states the innermost cause, because httpx only says "All connection attempts failed"."""
+    """Create an error that states the innermost cause; httpx only says "All connection attempts failed"."""
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):

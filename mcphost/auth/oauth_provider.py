@@ -42,11 +42,11 @@ async def refresh_sign_in(
     old: StoredSignIn,
     get_signer: Callable[[StoredSignIn], JwtSigner | None],
 ) -> StoredSignIn | None:
-    """Refresh the tokens of *old* and return the new sign-in.
+    """Refresh the tokens of *old* and return the new sign-in; None if the user must sign in again.
 
-    If another process has already done so, its result is returned. Returns None if the user must sign in again. Never
-    deletes what another process has stored in the meantime. Raises McpHostError if the authorization server cannot be
-    reached or another process holds the lock for too long.
+    If another process has already refreshed them, its result is returned. Never deletes what another process has
+    stored in the meantime. Raises McpHostError if the authorization server cannot be reached or another process holds
+    the lock for too long.
     """
     async with token_store.lock(old.url, old.account):
         stored = await token_store.load(old.url, old.account, reload=True)
@@ -168,7 +168,7 @@ class OAuthProvider:
         self._on_account_changed(self.account)
 
     def detach(self) -> None:
-        """Stop calling the account listener, because another provider takes over.
+        """Stop calling the account listener, because another provider replaces this one.
 
         Requests that are already running may still use this provider.
         """
@@ -188,7 +188,7 @@ class OAuthProvider:
 
     @property
     def credential_digest(self) -> str:
-        """SHA-256 digest of the current Authorization header, or "" if there is none; every new token changes it."""
+        """SHA-256 digest of the current Authorization header, "" without one; each new token changes it."""
         sign_in = self._active_sign_in
         return hashlib.sha256(sign_in.tokens.authorization.encode()).hexdigest() if sign_in is not None else ""
 
@@ -299,7 +299,7 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Ask for the passphrase if the sign-in is in the encrypted file; return whether a sign-in is now available."""
+        """Ask for the passphrase if the encrypted file has the sign-in; return whether a sign-in is available now."""
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self.current_sign_in is not None
@@ -377,7 +377,7 @@ class OAuthProvider:
             return SignInFailed(
                 f"The server {name!r} requires a sign-in.", f"Sign in: mcphost login {quote(name)}{hint}"
             )
-        # The server's text goes into a command to be copied only if no shell can misinterpret it.
+        # The server's text becomes part of a command for the user only if no shell can misinterpret it.
         is_plain = len(missing_scopes) <= _MAX_SCOPES_SHOWN and all(
             _SHELL_SAFE_SCOPE.fullmatch(scope) for scope in missing_scopes
         )
@@ -413,9 +413,9 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
-        """Return where a sign-in is stored.
+        """Return the place where a sign-in is stored.
 
-        If it could not be stored, first ask the user for another place, where possible.
+        If it could not be stored, the user is first asked for another place, where possible.
         """
         if self._client_grant is None:
             await self._token_store.store_pending()
@@ -445,7 +445,7 @@ class OAuthProvider:
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
-        """Delete the client registrations with the server's issuers, so that the next sign-in registers again.
+        """Delete the client registrations with the server's issuers; the next sign-in registers again.
 
         Returns whether there were any. Raises SignInRequired if the issuers cannot be discovered.
         """
@@ -463,7 +463,7 @@ class OAuthProvider:
 
     # -- inside
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
-        """Refresh a sign-in, one task at a time across all processes; return None if the user must sign in again."""
+        """Refresh a sign-in, in one task at a time across all processes; None if the user must sign in again."""
         async with self._refresh_lock:
             if self.current_sign_in is not old:
                 return self.current_sign_in
@@ -480,7 +480,10 @@ class OAuthProvider:
         return self.current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
-        """Fetch a token with *client_grant*. Returns False if the refused token had only just been issued."""
+        """Fetch a token with *client_grant*.
+
+        Returns False, without a request, if the refused token had only just been issued.
+        """
         async with self._refresh_lock:
             sign_in = self.current_sign_in
             if sign_in is not None and sign_in.tokens.authorization != refusal.authorization:

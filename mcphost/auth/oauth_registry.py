@@ -1,7 +1,4 @@
-"""OAuth providers of all configured HTTP servers.
-
-They share the token store and the interface to the user.
-"""
+"""OAuth providers of all configured HTTP servers, which share the token store and the user interface."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -60,7 +57,7 @@ class OAuthRegistry:
         proxy_for: Callable[[str], str],
         on_account_changed: AccountCallback | None = None,
     ) -> OAuthProvider | None:
-        """Return the provider of a server, which all its connections share; None if the server does not use OAuth.
+        """Return the provider that all connections to a server share; None if the server uses no OAuth.
 
         References in *server* must be expanded. *warn* is called with warnings about secret storage,
         *on_account_changed* with the current account, now and after each change.
@@ -91,7 +88,7 @@ class OAuthRegistry:
 
     # -- several accounts
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Return all stored accounts, each with the names of those of *servers* that can use it."""
+        """Return all stored accounts, each with the names of the *servers* that can use it."""
         using = [server for server in servers if uses_oauth(server) and server.oauth.grant == "person"]
         used = {
             server.name: (make_target(server).canonical_url, await self._chosen_account(server)) for server in using
@@ -160,7 +157,7 @@ class OAuthRegistry:
     async def _clear_choice(self, url: str) -> None:
         """Clear the account selection for the server at *url*, unless the server still has accounts.
 
-        In that case, clearing it would select the unnamed account, which the user did not choose.
+        With other accounts, a cleared selection would mean the unnamed account, which the user did not choose.
         """
         if all(entry.url != url for entry in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
@@ -201,7 +198,10 @@ class OAuthRegistry:
         )
 
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
-        """Return the SignInTarget of a server whose account the user can select; otherwise raise UsageError."""
+        """Return the SignInTarget of a server whose account the user can select.
+
+        Raises UsageError if the user cannot.
+        """
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to select.")
         if server.oauth.account:
@@ -214,7 +214,7 @@ class OAuthRegistry:
     def make_stored_provider(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> OAuthProvider:
-        """Create a provider for signing out of a stored account.
+        """Create a provider that can sign out of a stored account.
 
         *server* is None if it is no longer configured.
         """
@@ -249,7 +249,7 @@ def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTa
 
 
 def make_client_grant(server: ServerConfig, target: SignInTarget) -> ClientGrant | None:
-    """Return the configured grant for sign-in without a user, or None."""
+    """Return the configured grant that needs no user, or None."""
     oauth = server.oauth
     if oauth.grant == "person":
         return None

@@ -1,7 +1,7 @@
-"""OAuth clients: configured, defined by a metadata document, registered dynamically, or entered by the user.
+"""OAuth clients: configured, from a metadata document, registered dynamically, or entered by the user.
 
 Specification: basic/authorization, client registration; RFC 7591. A client is stored under its issuer and never used
-with another.
+with another issuer.
 """
 
 import time
@@ -30,8 +30,8 @@ _MAX_TIMESTAMP = 1e12
 class OAuthClient(Struct, frozen=True):
     """A client of one authorization server: its id, and how it authenticates.
 
-    `redirect_uri` is the registered one; "" allows any loopback port. `method` is the authentication method at the
-    token endpoint. `expires` is when the secret expires, in seconds since 1970; 0 means never.
+    `redirect_uri` is the registered redirect URI; "" allows any loopback port. `method` is the authentication method
+    at the token endpoint. `expires` is when the secret expires, in seconds since 1970; 0 means never.
     """
 
     issuer: str
@@ -55,7 +55,7 @@ class OAuthClient(Struct, frozen=True):
             register_secret(self.secret)
 
     def is_usable(self, now: float | None = None) -> bool:
-        """Return whether the client can still be used: its secret, if it has one, has not expired."""
+        """Return whether the client can still be used, that is, whether its secret, if any, has not expired."""
         return not self.expires or self.expires - _EXPIRY_MARGIN > (time.time() if now is None else now)
 
     def can_request(self, scopes: tuple[str, ...]) -> bool:

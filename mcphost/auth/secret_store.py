@@ -92,7 +92,7 @@ class SecretStorage:
 
     @property
     def is_locked(self) -> bool:
-        """Whether the passphrase of the encrypted file must be entered before secrets can be read."""
+        """Whether secrets can be read only after the passphrase of the encrypted file is entered."""
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
     def get_backend(self, place: str) -> SecretBackend | None:
@@ -180,7 +180,7 @@ RESERVED_PREFIX = "sign-in-"
 
 
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
-    """Return the secret that `${keyring:NAME}` refers to, from the plain file if it is there, else from the keyring.
+    """Return the secret for `${keyring:NAME}`, from the plain file or else from the keyring.
 
     Sign-ins are never returned: each belongs to one server, and a configuration file may come from anyone. Raises
     McpHostError.

@@ -1,4 +1,4 @@
-"""Secrets of servers and model providers, with those that are only kept in memory because no storage works."""
+"""Secrets of servers and model providers; if no storage works, they are kept in memory for this run."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -33,7 +33,7 @@ class SessionSecrets:
         try:
             return await self._storage.get(name)
         except McpHostError:
-            if self._in_memory:  # the user knows already that the storage does not work
+            if self._in_memory:  # the user already knows that the storage does not work
                 return None
             raise
 
@@ -52,5 +52,5 @@ class SessionSecrets:
         self._in_memory[name] = secret
 
     def is_session_only(self, name: str) -> bool:
-        """Return whether this secret is in memory and not stored."""
+        """Return whether this secret is only in memory."""
         return name in self._in_memory

@@ -1,4 +1,4 @@
-"""Store of sign-ins (by server, issuer and account) and of OAuth clients (by issuer), with an index without secrets.
+"""Storage of sign-ins (by server, issuer and account) and OAuth clients (by issuer), and an index without secrets.
 
 Everything is kept in memory first, so that a failure of secret storage affects only later runs. Processes share the
 storage: each change is made under a file lock, after reading the stored data again.
@@ -83,7 +83,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
 
 def make_entry_name(kind: str, *parts: str) -> str:
-    """Return the name of an entry in secret storage, made of *kind* and a digest that does not reveal *parts*."""
+    """Return the name of an entry in secret storage: *kind* and a digest of *parts* that does not reveal them."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
     return f"sign-in-{kind}-{digest}"
 
@@ -92,7 +92,7 @@ T = TypeVar("T")
 
 
 class TokenStore:
-    """Store of the user's sign-ins and OAuth clients.
+    """Storage of the user's sign-ins and OAuth clients.
 
     *directory* holds the index and the lock files; if it is None, everything stays in this process. *storage* selects
     the place for secrets; if it is a SecretBackend, that is the only place. *warn* is called with warnings for the
@@ -134,11 +134,12 @@ class TokenStore:
     async def load(
         self, url: str, account: str = "", *, reload: bool = False, is_strict: bool = False
     ) -> StoredSignIn | None:
-        """Return the sign-in for a server URL and account name, or None; with *reload*, read the storage again.
+        """Return the sign-in for a server URL and account name, or None.
 
-        If the storage cannot be read, the sign-in in memory is returned and the user is warned once. McpHostError is
-        raised instead with *is_strict*, or with *reload* if another process has stored a newer sign-in: refreshing with
-        the older token in memory would then revoke the tokens of both (RFC 9700, section 4.14.2).
+        With *reload*, the storage is read again. If the storage cannot be read, the sign-in in memory is returned and
+        the user is warned once. McpHostError is raised instead with *is_strict*, or with *reload* if another process
+        has stored a newer sign-in: refreshing with the older token in memory would then revoke the tokens of both (RFC
+        9700, section 4.14.2).
         """
         for name in self._unsaved:
             if self._sign_ins[name].identity == (url, account):
@@ -208,7 +209,7 @@ class TokenStore:
             except McpHostError:
                 if only is None:
                     raise
-                return None  # a newer one that cannot be read
+                return None  # a newer sign-in that cannot be read
             if sign_in is None or (only is not None and sign_in.tokens != only.tokens):
                 return None
             name = sign_in.entry_name
@@ -227,7 +228,7 @@ class TokenStore:
         return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """Return an index entry with the expiry of the token in memory, if this process has loaded one."""
+        """Return an index entry with the expiry of the token in memory, if this process has loaded it."""
         sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
         if sign_in is None:
             return entry
@@ -282,7 +283,7 @@ class TokenStore:
                 self._failure_reason = error.message
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Ask for the passphrase if the sign-in is in the encrypted file; return whether that file is now unlocked."""
+        """Ask for the passphrase if the encrypted file has the sign-in; return whether the file is unlocked now."""
         for entry in await self.accounts():
             if entry.identity == (url, account) and entry.place == "encrypted":
                 return await self.storage.unlock()
@@ -306,7 +307,7 @@ class TokenStore:
             if not has_changed:
                 return
             with anyio.CancelScope(shield=True):
-                # A token may have been refreshed meanwhile, so those in memory are stored, not *pending*.
+                # A token may have been refreshed meanwhile, so store the tokens in memory, not *pending*.
                 for name in tuple(self._unsaved):
                     if name in self._sign_ins:
                         await self.save(self._sign_ins[name])
@@ -379,7 +380,7 @@ class TokenStore:
         try:
             return None if stored is None else decode(stored, kind, "stored sign-in")
         except MalformedMessage:
-            return None  # written by a later version, or damaged; a new sign-in will replace it
+            return None  # a later version wrote it, or it is damaged; a new sign-in will replace it
 
     async def _write(self, place: str, name: str, value: Struct) -> bool:
         backend = self.storage.get_backend(place)

@@ -72,12 +72,12 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def age(self) -> float:
-        """Seconds since the token was issued; changes of the system clock have no effect."""
+        """Seconds since the token was issued; changes of the system clock do not affect it."""
         return token_ages.age(self.access, self.issued)
 
     @property
     def monotonic_expiry(self) -> float:
-        """When the token expires, in seconds of `suspend_aware_time`; 0 if unknown."""
+        """The expiry time of the token on the clock of `suspend_aware_time`, in seconds; 0 if unknown."""
         issued = token_ages.issue_time(self.access, self.issued)
         return issued + self.lifetime if self.expires and issued > -math.inf else 0.0
 
@@ -88,7 +88,7 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether the token was issued so recently that a server cannot have refused it because of its age.
+        """Whether the token is so new that a refusal cannot be due to its age.
 
         Many servers count whole seconds, so a token with a lifetime of one second may expire immediately and is never
         new.
@@ -105,7 +105,7 @@ class TokenSet(Struct, frozen=True):
         return bool(self.expires) and self.lifetime - min(EXPIRY_MARGIN, self.lifetime / 10) <= self.age
 
     def has_expired(self) -> bool:
-        """Return whether the token has certainly expired."""
+        """Return whether the token has expired for certain."""
         return self.age >= self.lifetime
 
 
@@ -170,7 +170,7 @@ def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[s
 
 
 def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, str]:
-    """Add the client's credentials to *form*, or return the headers that carry them (RFC 6749, section 2.3.1)."""
+    """Add the client's credentials to *form*, or return headers with them (RFC 6749, section 2.3.1)."""
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
@@ -243,7 +243,7 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
 
 
 def parse_lifetime(value: object) -> float:
-    """Parse a lifetime in seconds from a number or a string of digits; anything else is taken as one hour."""
+    """Parse a lifetime in seconds from a number or a string of digits; any other value means one hour."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:

@@ -1,4 +1,4 @@
-"""Rules for URLs in a sign-in: https only (http on loopback), and no private hosts unless the server itself is private.
+"""Rules for URLs in a sign-in: https only (http on loopback), and private hosts only for a private server.
 
 A host is judged by the addresses that its name resolves to, because a public name may point to 127.0.0.1 or to the
 metadata service of a cloud provider.
@@ -56,7 +56,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class UnsafeUrl(SignInRequired):
-    """Raised for a URL, named by the server or its authorization server, that mcphost refuses to use."""
+    """Raised if mcphost refuses to use a URL that the server or its authorization server named."""
 
 
 def check_url(url: str, what: str) -> str:
@@ -104,7 +104,7 @@ def is_loopback_name(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    # Packets to other addresses that embed 127.0.0.1 leave this machine.
+    # Packets to other addresses with 127.0.0.1 inside leave this machine.
     return address.is_loopback or bool(address.version == 6 and (address.ipv4_mapped or address).is_loopback)
 
 
@@ -137,7 +137,7 @@ def address_scope(address: Address) -> AddressScope:
 
 
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """Return the IPv4 addresses that are embedded in an IPv6 address, such as those of NAT64 or Teredo."""
+    """Return the IPv4 addresses embedded in an IPv6 address, as with NAT64 or Teredo."""
     number = int(address)
     starts = [start for network, start in _IPV4_EMBEDDING_PREFIXES if address in network]
     inner = [ipaddress.IPv4Address(number >> (96 - start) & 0xFFFFFFFF) for start in starts]
@@ -172,7 +172,7 @@ def canonical_url(url: str) -> str:
 
 
 def resource_covers(resource: str, url: str) -> bool:
-    """Return whether *resource* is the URL of the MCP server at *url*, or its origin or a parent path."""
+    """Return whether *resource* is the URL of the MCP server at *url*, its origin, or a parent path."""
     if url_origin(resource) != url_origin(url) or "#" in resource:
         return False
     parent, child = split_url(resource), split_url(url)
@@ -246,7 +246,7 @@ class UrlPolicy:
                 )
 
     async def _get_allowed_scopes(self) -> set[AddressScope]:
-        """Return the address scopes that are allowed: public, and the MCP server's own scope if it can be trusted.
+        """Return the allowed address scopes: public, and the MCP server's own scope if it can be trusted.
 
         The server's operator controls the addresses that its name resolves to. A name therefore allows private
         addresses only if it resolves to nothing else, and only `localhost` allows loopback addresses. An IP address in
@@ -255,7 +255,7 @@ class UrlPolicy:
         if self._allowed_scopes is None:
             _, host, port = self._server_origin
             addresses: Sequence[str] = ()
-            with suppress(UnsafeUrl):  # perhaps only the proxy knows the name
+            with suppress(UnsafeUrl):  # maybe only the proxy knows the name
                 addresses = await self._resolve(host, port, "MCP server's address")
             scopes: set[AddressScope] = {
                 address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses

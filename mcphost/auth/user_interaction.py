@@ -13,7 +13,7 @@ DEFAULT_TIMEOUT = 300.0
 
 
 class SignInTarget(Struct, frozen=True, kw_only=True):
-    """The server to sign in to, and what the user configured for it."""
+    """The server to sign in to, and the user's settings for it."""
 
     server: str
     url: str
@@ -75,12 +75,12 @@ class SignInInteraction(Protocol):
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for the id and secret ("" for none) of a client that is registered for *redirect_uri*.
+        """Ask for the id and secret of an OAuth client registered for *redirect_uri*; None if there is none.
 
-        Return None if the user has none. *note* is the reason for the question. May be cancelled.
+        The secret is "" if the client has none. *note* is the reason for the question. May be cancelled.
         """
         ...
 
 
 class SignInFailed(SignInRequired):
-    """Raised if the user or the authorization server declined the sign-in, or time ran out."""
+    """Raised if the user or the authorization server refused the sign-in, or time ran out."""

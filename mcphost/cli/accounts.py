@@ -149,7 +149,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     chosen = await _selected_account(registry.token_store, stored_accounts, server)
     account = account_key(named) if named else chosen
     if server is None and not named and len(stored_accounts) == 1:
-        account = stored_accounts[0].account  # the only one, even if another one is selected
+        account = stored_accounts[0].account  # the only account, even if another one is selected
     selected = [one for one in stored_accounts if one.account == account]
     in_use = server is not None and not server.oauth.account and account == chosen
     left = sorted(one.name for one in stored_accounts if one.account != account) if in_use else []
@@ -250,7 +250,7 @@ def _not_approved_error(server: "ServerConfig") -> ConsentDenied:
 async def _create_oauth_provider(
     options: "Options", args: argparse.Namespace, frontend: "Frontend"
 ) -> "tuple[OAuthProvider, ServerConfig]":
-    """Return the OAuth provider for the server named on the command line, and that server with references expanded.
+    """Return the OAuth provider and the expanded configuration of the server on the command line.
 
     Raises UsageError, ConfigError, ConsentDenied, or SignInRequired if the entry has its own Authorization header.
     """
@@ -294,7 +294,7 @@ async def _create_oauth_provider(
 
 
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
-    """Select which account later connections to a server use.
+    """Select the account that later connections to a server use.
 
     A running mcphost switches to it when the server is restarted.
     """

@@ -144,9 +144,9 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
 
 
 def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
-    """Export the matching rows to a new file, or to stdout if *target* is `-`; report their number and return 0.
+    """Export the matching rows to a new file, or to stdout if *target* is `-`; return 0.
 
-    The format is `csv` or `jsonl`. Raises UsageError.
+    The number of rows is printed on stderr. The format is `csv` or `jsonl`. Raises UsageError.
     """
     from mcphost.cli.output import print_note
 
@@ -189,7 +189,7 @@ def write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_fo
 
 
 def _csv_cell(value: object) -> object:
-    """Make a value safe as a CSV cell: no spreadsheet runs it as a formula, and invisible characters are shown.
+    """Make a value safe as a CSV cell: it is never run as a formula, and invisible characters are shown.
 
     A leading apostrophe turns a formula into text, including one after blanks or in full-width characters. A semicolon
     becomes a full-width one, because some spreadsheets use semicolons to separate cells, even inside quotes. An export

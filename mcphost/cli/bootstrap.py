@@ -122,9 +122,9 @@ async def open_host(
 
 
 def _project_places(options: Options) -> ProjectPlaces:
-    """Return where instructions, commands and hooks are read from, and how a project's files are approved.
+    """Return the places of instructions, commands and hooks, and the way to approve a project's files.
 
-    A command without a screen uses only those that are already approved.
+    A command without a screen uses only files that are already approved.
     """
     approval = "flag" if options.trust_project else "stored" if options.one_shot else "ask"
     return ProjectPlaces(config_dir=paths.config_dir(options.config_dir), folder=Path.cwd(), approval=approval)
@@ -181,10 +181,10 @@ def open_secret_backend(store: str) -> "SecretBackend":
 
 
 def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
-    """Open the audit store; a new one starts with records of the permissions that were granted before it existed."""
+    """Open the audit store; a new one starts with records of the permissions granted before it existed."""
 
     async def load_initial() -> tuple[AuditRecord, ...]:
-        from mcphost.store.audit_store import load_legacy_records  # for the first audit log of an installation
+        from mcphost.store.audit_store import load_legacy_records  # needed for the first audit log of an installation
 
         return await load_legacy_records(database)
 
@@ -201,7 +201,7 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
     project, problem = (None, "") if options.mcp_config else await load_approved_project(grants)
-    # On a thread, since a slow file system must not block the event loop.
+    # On a thread, because a slow file system must not block the event loop.
     read = partial(
         load_config,
         paths.config_dir(options.config_dir),
@@ -220,7 +220,7 @@ async def load_configuration(options: Options, grants: GrantStore, profile: str 
 
 
 class ModelFactory:
-    """Factory of models; those that need litellm share one worker process, which starts when first needed."""
+    """Factory of models; the models that need litellm share a worker process, started on first use."""
 
     def __init__(self, timeout: float | None = None) -> None:
         """Create a factory whose models answer within `timeout` seconds; None keeps the default limits."""
@@ -230,7 +230,7 @@ class ModelFactory:
         """Storage of providers' keys: the keyring, unless the configuration names another place."""
 
     def create(self, config: ModelConfig) -> ChatModel:
-        """Return the configured model; an unknown name fails only when the model is prepared or used."""
+        """Return the configured model; an unknown name raises an error only when the model is prepared or used."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 

@@ -74,7 +74,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _print_refused_requests(host: "Host", server: str) -> None:
-    """Print which requests from the server were refused because this command cannot ask the user anything."""
+    """Print the server's requests that were refused, because this command cannot ask the user."""
     from mcphost.cli.output import print_note
     from mcphost.client.capabilities import NO_USER_HINT
 
@@ -235,7 +235,10 @@ _JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}
 
 
 def parse_pairs(texts: list[str]) -> dict[str, str]:
-    """Parse KEY=VALUE arguments into a dict. Raises UsageError if one has no key or no `=`, or repeats a key."""
+    """Parse KEY=VALUE arguments into a dict.
+
+    Raises UsageError if an argument has no key or no `=`, or repeats a key.
+    """
     pairs: dict[str, str] = {}
     for text in texts:
         key, sign, value = text.partition("=")

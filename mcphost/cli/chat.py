@@ -66,7 +66,7 @@ def _chat(args: argparse.Namespace, *, demo: bool) -> int:
 
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():
-        raise conversation_not_found(options.resume)  # other ids are looked up once the host is open
+        raise conversation_not_found(options.resume)  # the host looks up other ids once it is open
     # Imports create only long-lived objects; collecting garbage then takes a tenth of the time to the first frame.
     gc.disable()
     ended: list[str] = []
@@ -85,7 +85,7 @@ def _print_note(text: str) -> None:
 
 
 async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
-    """Show an empty conversation immediately, while the host is imported and opened in the background.
+    """Show an empty conversation at once, and import and open the host in the background.
 
     The id of the conversation that is open at the end is appended to *conversation_ids*.
     """
@@ -177,7 +177,7 @@ def _import_host(options: "Options") -> None:
 
 
 def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOptions":
-    """Return the settings that determine the theme of the first frame."""
+    """Return the settings with the theme that the first frame uses."""
     from mcphost import paths
     from mcphost.tui.theme_choice import RememberedTheme, ThemeOptions
 
@@ -190,7 +190,7 @@ def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOpti
 
 
 def wants_reader(options: "Options", settings: Mapping[str, Any]) -> bool:
-    """Return whether the flag or *settings*, the parsed config.toml, turn on the mode for screen readers."""
+    """Return whether the flag or *settings*, the parsed config.toml, enable the screen reader mode."""
     screen = settings.get("screen")
     return options.screen_reader or (isinstance(screen, dict) and cast("dict[str, Any]", screen).get("reader") is True)
 
@@ -229,7 +229,7 @@ def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConf
 
 
 def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
-    """Return the configuration, with a problem added to it if the configured theme does not exist."""
+    """Return the configuration, with a problem added if the configured theme does not exist."""
     from mcphost import paths
     from mcphost.serialization import replace
     from mcphost.tui import themes
@@ -269,7 +269,10 @@ def _collect_garbage() -> None:
 
 @contextmanager
 def temporary_directories() -> Generator[None]:
-    """Make mcphost write only to temporary directories, which are deleted on exit; after a crash, the log is kept."""
+    """Make mcphost write only to temporary folders, which are deleted on exit.
+
+    After a crash, the log is kept.
+    """
     import shutil
     import tempfile
 

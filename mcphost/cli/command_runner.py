@@ -1,4 +1,4 @@
-"""Building blocks of commands: logging and signals, a Host for one server, connections to several servers."""
+"""Building blocks of commands: logging and signals, a Host for one server, and connections to servers."""
 
 import logging
 import signal
@@ -41,7 +41,7 @@ def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
                         scope.cancel()
 
             tasks.start_soon(cancel_on_signal)
-            # Outside this scope, so that a second signal cannot cut the closing of servers short.
+            # Outside this scope, so that a second signal cannot interrupt the closing of servers.
             with scope:
                 code = await work()
             tasks.cancel_scope.cancel()
@@ -128,10 +128,10 @@ async def connect_servers(
     names: list[str] | None = None,
     on_result: Callable[[ServerConnectResult], Awaitable[None]] | None = None,
 ) -> list[ServerConnectResult]:
-    """Connect to the named servers, or to all enabled ones, concurrently.
+    """Connect concurrently to the named servers, or to all enabled ones if there are no *names*.
 
-    Return the results in the order of *names*; without *names*, in the order of the configuration. *on_result* receives
-    each result as soon as it is known.
+    Return the results in the order of *names*, or else of the configuration. *on_result* receives each result as soon
+    as it is known.
     """
     names = names or [view.name for view in host.servers.views() if not view.config.disabled]
     results: dict[str, ServerConnectResult] = {}

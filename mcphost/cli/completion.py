@@ -131,7 +131,7 @@ def suggest_words(words: list[str], config_dir: str = "") -> list[str]:
 
 
 class _Line(NamedTuple):
-    """A partly typed command line; `pending` is the option whose value comes next, if any."""
+    """A partly typed command line; `pending` is the option that needs a value next, if any."""
 
     command: str
     action: str
@@ -169,7 +169,7 @@ def _parse(words: list[str]) -> _Line:
 
 
 def _find_action(command: str, rest: list[str]) -> str:
-    """Return the first word of *rest* if it is an action of `servers` with its own arguments, else ""."""
+    """Return the first word of *rest* if it is an action of `servers` with its own arguments; otherwise ""."""
     first = next((word for word in rest if not word.startswith("-")), "")
     return first if command == "servers" and first in EDIT_ACTIONS else ""
 
@@ -232,7 +232,7 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
 
 
 def _read_quietly(read: Callable[[str], Iterator[str]], config_dir: str) -> Iterator[str]:
-    """Yield the names that *read* finds; stop silently at an error, since completion cannot show one."""
+    """Yield the names that *read* finds; stop without a message at an error, because completion cannot show one."""
     from mcphost.errors import McpHostError
 
     try:

@@ -1,4 +1,4 @@
-"""Command `costs`: shows what model requests cost, by day and model, and by part of the requests."""
+"""Command `costs`: shows the cost of model requests, by day and model, and by part of the requests."""
 
 import argparse
 

@@ -27,7 +27,7 @@ Status = Literal["ok", "warning", "failed"]
 
 
 class Check(Struct, frozen=True):
-    """Result of one check; if it failed, the command exits with `exit_code`."""
+    """Result of one check; `exit_code` is the exit code of the command if the check failed."""
 
     name: str
     status: Status
@@ -46,7 +46,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run all checks; return the exit code of the first that failed, or 0."""
+    """Run all checks; return the exit code of the first failed check, or 0."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -161,7 +161,10 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 
 def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
-    """Return one check per configuration problem: failed if it disables a server or a file, else a warning."""
+    """Return one check per configuration problem; a problem that disables a server or file is a failure.
+
+    Other problems are warnings.
+    """
     checks: list[Check] = []
     for problem in config.problems:
         harmless = ("looks like a secret", "is not known", "is used", "is passed on", "will not be found")
@@ -202,7 +205,7 @@ async def _check_keyring(config: "HostConfig") -> Check:
 
 
 async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
-    """Check where sign-ins are stored, how many are in each place, and whether the files that hold them are usable."""
+    """Check where sign-ins are stored, how many each place has, and whether its file is usable."""
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -285,7 +288,7 @@ LINE_WIDTH = 110
 
 
 class RevisionSupport(Struct, frozen=True):
-    """What mcphost supports of a protocol revision: methods in both directions and declared client capabilities."""
+    """Supported features of a protocol revision: methods in both directions and client capabilities."""
 
     revision: str
     era: str
@@ -306,7 +309,7 @@ class Limit(Struct, frozen=True):
 
 
 class ConformanceReport(Struct, frozen=True):
-    """Report on what this build of mcphost supports of MCP, with the newest revision first."""
+    """Report of the MCP features that this build of mcphost supports, newest revision first."""
 
     version: str
     revisions: tuple[RevisionSupport, ...]
@@ -316,7 +319,7 @@ class ConformanceReport(Struct, frozen=True):
 
 
 def collect_report() -> ConformanceReport:
-    """Collect what this build supports of MCP, without starting a server or reading a file."""
+    """Collect the MCP features that this build supports, without starting a server or reading a file."""
     from mcphost import __version__
     from mcphost.client.capabilities import capabilities_for
     from mcphost.protocol.revisions import Revision

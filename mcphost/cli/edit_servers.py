@@ -255,7 +255,7 @@ def _make_entry(target: list[str]) -> dict[str, Any]:
 
 
 async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return a copy of an entry with the variables, headers, working directory and transport that flags set.
+    """Return a copy of an entry with the variables, headers, folder and transport that flags set.
 
     Raises UsageError.
     """
@@ -278,9 +278,9 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[
 
 
 async def _split_pair(text: str, separator: str) -> tuple[str, str]:
-    """Split text such as `NAME=VALUE` at *separator*; a missing value is read from the terminal, without echo.
+    """Split text such as `NAME=VALUE` at *separator*; a missing value is read without echo.
 
-    Raises UsageError.
+    It is read from the terminal. Raises UsageError.
     """
     from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
 

@@ -1,4 +1,4 @@
-"""Command `servers install`: shows what installing a server from a registry would do, asks, writes it, and tries it."""
+"""Command `servers install`: shows what an installation would do, asks, writes the entry, and tries the server."""
 
 import argparse
 import sys
@@ -189,8 +189,8 @@ async def offer_undo(
 ) -> tuple[int, bool]:
     """Print the *error* of a server that was just installed or updated, and offer to undo the change.
 
-    The text *what* names the change, such as "update". Does nothing if *error* is None; asks nothing if *terminal* is
-    None or the server requires a sign-in. Returns the exit code and whether the change was undone.
+    The text *what* names the change, such as "update". Does nothing if *error* is None; does not offer if *terminal*
+    is None or the server requires a sign-in. Returns the exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_error, print_note

@@ -8,13 +8,16 @@ _KEY_LABELS = {"tools": "Tool", "resources": "URI", "templates": "Template", "pr
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a listing command; they are the same for all of them."""
+    """Add the arguments of a listing command, which are the same for all of them."""
     parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server; all of them without it")
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Connect to the servers and print what they offer; return the exit code of the first that failed, or 0."""
+    """Connect to the servers and print what they offer.
+
+    Return the exit code of the first server that failed, or 0.
+    """
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 

@@ -129,9 +129,9 @@ async def _lock(options: "Options", project: LockableProject, names: list[str], 
 async def _read_servers(
     options: "Options", project: LockableProject, names: list[str], document: "LockDocument"
 ) -> "dict[str, LockedServer]":
-    """Connect to the servers and return what to lock, keyed by server name; *document* is the current lock file.
+    """Connect to the servers and return their lock file records, keyed by server name.
 
-    Raises McpHostError if any of them cannot be locked.
+    *document* is the current lock file. Raises McpHostError if any of them cannot be locked.
     """
     from mcphost.host.servers.drift import compare_entries
     from mcphost.pluralize import pluralize
@@ -148,12 +148,12 @@ async def _read_servers(
     for name, server in locked.items():
         old = document.servers.get(name)
         if server.identity is None and old is not None and not compare_entries(name, old, server):
-            locked[name] = old  # disabled, so it could not be started
+            locked[name] = old  # the server is disabled, so it could not be started
     return locked
 
 
 def _report_lock(path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", *, is_changed: bool) -> None:
-    """Print what was locked, and how it differs from the previous lock file."""
+    """Print the locked servers, and how they differ from the previous lock file."""
     from mcphost.cli.output import print_note, print_text
     from mcphost.pluralize import pluralize
 
@@ -272,7 +272,7 @@ class Verification:
 
 
 class ServerReading:
-    """Collector of what a lock file records: connects to servers of a project, subject to the usual approval."""
+    """Reads the lock file records of a project's servers, which need the usual approval to be started."""
 
     def __init__(self, options: "Options", project: LockableProject) -> None:
         self._options, self._project = options, project
@@ -280,10 +280,10 @@ class ServerReading:
         self.quarantined: dict[str, tuple[str, ...]] = {}
 
     async def connect(self, names: list[str]) -> "dict[str, LockedServer]":
-        """Connect to these servers concurrently and return what the lock file records of each, keyed by server name.
+        """Connect to these servers concurrently; return their lock file records, keyed by server name.
 
-        A disabled server is not started. For each server that could not be read, its error is added to `errors`; for
-        each with changed tools that the user has not accepted, their names are added to `quarantined`.
+        A disabled server is not started. The error of a server that could not be read is added to `errors`. The names
+        of changed tools that the user has not accepted are added to `quarantined`.
         """
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import connect_servers, remove_model
@@ -313,7 +313,7 @@ class ServerReading:
         return {name: server for name, server in locked.items() if name not in self.errors}
 
     def _find_problem(self, host: "Host", configured: "ServerConfig | None", name: str) -> McpHostError | None:
-        """Return an error if the server that would be started is not the one in the project's file, else None."""
+        """Return an error if the server to be started is not the one in the project's file, else None."""
         expected = self._project.servers[name]
         if configured is None:
             reason = next((one for one in host.config.problems if str(self._project.file) in one), "")
@@ -330,7 +330,7 @@ class ServerReading:
         return None
 
     async def _read(self, host: "Host", name: str, entry: "LockedServer") -> "LockedServer":
-        """Return what the lock file records of a connected server. Raises ServerError, ConsentDenied or ConfigError."""
+        """Return the lock file record of a connected server. Raises ServerError, ConsentDenied or ConfigError."""
         from mcphost.host.servers.locked_entries import lock_connected
 
         definitions = await host.servers.list_definitions(name)

@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         code = _run(arguments)
         sys.stdout.flush()
-    except SystemExit as exit_error:  # argparse, after --help and --version
+    except SystemExit as exit_error:  # argparse exits after --help and --version
         return exit_error.code if isinstance(exit_error.code, int) else 0
     except BrokenPipeError:
         _discard_output()
@@ -94,7 +94,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _prepare_streams() -> None:
-    """Prevent errors on output: open closed standard streams on the null device, and replace unencodable characters."""
+    """Prevent output errors: open closed standard streams on the null device, and replace unencodable characters."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # no other file may get the number of a standard stream
@@ -108,7 +108,7 @@ def _prepare_streams() -> None:
 
 
 def _discard_output() -> None:
-    """Redirect stdout to the null device, since nobody reads it any more and flushing it at exit must not fail."""
+    """Redirect stdout to the null device; its reader has gone, and flushing it at exit must not fail."""
     null_device = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null_device, 1)
     os.close(null_device)

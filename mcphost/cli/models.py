@@ -1,4 +1,4 @@
-"""Command `models`: lists the models that can be used now, and what each can do."""
+"""Command `models`: lists the models that can be used now, with their abilities."""
 
 import argparse
 import os

@@ -79,7 +79,7 @@ async def _move_secret(
 async def _carry_approval(
     grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
 ) -> bool:
-    """Approve the changed entry if the old one was approved; return whether the changed one is approved."""
+    """Approve the changed entry if the old entry was approved; return whether the changed one is approved."""
     from mcphost.cli.output import print_note
     from mcphost.host.servers.approval import carry_over
 
@@ -93,7 +93,7 @@ async def _carry_approval(
 async def _store_and_replace(
     server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """Store a secret, and put a reference to it in its place in the file; return the changed server and the reference.
+    """Store a secret, and replace it in the file with a reference; return the changed server and reference.
 
     If the file cannot be changed, the stored secret is deleted again. Raises ConfigError.
     """
@@ -107,7 +107,7 @@ async def _store_and_replace(
     path = Path(server.file)
     try:
         before = await anyio.to_thread.run_sync(read_snapshot, path)
-        text = before.content.decode("utf-8")  # keeps a byte order mark
+        text = before.content.decode("utf-8")  # preserves a byte order mark
     except (FileNotFoundError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} was changed meanwhile; nothing was written.", "Try again.") from error
     mark = "\ufeff" if text.startswith("\ufeff") else ""

@@ -218,7 +218,7 @@ def first_line(text: str | None) -> str:
 
 
 def unwrap_error(error: BaseException) -> BaseException:
-    """Return the one error to report from nested exception groups, preferably an McpHostError."""
+    """Return the one error to report from nested exception groups; an McpHostError is preferred."""
     inner = error
     while isinstance(inner, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", inner)
@@ -227,6 +227,6 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 
 def conversation_not_found(id_prefix: str) -> UsageError:
-    """Return the error for `--resume` when no stored conversation matches, including when none is stored."""
+    """Return the error for `--resume` if no stored conversation matches, or none is stored."""
     wanted = f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet."
     return UsageError(wanted, "List them with: mcphost sessions")

@@ -1,4 +1,4 @@
-"""Writing of a command's result to the file that the user names."""
+"""Writes a command's result to the file that the user names."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from mcphost.errors import UsageError
 
 
 def write_output_file(file_name: str, content: bytes, *, new_mode: int = 0o666) -> None:
-    """Write *content* to the file at once; an existing file keeps its mode. Raises UsageError.
+    """Write *content* to the file atomically; an existing file keeps its mode. Raises UsageError.
 
     A new file gets *new_mode* without the bits of the umask.
     """

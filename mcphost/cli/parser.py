@@ -184,7 +184,7 @@ def command_parser(command: str, action: str = "") -> CommandParser:
 
 
 def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
-    """Merge the flags before and after the command: the later value wins, but `--mcp-config` files accumulate."""
+    """Merge the flags before and after the command; later values win, and `--mcp-config` files add up."""
     merged = argparse.Namespace(**{**vars(before), **vars(after)})
     files = [*getattr(before, "mcp_config", []), *getattr(after, "mcp_config", [])]
     if files:
@@ -200,7 +200,7 @@ def _description() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Flags that all commands share, and flags that change how a Host is built.
+    """Flags that all commands share, and flags that affect how a Host is built.
 
     An empty string or None means that the flag was not given; the value then comes from the environment or, if it is
     not set there, from the configuration.

@@ -1,4 +1,4 @@
-"""Confirmation and download of an MCP bundle, which must be unpacked before its installation can be planned."""
+"""Confirms and downloads an MCP bundle, which must be unpacked before its installation can be planned."""
 
 from typing import TYPE_CHECKING
 

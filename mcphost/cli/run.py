@@ -105,7 +105,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def _run_pipe(args: argparse.Namespace) -> int:
-    """Serve another program until it sends `quit` or closes the input."""
+    """Serve another program until that program sends `quit` or closes the input."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -180,7 +180,7 @@ def _run_turn(args: argparse.Namespace) -> int:
 
 
 async def _read_stdin(args: argparse.Namespace) -> bytes:
-    """Return the content of standard input to attach; b"" if there is none, or if it is the prompt itself."""
+    """Return the content of standard input to attach; b"" if there is none, or if it is the prompt."""
     import anyio.to_thread
 
     from mcphost.headless.run_input import STDIN, read_stdin

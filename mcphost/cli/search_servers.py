@@ -49,7 +49,7 @@ def add_registry_flag(parser: argparse.ArgumentParser) -> None:
 async def open_configured_registry(
     options: "Options", args: argparse.Namespace, *, refresh: bool
 ) -> "AsyncGenerator[tuple[ServerRegistry, str]]":
-    """Open the registry given by `--registry`, or else by config.toml; yield it and its URL or file.
+    """Open the registry of `--registry`, or else of config.toml; yield it and its URL or file.
 
     With *refresh*, the registry is asked even if a recent response is in the cache.
     """
@@ -115,7 +115,7 @@ def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
 
 
 def report_answer(answer: "RegistryAnswer") -> None:
-    """Print what was left out of the registry's response, and its age if it came from the cache."""
+    """Print which entries the registry's response lacks, and its age if it came from the cache."""
     from mcphost.cli.output import print_note
 
     for problem in answer.problems:
@@ -138,7 +138,7 @@ def format_age(seconds: float) -> str:
 
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
-    """Print what a user should know about a server of the registry before installing it."""
+    """Print the details of a registry's server that matter before its installation."""
     from mcphost.cli.output import print_text
     from mcphost.registry.entries import describe_publisher
 

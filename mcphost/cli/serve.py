@@ -27,7 +27,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 def port(text: str) -> int:
-    """Parse a port number that does not need privileges; 0 means any free port."""
+    """Parse a port number above the privileged ports; 0 means any free port."""
     value = int(text)
     if value and not 1024 <= value <= 65_535:
         raise argparse.ArgumentTypeError("not 0 and not between 1024 and 65535")

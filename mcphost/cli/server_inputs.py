@@ -1,4 +1,4 @@
-"""Command `servers input`: asks for the values that a server's entry refers to as `${input:ID}`, and stores them."""
+"""Command `servers input`: asks for the values of a server's `${input:ID}` references, and stores them."""
 
 import argparse
 import sys
@@ -87,7 +87,7 @@ def _sharing_servers(
 async def _ask(server: "ServerConfig", one: "ServerInput", reader: "TerminalInput | None") -> str:
     """Ask for a value at the terminal; without *reader*, read it from standard input.
 
-    Raises UsageError if it is empty.
+    Raises UsageError if the value is empty.
     """
     from mcphost.cli.input_prompts import ask_value
 

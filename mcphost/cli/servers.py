@@ -179,7 +179,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             review.show(f"  Warning: {warning}")
         if server.trust_annotations:
             review.show("  trustAnnotations: tools that it declares read-only run without a question")
-        if server.review_results and server.source != "project":  # else it is one of the lines
+        if server.review_results and server.source != "project":  # otherwise it is one of the lines
             review.show("  reviewResults: you review its results before the model gets them")
         earlier = await grants.find_trusted(name)
         if earlier and earlier.digest != server_digest(server):
@@ -199,7 +199,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
-    """Return lines that show the current values of references that the approval does not cover.
+    """Return lines with the current values of references that the approval does not cover.
 
     There are none for a project's server, whose approval covers the values.
     """
@@ -209,7 +209,7 @@ def _unbound_expansion(server: "ServerConfig") -> tuple[str, ...]:
 
 
 def _command_summary(server: "ServerConfig") -> str:
-    """Return the command or URL, shown again because a long list may have scrolled it off the screen."""
+    """Return the command or URL, repeated because a long list may have scrolled it off the screen."""
     from mcphost.sanitize import sanitize
 
     text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
@@ -326,7 +326,7 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
-    """Return fixed column widths for `servers check`, whose rows are printed before all of them are known."""
+    """Return fixed column widths for `servers check`, which prints each row before the others are known."""
     return min(40, max(map(len, names), default=0)), len("invalid"), len("2026-07-28"), len("handshake")
 
 

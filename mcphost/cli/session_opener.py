@@ -1,4 +1,4 @@
-"""Session opener that imports lazily, expands references on a thread, and remembers servers' protocol revisions."""
+"""Session opener that imports late, expands references on a thread, and stores servers' protocol eras."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class PersistentEraStore:
-    """Database-backed store of the protocol eras that each server supports, so that later starts need not probe it.
+    """Database-backed store of the protocol eras that each server supports, which saves a later probe.
 
     The eras are handshake (protocol revisions up to 2025-11-25) and stateless (revisions since 2026-07-28). They are
     loaded before the first connection to a server and saved after a change. A server is identified by the digest of
@@ -111,7 +111,7 @@ class LazySessionOpener:
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
         """Open a session; references are expanded only here, so that no secret outlives the connection."""
-        async with self._load_lock:  # otherwise ten servers that start together would start ten threads
+        async with self._load_lock:  # otherwise, ten servers that start together would use ten threads
             if not is_loaded(server):
                 await anyio.to_thread.run_sync(load_modules, server)
         ready = await anyio.to_thread.run_sync(expand_references, server) if needs_expansion(server) else server
@@ -174,9 +174,10 @@ class LazySessionOpener:
         return ClientSessionOpener(expand=str, accounts=self._registry_for(None))
 
     def _registry_for(self, server: ServerConfig | None) -> "OAuthRegistry | None":
-        """Return the OAuth registry, after creating it if it does not exist yet and *server* is not a stdio server.
+        """Return the OAuth registry, creating it on first use for an HTTP server.
 
-        Pass None as *server* for an operation on the accounts of all servers. Returns None if there is no registry.
+        Pass None as *server* for an operation on the accounts of all servers. Returns None if there is no registry, or
+        if it does not exist yet and *server* is a stdio server.
         """
         if self._registry is None and self._create_registry is not None and not (server and server.is_stdio):
             self._registry = self._create_registry()
@@ -184,13 +185,13 @@ class LazySessionOpener:
 
 
 def _startup_limits(server: ServerConfig, limits: Limits) -> Limits:
-    """Return limits with more time to connect if the command first downloads its program.
+    """Return the limits, with more time to connect if the command first downloads its program.
 
     A time limit that the user has set is not changed.
     """
     if not is_installer(server.argv) or limits.connect_timeout != Limits().connect_timeout:
         return limits
-    # --timeout applies to everything, also to a first start.
+    # --timeout applies to everything, including a first start.
     longest = limits.request_timeout if limits.includes_user_time else INSTALLER_START_TIMEOUT
     return replace(limits, connect_timeout=min(INSTALLER_START_TIMEOUT, longest))
 

@@ -1,4 +1,4 @@
-"""Styles of command output on a terminal: states in color, excerpts that may be cut, and whether to use color."""
+"""Styles of command output on a terminal: colored states, truncatable excerpts, and whether to use color."""
 
 import os
 from typing import TextIO
@@ -22,7 +22,7 @@ class StateWord(str):
 
 
 class Excerpt(str):
-    """Text that a terminal cuts off at the end of its column, since its beginning is enough."""
+    """Text that a terminal may cut off at the end of its column, because its beginning suffices."""
 
     __slots__ = ()
 

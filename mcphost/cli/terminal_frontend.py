@@ -114,10 +114,10 @@ def _disable_echo() -> Generator[None]:
 
 
 class Confirmation:
-    """What a command shows before it changes something, and the yes-or-no question that follows.
+    """Text shown before a command changes something, followed by a yes-or-no question.
 
-    The user is asked even if standard output is not a terminal: in `mcphost servers trust x | less`, a user is still at
-    the terminal. The text is then written to the terminal, not to the pipe.
+    The user is asked even if standard output is not a terminal: in `mcphost servers trust x | less`, a user is still
+    at the terminal. The text is then written to the terminal, not to the pipe.
     """
 
     def __init__(self, *, yes: bool, as_json: bool) -> None:
@@ -276,7 +276,10 @@ class TerminalFrontend:
                 return KeepInMemory()
 
     async def _enter_new_passphrase(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
-        """Ask for a passphrase, twice if it is new; with an empty one, secrets are kept in memory only."""
+        """Ask for a passphrase, twice if it is new.
+
+        With an empty passphrase, secrets are kept in memory only.
+        """
         while phrase := await self._input.read_secret("Passphrase (empty: keep it nowhere): "):
             if not question.is_new or await self._input.read_secret("The same again: ") == phrase:
                 return KeepInEncryptedFile(phrase)

@@ -55,7 +55,7 @@ class _LeftHeading(Heading):
 
 
 class _PlainCodeBlock(CodeBlock):
-    """Code block without highlighting, since a lexer's regular expressions must not run on hostile text."""
+    """Code block without highlighting, because a lexer's regular expressions must not process hostile text."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Padding(Text(str(self.text).rstrip(), overflow="fold"), (0, 0, 0, 2))
@@ -176,7 +176,7 @@ class StatusLine:
 
 
 class MarkdownStream:
-    """Printer of Markdown that arrives in pieces: complete blocks are printed, the last one is redrawn as it grows."""
+    """Printer of Markdown in pieces: complete blocks are printed, and the last block is redrawn as it grows."""
 
     def __init__(self) -> None:
         self._console = create_console(sys.stdout)
@@ -219,7 +219,7 @@ class MarkdownStream:
 
 
 def finished_length(text: str) -> int:
-    """Return how many characters of streamed Markdown form complete blocks; 0 if none is complete.
+    """Return the number of characters of streamed Markdown that form complete blocks.
 
     The last complete block ends at a blank line that is outside fenced code and followed by unindented text.
     """

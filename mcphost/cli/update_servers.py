@@ -1,4 +1,4 @@
-"""Command `servers update`: finds newer versions of installed servers, shows what would change, and installs them."""
+"""Command `servers update`: finds newer versions of installed servers, shows the changes, and installs them."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -225,7 +225,7 @@ class _Update:
     def _compare(
         self, editor: "ServerEditor", entry: dict[str, Any], planned: "PlannedEntry"
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the lines removed from and added to the server's description, and new warnings for the user."""
+        """Return the lines removed from and added to the server's description, and the new warnings."""
         from mcphost.config.server_files import file_of, plan_set
         from mcphost.host.servers.install_plan import describe_update
 

@@ -38,7 +38,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ServedChat(AppService):
-    """Process of one chat, which is shown in one browser page."""
+    """The process of one chat, which one browser page shows."""
 
     argv: Sequence[str] = ()
 
@@ -137,7 +137,7 @@ class ChatServer(Server):
         chat.argv = self._argv
         try:
             await chat.start(width, height)
-            # A page that sends something else than textual-serve's messages is not ours; its chat ends.
+            # A page that sends anything but textual-serve's messages is not mcphost's page; its chat ends.
             with suppress(ValueError, AssertionError, LookupError, TypeError, AttributeError):
                 await self._process_messages(page, chat)
         finally:
@@ -147,9 +147,10 @@ class ChatServer(Server):
 
 
 def serve_chats(argv: Sequence[str], port: int) -> int:
-    """Serve chats, each started with the command *argv*, until SIGINT or SIGTERM; return the exit code.
+    """Serve chats until SIGINT or SIGTERM; return the exit code. Blocks.
 
-    *port* 0 means any free port. Blocks. Raises UsageError if the port is in use.
+    Each chat is started with the command *argv*. *port* 0 means any free port. Raises UsageError if the port is in
+    use.
     """
     return asyncio.run(_serve(argv, port))
 

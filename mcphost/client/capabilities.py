@@ -27,7 +27,7 @@ _CLIENT_CAPABILITY_BY_METHOD = {
 NO_USER_HINT = "This command cannot ask you. Use the chat, or let a program answer through: mcphost pipe"
 CLIENT_IMPLEMENTATION = Implementation(name="mcphost", version=__version__, title="mcphost")
 
-# The first revision with each client capability, and the first one without it.
+# The first revision that defines each client capability, and the first revision without it.
 _ADDED_IN = {
     "elicitation": Revision.V2025_06_18,
     "tasks": Revision.V2025_11_25,
@@ -61,7 +61,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
         if revision >= _ADDED_IN.get(name, revision) and (name not in _REMOVED_IN or revision < _REMOVED_IN[name])
     }
     if revision < Revision.V2025_11_25:
-        # Before 2025-11-25, neither had sub-capabilities, and elicitation meant forms.
+        # Before 2025-11-25, neither capability had sub-capabilities, and elicitation meant forms.
         if "form" not in shaped.get("elicitation", {"form": {}}):
             del shaped["elicitation"]
         for name in ("sampling", "elicitation"):
@@ -176,9 +176,9 @@ def _missing_task_capability(method: str, facts: ServerFacts) -> str:
 
 
 def can_notify(notification: Notification, capabilities: dict[str, Any]) -> bool:
-    """Return whether the client may send *notification* with the *capabilities* that it declared.
+    """Return whether the declared *capabilities* allow the client to send *notification*.
 
-    Only `notifications/roots/list_changed` needs one, `roots.listChanged`.
+    Only `notifications/roots/list_changed` needs a capability, `roots.listChanged`.
     """
     if notification.METHOD != _ROOTS_CHANGED:
         return True

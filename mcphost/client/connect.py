@@ -1,4 +1,4 @@
-"""Connection to a configured server: opening the transport, signing in, and negotiating the protocol revision."""
+"""Connects to a configured server: opens the transport, signs in, and negotiates the protocol revision."""
 
 import functools
 import hashlib
@@ -45,10 +45,10 @@ _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
 
 
 class NullEraStore:
-    """EraStore that remembers nothing, so that each connection negotiates from the beginning."""
+    """EraStore that stores nothing, so that each connection negotiates from the beginning."""
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Return None, which means that nothing is known."""
+        """Return None, because nothing is stored."""
         return None
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
@@ -149,7 +149,7 @@ class ClientSessionOpener:
                 return
 
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
-        """Return a negotiation plan for a server, and whether only the protocol era of that plan is allowed."""
+        """Return a negotiation plan for a server, and whether only the era of that plan is allowed."""
         if server.transport == "sse":
             return "handshake", True  # HTTP+SSE exists only in revisions before 2026-07-28
         only = server.revision
@@ -262,10 +262,10 @@ class ClientSessionOpener:
         )
 
     def oauth_provider(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
-        """Return the OAuth provider of a remote server.
+        """Return the OAuth provider of a remote server, or None.
 
-        Returns None for a local server, if there is no OAuth registry, or if the configuration sets the Authorization
-        header.
+        None means that the server is local, that there is no OAuth registry, or that the configuration sets the
+        Authorization header.
         """
         if self._oauth_registry is None or server.is_stdio:
             return None

@@ -84,9 +84,9 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """Return the names in one member of an error's data (a list or an object), separated by commas.
+    """Return the names in one member of an error's data, separated by commas.
 
-    Nested names are joined with dots.
+    The member is a list or an object. Nested names are joined with dots.
     """
     value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []

@@ -1,4 +1,4 @@
-"""Session for protocol revisions 2024-11-05 to 2025-11-25, which open with `initialize`, and its keepalive."""
+"""Session for protocol revisions 2024-11-05 to 2025-11-25, with the `initialize` handshake and keepalive."""
 
 import asyncio
 from collections import Counter
@@ -62,7 +62,7 @@ MAX_MISSED_PINGS = 3
 
 
 class Keepalive:
-    """Keepalive that detects a lost connection with pings.
+    """Detects a lost connection with pings.
 
     It pings after *interval* seconds without a message, and calls *abort* after three missed pings. No ping is sent
     while a request is running: the request has its own time limit, and many servers handle one request at a time, so a
@@ -125,7 +125,7 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Send a ping; return why there was no response, or "" if there was one, even an error response."""
+        """Send a ping; return "" after any response, even an error, or else why there was none."""
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
@@ -216,7 +216,7 @@ class HandshakeSession:
 
     @property
     def facts(self) -> ServerFacts:
-        """What the server declared when it was connected."""
+        """What the server declared in the handshake."""
         return self._facts
 
     async def request(
@@ -230,10 +230,10 @@ class HandshakeSession:
         """Send one request and return its result; see `Session.request`."""
         if self._close_error is not None:
             lost = self._lost_error()
-            lost.may_have_run = False  # this request was not sent
+            lost.may_have_run = False  # the request was not sent
             raise lost
         check_capability(call.METHOD, self._facts, self._sender.server)
-        if call.METHOD == ResumeTask.METHOD:  # the tool call was made before this session
+        if call.METHOD == ResumeTask.METHOD:  # the call was created before this session
             return await self._request_with_urls(call, deadline, on_notification, before_send)
         context = self._sender.context_of(call)
         with self._handler.track_request(context):
@@ -326,11 +326,11 @@ class HandshakeSession:
 
     @property
     def watched(self) -> WatchedChanges:
-        """The changes that are reported, without resources that the server refused to watch."""
+        """The changes that are reported; resources that the server refused to watch are not included."""
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
-        """Subscribe to newly wanted resources, unsubscribe from others, and return the errors of refusals."""
+        """Subscribe to newly wanted resources and unsubscribe from others; return the errors of refusals."""
         offered = self._facts.capabilities.resources
         refusals: list[ServerError] = []
         async with self._lock:
@@ -345,7 +345,7 @@ class HandshakeSession:
                 )
             for uri in sorted(self._subscribed - set(wanted.uris)):
                 self._subscribed.discard(uri)
-                with suppress(RequestRefused, MalformedMessage, RequestTimeout):  # the result makes no difference
+                with suppress(RequestRefused, MalformedMessage, RequestTimeout):  # the outcome does not matter
                     await self.request(Unsubscribe(uri))
             for uri in new:
                 try:

@@ -140,7 +140,7 @@ ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
 def allowed_error_code(code: int) -> int:
     """Return *code* if the host may use it as an error code, else -1, which is a plain refusal.
 
-    Codes reserved by JSON-RPC are replaced, except those for an unknown method, invalid params and an internal error.
+    Codes reserved by JSON-RPC become -1, except those for an unknown method, invalid params and an internal error.
     """
     is_unreserved = code not in _RESERVED_CODES and abs(code) < 2**53
     return code if is_unreserved or code in _STANDARD_CODES else DECLINED
@@ -149,10 +149,10 @@ def allowed_error_code(code: int) -> int:
 class ServerRequestDispatcher:
     """Dispatcher that handles each request from a server in its own task.
 
-    A request that the server cancels gets no response. *declared* are the declared client capabilities; requests that
-    need others are refused, with one warning per method. *on_flood* is called when 1,000 requests are pending because
-    the server does not read the responses. While the user is asked, *pauses* suspends the deadlines of the client's
-    requests.
+    A request that the server cancels gets no response. *declared* contains the declared client capabilities; requests
+    that need other capabilities are refused, with one warning per method. *on_flood* is called when 1,000 requests are
+    pending because the server does not read the responses. While the user is asked, *pauses* suspends the deadlines of
+    the client's requests.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class ServerRequestDispatcher:
         self._on_flood = on_flood
         self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
-        self._calls_with_questions: list[int] = []  # numbers of the client requests to which pending questions belong
+        self._calls_with_questions: list[int] = []  # numbers of client requests that have pending questions
         self._pending = 0
         self._pending_bytes = 0
         self._sending = anyio.Semaphore(MAX_CONCURRENT_SENDS)
@@ -297,9 +297,9 @@ class ServerRequestDispatcher:
     async def _call_handler(
         self, request: JsonRpcRequest, server_request: ServerRequest, resolve_context: ContextResolver
     ) -> JsonRpcMessage:
-        """Return the response of the host's handler, or an error response if it fails.
+        """Return the response of the host's handler, or an error response if the handler fails.
 
-        Raises nothing but cancellation.
+        Raises no errors, except when it is cancelled.
         """
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)
@@ -312,7 +312,7 @@ class ServerRequestDispatcher:
             return self._error_response(request, INTERNAL_ERROR, error.message[:500])
         except Exception:  # noqa: BLE001
             # An error in a handler must neither end the session nor leave the server without a response. The details go
-            # to our log, not to the server.
+            # to mcphost's log, not to the server.
             _log.exception("a question of %s broke", self._server)
             return self._error_response(request, INTERNAL_ERROR, "The request could not be answered.")
         finally:

@@ -1,4 +1,4 @@
-"""Input requests of revision 2026-07-28: the client answers the requests in a result and repeats its own request."""
+"""Input requests of revision 2026-07-28: the client answers them and repeats its own request."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -49,7 +49,7 @@ def read_result_type(raw: Raw) -> str:
 async def resolve_input(
     raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: RequestHandler, context: ServerRequestContext
 ) -> Raw:
-    """Answer the input requests in the result *raw* and send the request again, until its result needs no input.
+    """Answer the input requests in the result *raw* and send the request again, until a result needs no input.
 
     *resend* sends the request with the given additional params and a new id. Returns the final result. Raises
     ConsentDenied if the user declined an input request, TooManyInputRounds after 10 rounds, and MalformedMessage if a
@@ -125,7 +125,10 @@ async def answer_input_requests(
 
 
 def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
-    """Return the exception for an input request that the host rejected; the server cannot be sent an error for it."""
+    """Return the exception for an input request that the host rejected.
+
+    Unlike a request, an input request cannot be answered with an error.
+    """
     if reply.code == -1:
         return ConsentDenied(reply.message)
     if reply.code == INVALID_PARAMS:
@@ -153,7 +156,7 @@ class UrlElicitation:
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
         """Ask the user to visit the URLs that *error* requires; return whether to repeat the request.
 
-        Returns False if *error* does not require any, and after three repetitions. Raises ConsentDenied if the user
+        Returns False if *error* requires no URLs, and after three repetitions. Raises ConsentDenied if the user
         cancels or does not visit the URLs.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:

@@ -51,7 +51,7 @@ from mcphost.transport.channel import Channel, HttpStatusError
 # older server that ignores unknown methods, and a server that supports both eras and reads both requests together uses
 # the era of the later one.
 HEDGE_DELAY = 0.2
-# The same for a server that was slow to start: half of its start time, but at most this.
+# The same delay for a server that was slow to start: half of its start time, but at most this long.
 MAX_HEDGE_DELAY = 1.0
 # Seconds between checks whether the server has read the probe from the pipe.
 POLL_INTERVAL = 0.02
@@ -104,7 +104,7 @@ class Negotiation:
         elif plan == "handshake":
             facts = await self._handshake_first(is_era_fixed)
         else:
-            # HTTP does not allow both concurrently. With a fixed era, the server may use the full connect timeout.
+            # Over HTTP, one request at a time. With a fixed era, the server may use the full connect timeout.
             discovered = await self.discover(timeout=_NO_TIMEOUT if is_era_fixed else PROBE_TIMEOUT)
             if discovered is None and is_era_fixed:
                 raise self._unsupported_revision(())
@@ -119,16 +119,16 @@ class Negotiation:
         return facts
 
     def next_plan(self, plan: NegotiationPlan) -> NegotiationPlan:
-        """Return the plan for restarting a local server whose connection was lost during *plan*."""
+        """Return the plan for restarting a local server, after its connection was lost during *plan*."""
         if self._has_discovered:
             return "stateless first"
-        # The probe, or the handshake of the last connection, may have crashed it.
+        # The probe, or the handshake of the last connection, may have crashed the server.
         return "anew" if plan == "handshake first" else "handshake"
 
     def eras_to_store(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras | None:
         """Return the eras that the server supports, to be stored for the next connection.
 
-        *facts* is the result of the negotiation, *known* what was stored before. *known* is returned unchanged if the
+        *facts* is the result of the negotiation, *known* the eras stored before. *known* is returned unchanged if the
         server was too slow or too busy for the probe, so that the next connection probes it again.
         """
         if facts.era == "stateless":
@@ -272,10 +272,10 @@ SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 
 
 class HedgedOpening:
-    """Connection setup on a pipe with both `server/discover` and `initialize`, the second sent after a delay.
+    """Connection setup on a pipe that sends `server/discover` and `initialize`, one after a delay.
 
-    If `initialize` succeeds, its result is used even if `server/discover` succeeds as well: a server that supports both
-    eras follows the request that it read last.
+    If `initialize` succeeds, its result is used even if `server/discover` succeeds as well: a server that supports
+    both eras follows the request that it read last.
     """
 
     def __init__(self, negotiation: Negotiation, channel: Channel, server: str) -> None:
@@ -323,7 +323,7 @@ class HedgedOpening:
             self._discovered = await self._negotiation.discover()
         except ServerError as error:
             self._probe_error = error
-            # `discover` raises these errors only if the server is of the stateless era.
+            # `discover` raises these errors only for a server of the stateless era.
             is_final = isinstance(error, UnsupportedRevision | RequestRefused) and not self._is_initialize_sent
             if is_final or isinstance(error, ConnectionLost):
                 scope.cancel()
@@ -362,7 +362,7 @@ class HedgedOpening:
         await _wait_up_to(max(seconds, min(start / 2, MAX_HEDGE_DELAY)), answered)
 
     async def _until_read(self, answered: anyio.Event) -> None:
-        """Wait until the server has read everything that was written to it, or until *answered* is set.
+        """Wait until the server has read all written data, or until *answered* is set.
 
         Polls with timer callbacks, at times that are the same for all servers. A task with a cancel scope would cost
         ten times as much, and different times would wake the process hundreds of times while ten servers start.
@@ -418,7 +418,7 @@ def _supported_versions(error: RequestRefused) -> tuple[str, ...]:
 def choose_plan(
     era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool
 ) -> tuple[NegotiationPlan, bool]:
-    """Return a negotiation plan for a server, and whether only the protocol era of that plan is allowed.
+    """Return a negotiation plan for a server, and whether only the era of that plan is allowed.
 
     *era* is the configured era, *remembered* the eras that the server supported at its last connection. On a pipe, a
     server that supports both is probed first, because a later `initialize` would change its era.

@@ -1,4 +1,4 @@
-"""Reading of paginated lists, with limits on the number of pages, entries and bytes; malformed entries are skipped.
+"""Reads paginated lists, with limits on pages, entries and bytes; malformed entries are skipped.
 
 If the server did not declare the capability for a list, the list is empty and no request is sent.
 """
@@ -174,9 +174,9 @@ class ListEntry(Struct, Generic[T], frozen=True):
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """All entries of a list; `problems` holds a sentence for each skipped entry and each missing part.
+    """All entries of a list; `problems` has a sentence for each skipped entry and each missing part.
 
-    `ttl_ms` is how long the list is valid, in milliseconds, as declared by the server.
+    `ttl_ms` is the time in milliseconds for which the server declares the list valid.
     """
 
     entries: Sequence[ListEntry[T]] = ()
@@ -244,7 +244,7 @@ async def list_tasks(session: Session) -> Listing[Task]:
 
 
 async def list_skills(session: Session) -> Listing[Skill]:
-    """List the skills that the server announces (it may have others). Raises the errors of `Session.request`."""
+    """List the skills that the server announces; it may have others. Raises the errors of `Session.request`."""
     if not has_skills(session.facts.capabilities):
         return Listing()
     return await _list_all(session, lambda cursor: ListSkills(cursor=cursor), "skills", Skill, "skill")
@@ -285,7 +285,7 @@ async def _read_pages(
     for number in range(MAX_PAGES):
         call = page_request(cursor)
         if remembered and not is_last_try and not session.is_cached(call):
-            return None  # a cached page expired; new pages may not match the old ones
+            return None  # a cached page expired, and new pages may not fit the pages read so far
         try:
             page = await session.request(call)
         except RequestRefused as error:
@@ -329,7 +329,7 @@ def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
 
 
 class _EntryCollector(Generic[T]):
-    """Collector of the valid entries of a list, up to its limits, and of the problems found."""
+    """Collector of a list's valid entries, up to the limits, and of the problems found."""
 
     def __init__(self, kind: type[T], noun: str) -> None:
         self._kind = kind
@@ -364,7 +364,7 @@ class _EntryCollector(Generic[T]):
         if not has_only_small_values(block, count):
             return False
         try:
-            self._decode_all(b"".join((b"[", block, b"]")))  # one copy; `+` makes two
+            self._decode_all(b"".join((b"[", block, b"]")))  # copies once; `+` would copy twice
         except MalformedMessage:
             return False
         return True

@@ -1,4 +1,4 @@
-"""Tool parameters annotated with `x-mcp-header`, whose arguments are sent as HTTP headers as well.
+"""Tool parameters with an `x-mcp-header` annotation, whose arguments are sent as HTTP headers, too.
 
 Specification 2026-07-28, basic/transports/streamable-http#custom-headers-from-tool-parameters.
 """
@@ -49,7 +49,7 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
     """Return the name and the parameter headers of the tool with this JSON definition.
 
     Raises MalformedMessage with the name of the tool if an annotation is invalid. A definition that cannot be decoded
-    has no headers; the caller that lists the tools reports it.
+    has no headers; the code that lists the tools reports the problem.
     """
     try:
         tool = decode(definition, _Definition, "tool")

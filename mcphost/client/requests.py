@@ -1,4 +1,4 @@
-"""Sender of requests over a channel: encoding, time limits, retries, notifications, decoding of results."""
+"""Sends requests over a channel: encoding, time limits, retries, notifications, decoding of results."""
 
 import asyncio
 import itertools
@@ -42,7 +42,7 @@ MIN_INTERVAL = 0.1
 
 
 class ProgressThrottle:
-    """Throttle that passes on at most ten progress notifications per second.
+    """Limits the progress notifications of a request to ten per second.
 
     The progress value must increase (basic/utilities/progress). If it does not, the notification is passed on only if
     its message or total is new, and then with the highest value so far, so that a progress bar never moves backwards.
@@ -106,7 +106,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """Retry policy of one request: waits for a busy server, and repeats list requests after transient errors.
+    """Rules for repeating one request: wait for a busy server, and repeat a list request after a transient error.
 
     *warn* receives a message about each delay that the server demands; *on_notification* receives progress
     notifications that count down the delay.
@@ -162,7 +162,7 @@ R = TypeVar("R")
 
 
 class SignInCallback(Protocol):
-    """Type of the method `auth.oauth_provider.OAuthProvider.sign_in`."""
+    """Type of the method `OAuthProvider.sign_in` in `auth.oauth_provider`."""
 
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
         """Ask the user to sign in, so that the refused request can be sent again. Raises SignInRequired.
@@ -226,7 +226,7 @@ class RequestSender:
 
     @cached_property
     def _now(self) -> Callable[[], float]:
-        """The clock of the event loop, cached because getting the running loop costs a system call each time."""
+        """The time of the event loop, whose clock is cached because getting the loop costs a system call."""
         return asyncio.get_running_loop().time
 
     def next_id(self) -> int:
@@ -344,7 +344,7 @@ class RequestSender:
             with clock:
                 return await self._read_exchange(exchange, attempt)
         except ExchangeTimeout:
-            pass  # equivalent to a cancelled scope
+            pass  # has the effect of a cancelled scope
         except ServerError as error:
             error.server = error.server or self.server
             raise
@@ -388,8 +388,8 @@ class RequestSender:
     def single_context(self) -> ServerRequestContext:
         """Return the context for a server request that arrived on a pipe.
 
-        On a pipe, such requests do not name the client request that they belong to. The context is therefore that of
-        the only client request in flight, or else one that lists all of them as candidates.
+        On a pipe, such requests do not name the client request that they belong to. The result is the context of the
+        only client request in flight; if there are several, a context that lists all of them as candidates.
         """
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (

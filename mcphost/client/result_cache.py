@@ -51,7 +51,7 @@ class ChangeNotifications(WakeupFuture):
         self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Queue a change notification if it is wanted or *is_forced*; return False if it is neither.
+        """Queue a change notification if it is wanted or *is_forced*; return whether it is.
 
         Notifications of other kinds are ignored, and False is returned.
         """
@@ -112,12 +112,12 @@ class _CacheEntry(Struct, frozen=True):
 
 
 def _count_entries(result: Any) -> int:
-    """Return the number of entries on a list page, or of contents in the result of reading a resource."""
+    """Return the number of entries on a list page, or of content items in a resource result."""
     return sum(len(cast("tuple[Any, ...]", value)) for value in field_values(result) if isinstance(value, tuple))
 
 
 def no_credential() -> str:
-    """Return "", the credential digest of a session without a sign-in."""
+    """Return "", the credential digest for a session without a sign-in."""
     return ""
 
 
@@ -197,7 +197,7 @@ class ResultCache:
             self.invalidate(method)
 
     def _keys(self, call: ClientRequest[Any]) -> tuple[tuple[ClientRequest[Any], str | None], ...]:
-        """Return the two cache keys of a request: for a public result, and for a private one of the current account."""
+        """Return the two cache keys of a request: for a public result, and for the current account's private result."""
         return (call, None), (call, self._credential())
 
     def _drop(self, key: tuple[ClientRequest[Any], str | None]) -> None:

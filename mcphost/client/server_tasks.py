@@ -112,7 +112,7 @@ class _ServerTask:
 
 
 class ServerTaskRunner:
-    """Runner of the tasks that one server requested; they end with its session.
+    """Runner of the tasks that one server requested; the tasks end with its session.
 
     At most 50 tasks run at a time, and their requests have at most 32 MiB in total. At most 50 finished tasks with 16
     MiB of results are kept, none longer than an hour. *capabilities* are the declared client capabilities.
@@ -152,7 +152,7 @@ class ServerTaskRunner:
     def is_task_request(self, request: JsonRpcRequest) -> bool:
         """Return whether the request must run as a task.
 
-        That is the case if the server asks for it and the client has declared support for tasks of this method.
+        It must if the server asks for it and the client has declared support for tasks of this method.
         """
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
@@ -184,7 +184,7 @@ class ServerTaskRunner:
             with task.lifetime_scope, anyio.CancelScope(deadline=ends):
                 with task.work_scope:
                     await _run_work(task, work)
-                del work  # it references the request, and the task may be kept for an hour
+                del work  # the closure references the request, and the task may be kept for an hour
                 self._log_state(task, task.status)
                 self._evict_finished()
                 await self._notify(task)

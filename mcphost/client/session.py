@@ -25,7 +25,7 @@ The argument is True if the user has signed in or a new session was opened since
 
 
 class ServerFacts(Struct, frozen=True):
-    """What a server declared when it was connected.
+    """What a server declared when the session was opened.
 
     `info` and `instructions` are text from the server, which is not verified.
     """
@@ -42,7 +42,7 @@ class ServerFacts(Struct, frozen=True):
 
 
 class WatchedChanges(Struct, frozen=True):
-    """Which changes to report: of the tool, prompt and resource lists, and of the resources in `uris`."""
+    """The kinds of changes to report: of the tool, prompt and resource lists, and of resources in `uris`."""
 
     tools: bool = False
     prompts: bool = False
@@ -197,7 +197,7 @@ class RequestHandler(Protocol):
 
 
 class SessionObserver(Protocol):
-    """The host's listener for events that belong to no request; its methods must not block or raise errors."""
+    """The host's listener for events outside of requests; its methods must not block or raise errors."""
 
     def stderr(self, line: str) -> None:
         """Handle a line of the server's standard error, which is not sanitized."""
@@ -226,9 +226,9 @@ class SessionObserver(Protocol):
 class EraStore(Protocol):
     """Store of the protocol eras that each server supports; its methods must not block.
 
-    One era consists of the revisions before 2026-07-28, the other of those from then on. The stored value lets the next
-    connection try the right era first. *digest* identifies the server's command, arguments, working directory and URL;
-    see `connect.endpoint_digest`.
+    The eras are "handshake" (revisions before 2026-07-28) and "stateless" (later revisions). The stored value lets the
+    next connection try the right era first. *digest* identifies the server's command, arguments, working directory and
+    URL; see `connect.endpoint_digest`.
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:
@@ -280,7 +280,7 @@ class SessionOpener(Protocol):
         ...
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Return all stored accounts, each with the names of those of *servers* that can use it."""
+        """Return all stored accounts, each with the names of the *servers* that can use it."""
         ...
 
     async def use_account(self, server: ServerConfig, account: str) -> None:

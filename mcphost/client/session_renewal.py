@@ -1,4 +1,4 @@
-"""Renewal of expired HTTP sessions; requests that were refused for that reason are sent again.
+"""Renewal of expired HTTP sessions; requests that failed because of the expiry are sent again.
 
 Specification 2025-11-25, basic/transports, "Session Management": status 404 for a request with a session id means that
 the session has ended and the server did not process the request.
@@ -44,7 +44,7 @@ class SessionRenewal:
         self._on_failed = on_failed
         self._lock = anyio.Lock()
         self._generation: int = 1
-        self._is_interrupted = False  # a renewal was cancelled: the server's state is unknown
+        self._is_interrupted = False  # a renewal was cancelled, so the server's state is unknown
         self._state_requests: dict[str, ClientRequest[Any]] = {}
 
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
@@ -108,7 +108,7 @@ class SessionRenewal:
             try:
                 facts = await self._renew()
                 for call in tuple(self._state_requests.values()):
-                    with suppress(RequestRefused):  # the server changed; the others still apply
+                    with suppress(RequestRefused):  # the server changed; other recorded requests still apply
                         await self._sender.send(call)
                 self._generation += 1
                 self._is_interrupted = False

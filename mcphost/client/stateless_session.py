@@ -94,7 +94,7 @@ class StatelessSession:
         self._trace = trace
         self._cached_meta: tuple[dict[str, Any] | None, bytes] = (None, b"")
         self._log_level_meta = b""
-        self._checked_methods: set[str] = set()  # methods whose capability was checked
+        self._checked_methods: set[str] = set()  # methods whose capability has been checked
         self._cache = ResultCache(credential)
         self._changes = ChangeNotifications(self._cache.handle_notification)
         self._subscriptions = Subscriptions(self._open_subscription, sender.server, facts.capabilities, self._changes)
@@ -222,7 +222,7 @@ class StatelessSession:
         on_notification: NotificationFn | None,
         is_left: bool = False,
     ) -> Raw:
-        """Follow a tool call that the server runs as a task (SEP-2663), and return its result as undecoded JSON.
+        """Follow a tool call that the server runs as a task (SEP-2663), and return its undecoded result.
 
         *is_left* means that an earlier run of mcphost created the task.
         """
@@ -273,9 +273,10 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """Record the parameter headers of the listed tools; return the page without tools whose headers are invalid.
+        """Record the parameter headers of the listed tools; return the page without invalid tools.
 
-        The observer is warned about the first 20 such tools. Yields after every 5 ms of work.
+        A tool is invalid if its parameter headers are. The observer is warned about the first 20 such tools. Yields
+        after every 5 ms of work.
         """
         from mcphost.client.parameter_headers import parse_parameter_headers
 
@@ -366,7 +367,7 @@ class StatelessSession:
                 async for message in self._channel.unsolicited():
                     self.handle_unsolicited(message, ServerRequestContext())
             except ConnectionLost as error:
-                self._close_error = error  # the next request raises it too
+                self._close_error = error  # the next request raises this error as well
             finally:
                 self._subscriptions.close()
                 self._changes.close()

@@ -1,4 +1,4 @@
-"""Subscription streams of a session (revision 2026-07-28): one for lists, one for single resources."""
+"""Subscription streams of a session (revision 2026-07-28): one for lists, another for single resources."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -103,7 +103,7 @@ class Subscriptions:
     def _granted_filter(self, kind: str) -> SubscriptionFilter:
         stream = self._streams.get(kind)
         while stream is not None and not stream.resolved.is_set() and stream.previous is not None:
-            stream = stream.previous  # open until the new one is acknowledged
+            stream = stream.previous  # stays open until the new stream is acknowledged
         return stream.granted if stream is not None else _EMPTY_FILTER
 
     def set_wanted(self, wanted: WatchedChanges) -> None:
@@ -171,7 +171,7 @@ class Subscriptions:
 class SubscriptionStream:
     """One subscription stream, which is reopened when it breaks.
 
-    *previous* is the stream that it replaces, which is closed when the server accepts the new one.
+    *previous* is the stream that this one replaces; it is closed when the server accepts the new stream.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class SubscriptionStream:
         self.previous = None
 
     async def run(self) -> None:
-        """Keep the stream open until it is closed, permanently refused, or left unacknowledged five times in a row."""
+        """Keep the stream open until it is closed, refused for good, or not acknowledged five times in a row."""
         wait, vain = FIRST_DELAY, 0
         with self._scope:
             while not self._owner.closed.is_set():
@@ -287,7 +287,7 @@ def _is_final(error: ServerError) -> bool:
 
 
 def intersect_filters(wanted: SubscriptionFilter, accepted: SubscriptionFilter | None) -> SubscriptionFilter:
-    """Return the changes that are both wanted and accepted; if *accepted* is None, all are accepted."""
+    """Return the changes that are both wanted and accepted; an *accepted* of None accepts all changes."""
     if accepted is None:
         return wanted
     uris = set(accepted.resource_subscriptions)

@@ -1,4 +1,7 @@
-"""Polling of tasks that run on a server, with time limits; for tasks of revision 2025-11-25 and the tasks extension."""
+"""Polling of tasks that run on a server, with time limits.
+
+Covers the tasks of revision 2025-11-25 and of the tasks extension.
+"""
 
 import logging
 import math
@@ -128,7 +131,7 @@ class TaskPoller:
             self.wake()
 
     def wake(self) -> None:
-        """Make `step` return if it is waiting."""
+        """End the wait of a running `step`."""
         self._updated.set()
 
     def poll_soon(self) -> None:
@@ -190,7 +193,7 @@ class TaskPoller:
         )
 
     def cancelled_error(self) -> RequestRefused:
-        """Return the error to raise if the task was cancelled, although mcphost did not ask for it."""
+        """Return the error for a task that was cancelled although mcphost did not request it."""
         why = f": {self.status_message}" if self.status_message else "."
         return RequestRefused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
 
@@ -246,7 +249,7 @@ class TaskPoller:
         return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
     def _time_left(self) -> float:
-        """Return the seconds until the task exceeds a time limit. Raises RequestTimeout if it has."""
+        """Return the seconds until the task exceeds a time limit. Raises RequestTimeout if none are left."""
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
         until = math.inf if lifetime is None else lifetime + EXPIRY_GRACE_SECONDS + self._poll_interval
@@ -277,8 +280,8 @@ class TaskRegistry:
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
         """Register a task, await *run* and return its result; cancel the task if *run* is cancelled or fails.
 
-        The task is not cancelled if the server refused a request or the connection was lost. Raises MalformedMessage if
-        a task with the same id is already running.
+        The task is not cancelled if the server refused a request or the connection was lost. Raises MalformedMessage
+        if a task with the same id is already running.
         """
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
@@ -286,7 +289,7 @@ class TaskRegistry:
         try:
             return await run()
         except (RequestRefused, ConnectionLost):
-            raise  # the server ended it, or is gone
+            raise  # the server has ended the task, or is gone
         except BaseException:
             await poller.cancel()
             raise
@@ -300,7 +303,7 @@ MIN_STREAM_POLL_SECONDS = 1.0
 
 
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
-    """Update the task's state from notifications; return if the server does not send any, or no longer does.
+    """Update the task's state from notifications; return when the server sends no notifications.
 
     Polling continues in either case.
     """
@@ -358,7 +361,7 @@ async def run_extension_task(
             group.start_soon(listen_for_updates, poller, open_stream)
         while not (poller.task.is_terminal and _has_result(poller.task)):
             if poller.task.is_terminal:
-                await poller.poll()  # the creation response has only the status
+                await poller.poll()  # the response that created the task has only its status
                 break
             # The server lists input requests until their answers arrive, so each key is handled only once.
             fresh = await _new_input_requests(poller.task, seen)

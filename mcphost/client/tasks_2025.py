@@ -40,7 +40,7 @@ _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """Outcome of a request that runs in the background: a tool call that creates a task, or tasks/result.
+    """Response to a request that runs in the background: a tool call that creates a task, or tasks/result.
 
     The server sends requests that belong to a task, such as elicitation, only while tasks/result is in flight.
     """
@@ -52,7 +52,7 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """Runner of the tool calls that a session's server runs as tasks; unused if the server did not declare tasks."""
+    """Runner of tool calls as tasks on the session's server; unused if the server did not declare tasks."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class CoreTaskRunner:
             return
         for definition in page.tools:
             if b'"taskSupport"' not in bytes(definition) and not self._task_tools:
-                continue  # the usual case, without decoding it
+                continue  # the usual case, which needs no decoding
             name, wants = read_task_support(definition)
             if wants != TASK_SUPPORT_REQUIRED:
                 self._task_tools.pop(name, None)
@@ -117,7 +117,7 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Return the context of a server request: the tool call whose task *params* name, or else *default*."""
+        """Return the context of a server request: the tool call whose task *params* names, or else *default*."""
         task_id, known = read_related_task(params), self.registry.by_id
         with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):
             while task_id and task_id not in known and self._creating_count:
@@ -161,7 +161,7 @@ class CoreTaskRunner:
                 self._task_created = anyio.Event()
             created = decode(answer, CreateTaskResult, "result of tools/call").task
             if not is_set(created):
-                return answer  # the server ran it as a plain tool call
+                return answer  # the server ran a plain tool call instead
             first = decode(created, Task, "task of tools/call")
             return await self._run_to_end(self._create_poller(first, call.name, limit, hear))
         finally:
@@ -169,7 +169,7 @@ class CoreTaskRunner:
                 meter.close()
 
     async def resume(self, call: ResumeTask, deadline: float | None, on_notification: NotificationFn | None) -> Raw:
-        """Follow a task that an earlier run of mcphost created, and return its undecoded result; see ResumeTask."""
+        """Follow a task that an earlier run of mcphost created; return its undecoded result. See ResumeTask."""
         limit = self._sender.timeouts.task if deadline is None else deadline
         following = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_left=True)
         return await self._run_to_end(following)
@@ -204,7 +204,7 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the tool call and return the response; if cancelled, cancel any task that is created afterwards."""
+        """Send the tool call and return the response; on cancellation, also cancel a task created afterwards."""
         # Only tasks/cancel may cancel a task, not a notification: the response is awaited, then its task is cancelled.
         fetch, given_up, sent = _PendingResult(), False, False
 

@@ -31,7 +31,7 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """A cancel scope or similar object that stops waiting at `deadline`."""
+    """Interface of a cancel scope or similar object that stops waiting at `deadline`."""
 
     @property
     def deadline(self) -> float:
@@ -186,5 +186,5 @@ class UserPauses:
             self._question_counts[call_number] -= 1
             self._question_counts += Counter[int]()  # drop zero counts
             for number, deadline in paused.items():
-                if self._deadlines.get(number) is deadline:  # the deadline of a finished request is not resumed
+                if self._deadlines.get(number) is deadline:  # a request that has finished is not resumed
                     deadline.resume(loop.time())

@@ -1,7 +1,7 @@
-"""The settings that the approval of a server covers, as a digest and as readable lines.
+"""The settings that a server's approval covers, as a digest and as readable lines.
 
-Also loads a server's certificate file. A "project's server" is one that comes from the `.mcp.json` of a project, which
-others may have written.
+Also loads a server's certificate file. A "project's server" comes from the `.mcp.json` of a project, which others may
+have written.
 """
 
 import hashlib
@@ -39,7 +39,8 @@ def with_file_digests(server: ServerConfig) -> ServerConfig:
     """Return the server with the digests of the files that its approval covers.
 
     These are its environment file and, for a project's server, its certificate file. Connecting with the returned
-    server fails if a file has changed since. Raises ConfigError if a file is missing, unreadable or too large.
+    server fails if a file has changed in the meantime. Raises ConfigError if a file is missing, unreadable or too
+    large.
     """
     server = with_env_file(server)
     if server.source != "project" or not server.ca_file or server.ca_digest:
@@ -67,13 +68,13 @@ def _read_ca_file(path: str) -> bytes:
         raise ConfigError(f"The certificate file {path!r} does not exist.", 'Correct "caFile" in mcp.json.') from error
 
 
-_DIGEST_VERSION = 2  # changes with the covered settings, so that no approval covers more than was shown
+_DIGEST_VERSION = 2  # raised when the covered settings change, so that no approval covers more than was shown
 MAX_COMPARED_LINES = 500
 """Lines before and after a change, in total; the time of a comparison grows with the square of their number."""
 
 
 def server_digest(server: ServerConfig) -> str:
-    """Return the SHA-256 (hex) of every setting that determines which program is started or which URL is reached.
+    """Return the SHA-256 (hex) of every setting that determines what is started or which URL is reached.
 
     It covers the command, its arguments and working directory, the URL, the trusted certificates, every environment
     variable and header with its value, the environment file with its content, and the sign-in settings. References
@@ -82,8 +83,8 @@ def server_digest(server: ServerConfig) -> str:
     For a project's server, it also covers the values of references in the command, arguments, directory and URL, the
     content of the certificate file, and the restrictions (required reviews of results, disabled tools, rules that
     forbid calls). Each secret is then covered by a fingerprint that is slow to compute. For any other server, only the
-    masked form of a secret is covered, so that a renewed token needs no new approval. The server's name is not covered,
-    because it grants nothing.
+    masked form of a secret is covered, so that a renewed token needs no new approval. The server's name is not
+    covered, because it grants nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
@@ -115,7 +116,7 @@ def server_digest(server: ServerConfig) -> str:
 
 
 def describe_server(server: ServerConfig) -> tuple[str, ...]:
-    """Return the settings that `server_digest` covers as readable lines, with secrets masked but nothing cut off."""
+    """Return the settings that `server_digest` covers as readable lines, untruncated, with secrets masked."""
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_quote(server.command)}")
@@ -153,7 +154,7 @@ def masked_expansion(server: ServerConfig) -> dict[str, str]:
 
 
 def hide_secret_values(server: ServerConfig, text: str) -> str:
-    """Return *text*, in which references may have been expanded, with `[hidden]` in place of their secret values."""
+    """Return *text* with `[hidden]` instead of the secret values of expanded references."""
     for value in target_values(server):
         if value.value and mask_secrets(value.name, value.value) != value.value:
             text = text.replace(value.value, HIDDEN)
@@ -189,7 +190,10 @@ def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _restriction_facts(server: ServerConfig) -> dict[str, object]:
-    """Return only the restrictions that are set, so that they do not affect the digest of an unrestricted server."""
+    """Return the restrictions that are set.
+
+    Others are omitted, so that the digest of an unrestricted server does not depend on them.
+    """
     restrictions = {
         "review": server.review_results,
         "disabled": list(server.disabled_tools),
@@ -255,7 +259,7 @@ def describe_references(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> str:
-    """Return *text* with its secrets masked; with *is_secret*, all of it except references is masked."""
+    """Return *text* with its secrets masked; *is_secret* masks all of it except references."""
     if is_secret:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
     return mask_secrets(name, text, is_foreign=server.is_stdio and server.source in ("project", "flag"))
@@ -272,7 +276,7 @@ def _hidden_count(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False
 ) -> list[str]:
-    """Return the form of a value that the approval digest covers: plain text, masked text or a fingerprint."""
+    """Return a value in the form that the approval digest covers: plain, masked or as a fingerprint."""
     seen = _mask_value(server, name, text, is_secret)
     if seen == text:
         return ["value", text]
@@ -289,7 +293,7 @@ def _display_value(server: ServerConfig, name: str, text: str, hidden_count: int
 
 
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
-    """Return a line diff: removed lines start with "- ", added ones with "+ ", unchanged ones with two spaces.
+    """Return a line diff: removed lines start with "- ", added lines with "+ ", others with two spaces.
 
     Beyond MAX_COMPARED_LINES lines in total, all old lines are listed as removed and all new ones as added.
     """

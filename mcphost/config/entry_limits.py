@@ -22,7 +22,7 @@ def _count_references(entry: Any) -> int:
 
 
 class ProjectBudget:
-    """Counter of the references and arguments in a file of servers; limits their total in a project's file."""
+    """Counter of references and arguments in a file of servers; it limits their total in a project's file."""
 
     def __init__(self, source: Source) -> None:
         self._is_limited = source == "project"
@@ -41,7 +41,7 @@ class ProjectBudget:
         return count
 
     def spend_arguments(self, server: ServerConfig, location: str) -> None:
-        """Count the arguments of a server. Raises ConfigError, without counting them, if the file has too many."""
+        """Count a server's arguments. Raises ConfigError, without counting, if the file has too many."""
         self._check(self._arguments + len(server.args), _MAX_PROJECT_ARGUMENTS, "arguments", location)
         self._arguments += len(server.args)
 

@@ -52,7 +52,7 @@ def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str,
 
 
 def with_env_file(server: ServerConfig) -> ServerConfig:
-    """Return the server with the digest and the variable names of its environment file as it is now.
+    """Return the server with the current digest and variable names of its environment file.
 
     Raises the errors of `read_env_file`.
     """
@@ -89,7 +89,7 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 
 def _digest(text: str) -> str:
-    """Return a digest that is slow to compute, because the text contains secrets and the digest is stored and shown."""
+    """Return a digest that is slow to compute, because it is stored and shown although the text has secrets."""
     return fingerprint("envFile", text)
 
 
@@ -110,10 +110,10 @@ def _parse_lines(text: str, path: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_env_file(text: str, path: str) -> dict[str, str]:
-    r"""Parse `NAME=value` lines as VS Code does: with `export`, comments, quotes, and `\n` and `\r` in double quotes.
+    r"""Parse `NAME=value` lines in the syntax of VS Code.
 
-    If a name occurs more than once, its last line is used. Nothing in a value is expanded. Raises ConfigError with the
-    line's number.
+    That is, with `export`, comments, quotes, and `\n` and `\r` in double quotes. If a name occurs more than once, its
+    last line is used. Nothing in a value is expanded. Raises ConfigError with the line's number.
     """
     return dict(_parse_lines(text, path))
 

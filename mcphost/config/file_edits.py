@@ -47,7 +47,7 @@ def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
 
 
 def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, *, mode: int | None = None) -> None:
-    """Replace a file atomically if its content is still that of *before*; if *before* is None, create it.
+    """Replace a file atomically if its content is still that of *before*; None creates the file.
 
     The file keeps its permissions unless *mode* is given; a new file gets 0600. After a crash, the file has either the
     old or the new content. Raises ConfigError, without a change, if the content is different, if a file to be created

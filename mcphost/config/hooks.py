@@ -40,7 +40,7 @@ class HookOutput(Struct, frozen=True):
 
 
 def parse_hooks(entries: Any, file: str) -> tuple[HookConfig, ...]:
-    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first invalid one."""
+    """Parse the `[[hooks]]` tables of *file*. Raises ConfigError, which names the first invalid hook."""
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_HOOKS:
         raise ConfigError(f'{file}: "hooks" is not a list of at most {MAX_HOOKS} tables.', "Write [[hooks]].")
     return tuple(
@@ -76,7 +76,7 @@ def _parse_hook(entry: Any, where: str, file: str) -> HookConfig:
 def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText | None, str]:
     """Read the project's `.mcphost/hooks.toml`; return its text and the path of the project's folder.
 
-    The text is None if the file is missing or cannot be used; the latter is reported to *on_problem*. Blocks while
+    The text is None if the file is missing or unusable; an unusable file is reported to *on_problem*. Blocks while
     reading.
     """
     root = find_project_root(Path(os.path.realpath(places.folder)))

@@ -36,7 +36,7 @@ _FOLDER_FILE = "local.json"
 def parse_inputs(
     value: Any, location: str, on_problem: Callable[[str], None], *, is_shared: bool
 ) -> dict[str, ServerInput]:
-    """Return the inputs in an `inputs` list such as VS Code's, keyed by id; invalid ones are reported and skipped.
+    """Return the inputs in a VS Code `inputs` list, keyed by id; invalid inputs are reported and skipped.
 
     Set *is_shared* if the list applies to all servers of the file, not only to one entry.
     """
@@ -59,7 +59,7 @@ def parse_inputs(
 
 
 def _parse_input(item: Any, *, is_shared: bool) -> ServerInput | str:
-    """Return the input that *item* defines, or a phrase that says what is wrong with *item*."""
+    """Return the input that *item* defines, or a phrase that describes an error in *item*."""
     members = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
     input_id, kind = members.get("id"), members.get("type")
     if not isinstance(input_id, str) or not 0 < len(input_id) <= _MAX_ID_LENGTH or not _is_plain(input_id):
@@ -98,7 +98,7 @@ def format_input(one: ServerInput) -> dict[str, Any]:
 
 
 def _option_value(option: Any) -> str:
-    """Return the value of an option, which is text or an object with a "value"; "" if it is not valid."""
+    """Return the value of an option, given as text or as an object with a "value"; "" if it is not valid."""
     value = cast("dict[str, Any]", option).get("value") if isinstance(option, dict) else option
     return value if isinstance(value, str) and len(value) <= MAX_INPUT_LENGTH else ""
 
@@ -108,10 +108,10 @@ def _is_plain(text: str) -> bool:
 
 
 def carry_inputs(entry: dict[str, Any], definitions: Any) -> dict[str, Any]:
-    """Return a copy of an entry from another file, with the definitions of the entry's inputs added to it.
+    """Return a copy of an entry from another file, with the definitions of its inputs added.
 
-    The *definitions* are that file's list of inputs. Invalid ones and the defaults of passwords are left out. An entry
-    that already defines inputs is returned unchanged.
+    The *definitions* are that file's list of inputs. Invalid definitions and the defaults of passwords are left out.
+    An entry that already defines inputs is returned unchanged.
     """
     ids = referenced_inputs(entry_texts(entry))
     own = entry.get("mcphost", {})
@@ -132,7 +132,7 @@ def _is_secret_default(definition: dict[str, Any], key: str) -> bool:
 
 
 def entry_texts(entry: Mapping[str, Any]) -> list[str]:
-    """Return the texts of an entry in which references are allowed; values of a wrong type are left out."""
+    """Return the texts of an entry that may contain references; values of a wrong type are left out."""
     values: list[Any] = [entry.get(key) for key in ("command", "url", "cwd", "envFile")]
     for key in ("args", "env", "headers"):
         members = entry.get(key)
@@ -162,7 +162,10 @@ def attach_inputs(definitions: dict[str, ServerInput], file: str, server: str, i
 
 
 def _scope(file: str) -> str:
-    """Return the key of a configuration file in `inputs.json`; local.json has a separate key for each folder."""
+    """Return the key of a configuration file in `inputs.json`.
+
+    local.json has a separate key for each folder.
+    """
     path = os.path.realpath(file)
     return f"{path}#{os.path.realpath('.')}" if os.path.basename(path) == _FOLDER_FILE else path
 

@@ -1,4 +1,4 @@
-"""Edits that set or remove one member in JSON with comments, and preserve the rest of the text."""
+"""Edits that set or remove one member in JSON with comments and preserve the rest of the text."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class _Member(NamedTuple):
-    """Positions of an object's member in the text: where it starts, and where its value starts and ends."""
+    """Positions of an object's member in the text: its start, and the start and end of its value."""
 
     key: str
     start: int
@@ -130,7 +130,7 @@ def _missing_member(path: Sequence[str], file: str) -> ConfigError:
 
 
 def _checked(edited: str, file: str, expected: Any) -> str:
-    """Return *edited* if it parses to *expected*. Raises ConfigError otherwise."""
+    """Return *edited* if its parsed value is *expected*. Raises ConfigError otherwise."""
     try:
         is_right = _parse(edited, file) == expected
     except ConfigError:
@@ -175,7 +175,7 @@ def _find_comma(text: str, start: int, end: int) -> int:
 
 def _hide_comments(part: str) -> str:
     """Replace the comments in the text between two members with spaces, but keep the comma."""
-    # A string after the comma keeps it from being a trailing one, which strip_comments would blank out too.
+    # With a string after it, the comma is not a trailing comma, which strip_comments would remove.
     return strip_comments(f'{part}\n"')[: len(part)]
 
 

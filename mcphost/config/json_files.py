@@ -1,4 +1,4 @@
-"""Reading of configuration files with a size limit, and JSON parsing whose errors name the line and column."""
+"""Reads configuration files with a size limit, and parses JSON with errors that name the line and column."""
 
 import errno
 import json
@@ -28,7 +28,7 @@ def read_regular_file(path: Path, limit: int, *, follow_links: bool) -> tuple[by
     The extra byte shows that the file exceeds *limit*. Raises ConfigError if it is not a regular file, and OSError if
     it cannot be opened or is a symbolic link while *follow_links* is False.
     """
-    # Non-blocking, because it may be a FIFO, even if a check just saw a regular file.
+    # Non-blocking, because the file may be a FIFO now, even if it was a regular file when it was checked.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
     with open(os.open(path, flags), "rb") as file:
         status = os.fstat(file.fileno())
@@ -59,7 +59,10 @@ def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def decode_text(raw: bytes, name: str) -> str:
-    """Decode UTF-8 with or without a byte order mark. Raises ConfigError with *name* and the invalid line's number."""
+    """Decode UTF-8 with or without a byte order mark.
+
+    Raises ConfigError with *name* and the number of the invalid line.
+    """
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -68,7 +71,7 @@ def decode_text(raw: bytes, name: str) -> str:
 
 
 class DuplicateKeyDict(dict[str, Any]):
-    """A JSON object in which keys occur more than once; the first value of each key is used."""
+    """A JSON object with repeated keys; it contains the first value of each key."""
 
     duplicate_keys: tuple[str, ...] = ()
 

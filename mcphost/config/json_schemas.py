@@ -1,4 +1,4 @@
-"""JSON Schemas of mcp.json and config.toml, with which editors complete keys and mark mistakes.
+"""JSON Schemas of mcp.json and config.toml, for editors that complete keys and mark errors.
 
 Types and limits come from the structs that validate the files. The schemas are draft-07, the newest draft that common
 editors support for both formats (VS Code: https://code.visualstudio.com/docs/languages/json, Taplo for TOML:
@@ -213,7 +213,7 @@ def _oauth_schema() -> Schema:
 
 
 def _table(kind: type[Struct], keys: Iterable[str]) -> Schema:
-    """Return the schema of a TOML table with these fields of a struct; null is left out, since TOML has none."""
+    """Return the schema of a TOML table for these fields of a struct, without null, which TOML lacks."""
     fields = settable_fields(kind)
     return _closed({key: _without_null(build_json_schema(fields[key].type)) for key in keys})
 

@@ -1,4 +1,4 @@
-"""Loading and merging of the configuration files; an invalid part is reported and skipped."""
+"""Loads and merges the configuration files; an invalid part is reported and skipped."""
 
 import hashlib
 import os
@@ -65,7 +65,7 @@ def load_config(
 ) -> HostConfig:
     """Load `config.toml` from *directory* and the servers, and apply the overrides of flags and *environ*.
 
-    Servers come from *files* (those given with `--mcp-config`, which count as approved) if there are any, else from
+    Servers come from *files* (given with `--mcp-config`, and therefore approved) if there are any, else from
     `local.json` (entries for the current folder), `mcp.json` and *project*; the first server with a name is used. Pass
     *project* only if the user trusts exactly that content. Invalid parts are skipped and reported in `problems`.
 
@@ -131,7 +131,7 @@ def _use_profile(config: HostConfig, overrides: Overrides, environ: Mapping[str,
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:
-    """Return the first problem of the configuration that concerns the server, or "" if there is none."""
+    """Return the first problem of the configuration that affects the server, or "" if there is none."""
     mark = f'server "{server}"'
     return next((problem for problem in config.problems if mark in problem), "")
 
@@ -150,7 +150,7 @@ def add_file_name(error: McpHostError, server: ServerConfig) -> None:
 
 
 def find_file_problem(config: HostConfig) -> str:
-    """Return the first problem that concerns an entire mcp.json rather than one server, or "" if there is none."""
+    """Return the first problem that affects a whole mcp.json and not one server; "" if there is none."""
     problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
     return next((problem for problem in problems if SERVERS_FILE in problem), "")
 
@@ -225,7 +225,7 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 
 
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
-    """Append the servers whose names are new; report the others, so that a project cannot replace a user's server."""
+    """Append the servers with new names; report the others, so that no project replaces a user's server."""
     taken = {server.name: server for server in servers}
     for server in more:
         other = taken.get(server.name)

@@ -1,4 +1,4 @@
-"""Lock file of a project, `mcphost.lock`: its format, and functions to read and write it safely.
+"""Lock file of a project, `mcphost.lock`: its format, and functions that read and write it safely.
 
 It records the command or URL of each of the project's servers and the tools that they offer, so that any change can be
 reviewed. It is JSON with sorted keys and an indentation of two spaces, so that equal servers give equal bytes and `git
@@ -38,7 +38,7 @@ _Pairs = Annotated[dict[_Text, _Text], Meta(max_length=1_000)]
 
 
 class LockedPackage(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The package that a server's command runs; `version` and `digest` are "" if the command names none."""
+    """The package that a server's command runs; `version` and `digest` are "" if not in the command."""
 
     type: Literal["npm", "pypi", "nuget", "oci"]
     name: _Text
@@ -55,7 +55,7 @@ class LockedOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """The name and version that a server reports, and the protocol revision that was negotiated with it."""
+    """A server's reported name and version, and the protocol revision negotiated with it."""
 
     name: _Text
     version: _Text = ""
@@ -70,7 +70,7 @@ class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
 
 
 class LockedServer(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
-    """A locked server: the settings in its entry that start or reach it, and what it reported when it was locked.
+    """A locked server: the settings that start or reach it, and what it reported when it was locked.
 
     References in the entry are not expanded. `identity` is None if the server was disabled and therefore not started.
     """
@@ -96,7 +96,7 @@ class LockDocument(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
 
 def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a tool's definition that the lock file contains for reviewers, limited in size and depth."""
+    """Return the part of a tool's definition that the lock file shows to reviewers, within size and depth limits."""
     keys = ("title", "description", "inputSchema", "outputSchema", "annotations", "execution")
     shown = {key: definition[key] for key in keys if definition.get(key) is not None}
     raw = _dump(shown, indent=None)
@@ -152,13 +152,16 @@ def encode_lock(document: LockDocument) -> bytes:
     for kept in (None, ("title", "description"), ()):
         raw = _dump(to_builtins(document if kept is None else _with_definitions(document, kept)), indent=2)
         if len(raw) <= MAX_LOCK_BYTES and _has_few_values(raw):
-            parse_lock(raw, LOCK_FILE)  # checks that the file can be read again
+            parse_lock(raw, LOCK_FILE)  # check that the file can be read again
             return raw
     raise ConfigError(f"The lock file would be over {MAX_LOCK_BYTES // 1_000_000} MB.", "Lock fewer servers.")
 
 
 def write_lock(path: Path, before: FileSnapshot | None, raw: bytes) -> None:
-    """Write a lock file if it has not changed since *before* was read (None: it did not exist). Raises ConfigError."""
+    """Write a lock file unless it has changed since *before* was read. Raises ConfigError.
+
+    A *before* of None means that the file did not exist.
+    """
     replace_if_unchanged(path, before, raw, mode=None if before else _FILE_MODE)
 
 
@@ -203,7 +206,7 @@ def _refuse_constant(text: str) -> NoReturn:
 
 
 def _explain(error: BaseException) -> str:
-    """Return one line of limited length that says why a file is not valid."""
+    """Return the reason why a file is not valid, as one line of limited length."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno}, column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}."
     text = error.message if isinstance(error, MalformedMessage) else str(error)

@@ -1,4 +1,4 @@
-"""Parsing of `mcpServers` (the format of Claude Desktop, Cursor and VS Code) to ServerConfig values.
+"""Parses `mcpServers` (the format of Claude Desktop, Cursor and VS Code) to ServerConfig values.
 
 An invalid entry is reported and skipped. Unknown keys are ignored, because other hosts add their own.
 """
@@ -225,8 +225,8 @@ class _ServerEntry:
     ) -> None:
         """Store the entry and its context.
 
-        The *definitions* are the inputs of the file, keyed by id; None means that the entry has no references. Raises
-        ConfigError if the entry is not an object.
+        The *definitions* are the inputs of the file, keyed by id; None means that the entry contains no references.
+        Raises ConfigError if the entry is not an object.
         """
         self.name, self.file, self.on_problem = name, file, on_problem
         self.definitions = definitions or {}
@@ -328,11 +328,11 @@ class _ServerEntry:
     def _resolve_cwd(self, cwd: str) -> str:
         """Return the absolute working directory: *cwd* resolved against the configuration file's folder.
 
-        Only `${workspaceFolder}` selects the folder mcphost was started in; an empty value does not, because an
+        Only `${workspaceFolder}` selects the folder mcphost was started in. An empty value does not, because an
         untrusted folder may contain programs with the names that npx, python -m and others look up in their working
-        directory. Such a server is approved for each folder separately. Symbolic links are resolved so that a changed
-        link needs a new approval. If *cwd* has other references, it is returned unchanged, and resolved when the server
-        starts.
+        directory. A server that uses `${workspaceFolder}` is approved for each folder separately. Symbolic links are
+        resolved so that a changed link needs a new approval. If *cwd* has other references, it is returned unchanged,
+        and resolved when the server starts.
         """
         if "\0" in cwd:
             raise ConfigError(f'{self.location}: "cwd" has a NUL character in it.', "Remove it.")
@@ -432,7 +432,7 @@ class _ServerEntry:
         return revision
 
     def _find_inputs(self, texts: Iterable[str]) -> tuple[ServerInput, ...]:
-        """Return the inputs that *texts* of the entry refer to, and report those that are not defined."""
+        """Return the inputs that *texts* refer to, and report undefined inputs."""
         ids = referenced_inputs(texts)
         for input_id in [one for one in ids if one not in self.definitions][:_MAX_UNDEFINED_INPUTS]:
             shown = sanitize(input_id, keep_newlines=False)
@@ -559,7 +559,7 @@ class _ServerEntry:
 def parse_sampling(value: Any, location: str, source: Source, on_problem: ProblemCallback) -> dict[str, int]:
     """Parse `mcphost.sampling` to limits, keyed by the field names of SamplingLimits.
 
-    Invalid limits are reported to *on_problem* and skipped, as are all limits in a project's file.
+    Invalid limits are reported to *on_problem* and skipped; so are all limits in a project's file.
     """
     if value is None:
         return {}

@@ -1,4 +1,4 @@
-"""Parsing of server entries that users paste from READMEs, with or without the rest of the file."""
+"""Parses server entries that users paste from READMEs, with or without the rest of the file."""
 
 from typing import Any, cast
 
@@ -14,11 +14,11 @@ _HINT = 'Paste what the README shows, for example {"command": "uvx", "args": ["m
 
 
 def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]:
-    """Return the server entries in pasted text, keyed by name; *name* is used for an entry that has none.
+    """Return the server entries in pasted text by name; *name* is used for an entry without a name.
 
     Accepts `{"mcpServers": {…}}` and the formats of other hosts, `"name": {…}` without outer braces, a single entry
-    without a name, and any of these in a Markdown code fence. Raises ConfigError if the text has no server, is too long
-    or invalid, or if an entry has no name and *name* is empty.
+    without a name, and any of these in a Markdown code fence. Raises ConfigError if the text has no server, is too
+    long or invalid, or if an entry has no name and *name* is empty.
     """
     if len(text) > MAX_PASTED_CHARACTERS:
         raise ConfigError(f"The text is over {MAX_PASTED_CHARACTERS:,} characters.", _HINT)

@@ -48,12 +48,12 @@ def _parse_model(table: TomlTable, default: ModelConfig) -> ModelConfig:
     values = model.read_values(ModelConfig, keys)
     base = switch_model(default, cast("str", values.pop("name", "")) or default.name)
     if values.get("api_base", base.api_base) != base.api_base:
-        base = replace(base, headers={}, api_key_env="")  # they may contain a secret for the previous address
+        base = replace(base, headers={}, api_key_env="")  # headers may contain a secret for the previous address
     return replace(base, **values)
 
 
 def switch_model(model: ModelConfig, name: str) -> ModelConfig:
-    """Return *model* with another name, keeping only those settings that apply to the new model as well.
+    """Return *model* with another name, without the settings that do not apply to the new model.
 
     A URL or key configured for one provider is never used for another.
     """

@@ -30,8 +30,8 @@ Purpose = Literal["instructions", "command", "hooks"]
 class ProjectText(Struct, frozen=True, kw_only=True):
     """Content of a file; `digest` is the SHA-256 (hex) of its bytes.
 
-    `path` is absolute, and must be sanitized before display. `is_own` means that it is the user's own file and needs no
-    approval.
+    `path` is absolute, and must be sanitized before display. `is_own` means that the file is the user's own and needs
+    no approval.
     """
 
     path: str
@@ -64,7 +64,7 @@ def find_project_root(folder: Path) -> Path:
 
 
 def read_instructions(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText, ...]:
-    """Read the user's AGENTS.md, then those from the project root down to the starting folder.
+    """Read the user's AGENTS.md, then the project's, from its root down to the starting folder.
 
     A file that is too large, not UTF-8, or a link that leads out of the project is reported and skipped. Blocks while
     reading.
@@ -96,7 +96,7 @@ def _instruction_paths(places: ProjectPlaces) -> Iterator[tuple[Path, Path | Non
 def read_project_text(path: Path, root: Path | None, on_problem: Callable[[str], None]) -> ProjectText | None:
     """Read a text file; *root* is the project that must contain it, or None for the user's own file.
 
-    Returns None if the file does not exist or cannot be used; the latter is reported to *on_problem*.
+    Returns None if the file is missing or unusable; an unusable file is reported to *on_problem*.
     """
     try:
         real = Path(os.path.realpath(path))

@@ -43,7 +43,7 @@ class CommandArgument(Struct, frozen=True):
 
 
 class PromptCommand(Struct, frozen=True, kw_only=True):
-    """A custom slash command with the prompt template that it fills in.
+    """A custom slash command with its prompt template.
 
     `text` is the whole file, which an approval covers. A folder in the path becomes a prefix of `name`, as in
     `git:commit`. `model` is the model to switch to, "" for none. If `is_sent`, the prompt is sent at once instead of
@@ -65,7 +65,7 @@ class PromptCommand(Struct, frozen=True, kw_only=True):
 
 
 def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[PromptCommand, ...]:
-    """Read the user's commands, then the project's, except those whose names are already taken.
+    """Read the user's commands, then the project's; a project's command never replaces a user's.
 
     A file that cannot be used is reported and skipped. Blocks while reading.
     """
@@ -115,7 +115,7 @@ def parse_command(name: str, text: ProjectText) -> PromptCommand:
     whole = text.text.removeprefix("\ufeff")
     if not _FENCE.match(whole):
         return PromptCommand(name=name, description="", template=whole.strip(), text=text)
-    from mcphost.protocol.frontmatter import parse_frontmatter  # loads YAML
+    from mcphost.protocol.frontmatter import parse_frontmatter  # imports PyYAML
 
     fields = parse_frontmatter(whole)
     if unknown := [key for key in fields if key not in _FIELDS]:
@@ -196,7 +196,7 @@ def missing_arguments(command: PromptCommand, given: Mapping[str, str]) -> tuple
 
 
 def fill_template(command: PromptCommand, typed: str, given: Mapping[str, str]) -> str:
-    """Fill in the command's template: *typed* is the text of all arguments, *given* their values by name.
+    """Fill in a command's template: *typed* is the text of all arguments, *given* their values by name.
 
     Values are inserted unchanged; a placeholder inside a value is not replaced. If the template has no placeholder,
     *typed* is appended. Raises UsageError if the result is too long.
@@ -209,7 +209,7 @@ def fill_template(command: PromptCommand, typed: str, given: Mapping[str, str]) 
         nonlocal used
         position, name = match[1], match[2]
         if name is not None and name not in values:
-            return match[0]  # braces of the text itself
+            return match[0]  # braces that belong to the text
         used = True
         if name is not None:
             return values[name]

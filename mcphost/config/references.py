@@ -1,4 +1,4 @@
-"""References in a server's entry, such as `${env:NAME}`: parsing, listing and expansion of limited length."""
+"""References in a server's entry, such as `${env:NAME}`: parsing, listing and bounded expansion."""
 
 import os
 import re
@@ -42,7 +42,7 @@ _PLACES: dict[str, Callable[[], str]] = {
 
 
 class Reference(Struct, frozen=True):
-    """A reference within a text: `text` is the reference as written, `start` its position, `name` what it refers to.
+    """A reference in a text: `text` is its spelling, `start` its position, `name` what it refers to.
 
     The `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
     asked for, and "place" for a folder or the path separator of this machine. References of the kind "unknown" are not
@@ -102,7 +102,7 @@ def has_nested_reference(text: str) -> bool:
 
 
 def is_host_variable(reference: Reference) -> bool:
-    """Return whether an unknown reference looks like one of another host, such as `${command:NAME}`.
+    """Return whether an unknown reference is probably one of another host, such as `${command:NAME}`.
 
     Other unknown forms, such as `${1%.*}`, may be shell syntax in the arguments of a server that a shell starts.
     """
@@ -253,7 +253,7 @@ def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
 
 
 class ReferenceValue(Struct, frozen=True):
-    """The value of a reference in this process; `text` is the reference as shown, `value` is None if it is missing."""
+    """The value of a reference in this process, None if it is missing; `text` is the reference as shown."""
 
     text: str
     name: str
@@ -263,8 +263,8 @@ class ReferenceValue(Struct, frozen=True):
 def target_values(server: ServerConfig) -> tuple[ReferenceValue, ...]:
     """Return the current value of each distinct reference in `target_texts`, and of a leading `~`.
 
-    References to the same variable that differ only in their defaults count as one if the variable is set, because
-    their defaults are then not used.
+    References to the same variable with different defaults are one reference if the variable is set, because the
+    defaults are then not used.
     """
     values: dict[str, ReferenceValue] = {}
     for place, _, text in target_texts(server):
@@ -332,7 +332,7 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerCon
 
 
 def resolve_target(server: ServerConfig) -> ServerConfig:
-    """Expand a server's references like `expand_target`, only to compare or show the server.
+    """Expand a server's references like `expand_target`, but only to compare or show the server.
 
     The variables of this process are used. Text that cannot be expanded, or would be too long, stays as written.
     """
@@ -364,7 +364,7 @@ def _replace_target(server: ServerConfig, expand: Callable[[str, str], str]) -> 
 
 def _expand_text(expander: ReferenceExpander, key: str, text: str, location: str) -> str:
     where = f'{location}: "{key}"'
-    # The home folder first, because the value of a reference must not be expanded again.
+    # Expand the home folder first, because the value of a reference must not be expanded again.
     expanded = expander.expand(text if key == "url" else expand_home(text), where)
     if "\0" in expanded:
         raise ConfigError(f"{where} has a NUL character in it.", "Check the values of its variables.")
@@ -377,7 +377,7 @@ def resolve_folder(file: str, path: str) -> str:
 
 
 def entry_location(server: ServerConfig) -> str:
-    """Return text for messages that names the server and its file."""
+    """Return the server's name and file as text for messages."""
     return f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
 
 

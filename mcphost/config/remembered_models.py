@@ -1,4 +1,4 @@
-"""Models that were used or marked as favorites, with their parameters, in a small file in the state folder."""
+"""Models that the user used or marked as favorites, with their parameters, in a file in the state folder."""
 
 import time
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class RememberedModels:
         self._path = state_dir / MODELS_FILE
 
     def load(self) -> tuple[RememberedModel, ...]:
-        """Return favorites first, then the most recently used; nothing if the file is missing or damaged."""
+        """Return favorites, then other models, most recently used first; nothing if the file is unusable."""
         try:
             content = read_snapshot(self._path, _MAX_BYTES).content
             models = decode(content, _File).models
@@ -55,7 +55,7 @@ class RememberedModels:
         self._update(config, lambda model: replace(model, config=config, used_at=time.time()))
 
     def toggle_favorite(self, config: ModelConfig) -> bool:
-        """Add a model to the favorites, or remove it if it is one; return whether it is a favorite now.
+        """Add a model to the favorites or remove it from them; return whether it is a favorite now.
 
         Raises OSError or ConfigError.
         """

@@ -1,4 +1,4 @@
-"""Application of the user's restrictions to a project's entries that lead to the same server.
+"""Applies the user's restrictions to a project's entries for the same server.
 
 Restrictions are stored by server name, and a project's file can choose any name. Two entries count as the same server
 if they have the same URL, or the same program and identifying arguments, however these are spelled. This is a
@@ -42,7 +42,7 @@ _MAX_SUBCOMMAND_POSITION = 6  # the program's own options may come before its su
 
 
 def is_installer(argv: Sequence[str]) -> bool:
-    """Return whether a command usually downloads the program that it runs, such as `npx`, `uvx` or `docker run`."""
+    """Return whether a command usually downloads the program that it runs, as `npx`, `uvx` and `docker run` do."""
     if not argv:
         return False
     name = argv[0].replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -110,7 +110,7 @@ def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
 
 
 class _Target(Struct, frozen=True):
-    """What an entry reaches or starts: a URL, or a program with the arguments that identify it."""
+    """What an entry reaches or starts: a URL, or a program with its identifying arguments."""
 
     address: tuple[str, ...]
     arguments: frozenset[str] = frozenset()
@@ -186,7 +186,7 @@ def _normalize_program(server: ServerConfig) -> str:
 
 
 def _identifying_arguments(server: ServerConfig) -> frozenset[str]:
-    """Return the arguments that name a module, package or script; without any, all positional arguments."""
+    """Return the arguments that name a module, package or script, or else all positional arguments."""
     plain = [word for word in server.args if not word.startswith("-")]
     named: set[str] = set()
     for word in (*plain, *_attached_option_values(server)):
@@ -198,7 +198,7 @@ def _identifying_arguments(server: ServerConfig) -> frozenset[str]:
 
 
 def _attached_option_values(server: ServerConfig) -> list[str]:
-    """Return the package and module names that are attached to an option, as in `--from=NAME` or `-mNAME`."""
+    """Return package and module names that are part of an option, as in `--from=NAME` or `-mNAME`."""
     values: list[str] = []
     is_python = _normalize_program(server).startswith(("py", "ipy"))
     for word in server.args:

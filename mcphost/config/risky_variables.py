@@ -82,7 +82,7 @@ _HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 def classify_variable(name: str) -> Risk | None:
     """Return the kind of risk of an environment variable, or None if it is not known to be risky.
 
-    Case is ignored and `-` counts as `_`, since programs read `http_proxy` and `npm_config_registry` in both cases.
+    Case is ignored and `-` equals `_`, because programs read `http_proxy` and `npm_config_registry` in both cases.
     """
     upper = name.strip().upper().replace("-", "_")
     if _HARMLESS_PATTERNS.matches(upper):
@@ -91,7 +91,7 @@ def classify_variable(name: str) -> Risk | None:
 
 
 def group_by_risk(names: Iterable[str]) -> dict[Risk, tuple[str, ...]]:
-    """Group the risky ones among *names* by kind of risk, sorted; kinds without names are omitted."""
+    """Return the risky variables among *names*, sorted and grouped by kind of risk."""
     ordered = sorted(names)
     groups: dict[Risk, tuple[str, ...]] = {
         risk: tuple(name for name in ordered if classify_variable(name) == risk) for risk in _PATTERNS_BY_RISK

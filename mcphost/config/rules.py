@@ -36,12 +36,12 @@ SYNTAX_HINT = (
 
 
 class Condition(Struct, frozen=True):
-    """A condition on one argument of a tool call; `argument` is its path, with one name per level of nested objects.
+    """A condition on one argument of a tool call; `argument` is its path, one name for each nested object.
 
-    `values` has one value, or several for the operator "in". Values of different types are never equal: `1`, `true` and
-    `"1"` all differ. The value of "under" is a folder, absolute or starting with `~`; that of "re" is a pattern that
-    must match the entire text. The operators "from" and "never-from" have no argument: they are about all arguments of
-    the call, and their values are names of servers, `*` for any, and `@file` for attached files.
+    `values` has one value, or several for the operator "in". Values of different types are never equal: `1`, `true`
+    and `"1"` all differ. The value of "under" is a folder, absolute or starting with `~`; that of "re" is a pattern
+    that must match the entire text. The operators "from" and "never-from" have no argument: they are about all
+    arguments of the call, and their values are names of servers, `*` for any, and `@file` for attached files.
     """
 
     argument: tuple[str, ...]
@@ -109,7 +109,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_alternatives(text: str) -> tuple[Rule, ...]:
-    """Return every possible reading of a rule: one per slash, since a server's name may contain slashes.
+    """Return every possible reading of a rule: one for each slash, as server names may contain slashes.
 
     The first one is the result of `parse_rule`. Raises UsageError for invalid syntax.
     """
@@ -189,13 +189,19 @@ def _parse_conditions(rule: str, text: str) -> tuple[Condition, ...]:
 
 
 def _join_origin_parts(text: str) -> str:
-    """Return a rule such as `web/* never-from:mail` with its last part as a condition, `web/*?never-from:mail`."""
+    """Return a rule such as `web/* never-from:mail` in the form `web/*?never-from:mail`.
+
+    The last part becomes a condition.
+    """
     head, *parts = (part.strip() for part in _ORIGIN_PART.split(text)) if "from:" in text else (text,)
     return "&".join([head if "?" in head or not parts else f"{head}?{parts.pop(0)}", *parts])
 
 
 def prohibit_origins(rule: Rule) -> Rule:
-    """Return a never-rule in which `never-from:` is written as `from:`, since the rule itself says "never"."""
+    """Return a never-rule with `from:` instead of `never-from:`.
+
+    The rule itself already says "never".
+    """
     conditions = tuple(
         replace(condition, operator="from") if condition.operator == "never-from" else condition
         for condition in rule.conditions

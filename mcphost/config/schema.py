@@ -42,7 +42,7 @@ def build_json_schema(kind: Any) -> dict[str, Any]:
 def _explain(value: Any, kind: Any, reason: str) -> str:
     info = msgspec.inspect.type_info(kind)
     if isinstance(info, msgspec.inspect.LiteralType):
-        return f"is not one of {', '.join(filter(None, get_args(kind)))}"  # msgspec would sort them
+        return f"is not one of {', '.join(filter(None, get_args(kind)))}"  # kept in order, which msgspec would not do
     if isinstance(info, msgspec.inspect.UnionType):  # an optional value: null needs no explanation
         info = next(member for member in info.types if not isinstance(member, msgspec.inspect.NoneType))
     if ", got " in reason:
@@ -92,7 +92,7 @@ SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """OAuth settings of a server; those left empty are discovered or have a default.
+    """OAuth settings of a server; empty settings are discovered or have a default.
 
     `client_secret`, `key`, `assertion` and `idp_token` may contain references such as `${keyring:NAME}`.
     """
@@ -131,7 +131,7 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 
 
 class ServerInput(Struct, frozen=True, kw_only=True):
-    """A value that the user is asked for because a server's entry refers to it as `${input:ID}`.
+    """A value that the user must enter because a server's entry refers to it as `${input:ID}`.
 
     If there are `options`, the value must be one of them. A password is stored in the keyring as `keyring_entry`; any
     other value is `stored_value`, or None if not set yet.
@@ -292,8 +292,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 class RootConfig(Struct, frozen=True):
     """A folder to share with servers if the user agrees; `name` may be empty.
 
-    `source` is "started" for the folder mcphost was started in, and "added" for one that the user added while mcphost
-    runs. `file` is the configuration file that lists the folder, or "" for the user's config.toml.
+    `source` is "started" for the folder mcphost was started in, and "added" for a folder that the user added while
+    mcphost runs. `file` is the configuration file that lists the folder, or "" for the user's config.toml.
     """
 
     path: str
@@ -317,14 +317,14 @@ class SamplingLimits(Struct, frozen=True, kw_only=True):
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Sampling settings; servers can use the selected model and `models`, which lists the most capable first."""
+    """Sampling settings; `models` are allowed besides the selected model, most capable first."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()
 
 
 class ConsentConfig(Struct, frozen=True, kw_only=True):
-    """Settings of consent, besides the never-rules."""
+    """Settings of consent other than the never-rules."""
 
     origins: Literal["mark", "ask"] = "mark"
     """How to treat arguments that contain text from other servers: "mark" highlights it in questions; with "ask", a
@@ -368,10 +368,10 @@ class ResultsConfig(Struct, frozen=True, kw_only=True):
 
 
 class BudgetConfig(Struct, frozen=True, kw_only=True):
-    """Limits on what model requests cost, in US dollars; 0 means no limit.
+    """Limits on the cost of model requests, in US dollars; 0 means no limit.
 
-    The user is asked before a request whose highest estimated cost is above `ask_above`, or with which more than
-    `per_turn`, `per_conversation` or `per_day` would be spent.
+    The user is asked before a request whose highest estimated cost is above `ask_above`, or that would exceed
+    `per_turn`, `per_conversation` or `per_day`.
     """
 
     ask_above: _Dollars = 0
@@ -458,7 +458,7 @@ HookEvent = Literal["before_call", "after_call"]
 
 
 class HookSettings(Struct, frozen=True, kw_only=True):
-    """Settings of a hook; without rules in `match`, it runs for every call; `timeout` is in seconds."""
+    """Settings of a hook; `timeout` is in seconds. Without rules in `match`, it runs for every call."""
 
     event: HookEvent
     command: Annotated[tuple[str, ...], Meta(min_length=1, max_length=100)]
@@ -481,7 +481,7 @@ class HookConfig(Struct, frozen=True, kw_only=True):
 
 
 class HostConfig(Struct, frozen=True, kw_only=True):
-    """The merged configuration; `problems` are sentences about the parts that were invalid and skipped.
+    """The merged configuration; `problems` has a sentence for each invalid part that was skipped.
 
     `roots` is None if not configured; the folder mcphost was started in is then used. `project_roots` come from a
     project's trusted file, or from a file given with `--mcp-config`.

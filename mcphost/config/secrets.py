@@ -1,4 +1,4 @@
-"""Secrets in a server's entry: expanding references, masking plaintext secrets and moving them to the keyring."""
+"""Secrets in a server's entry: expand references, mask plaintext secrets, and move them to the keyring."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ class PlaintextSecret(Struct, frozen=True):
 def find_plaintext_secrets(server: ServerConfig, known: Sequence[tuple[str, str]] = ()) -> tuple[PlaintextSecret, ...]:
     """Find the probable plaintext secrets in a server's environment, headers and sign-in settings.
 
-    Settings in *known*, such as `("env", "API_KEY")`, count as secrets regardless of their names and values.
+    Settings in *known*, such as `("env", "API_KEY")`, are secrets regardless of their names and values.
     """
     pairs = [(("env", name), value) for name, value in server.env.items()]
     pairs += [(("headers", name), value) for name, value in server.headers.items()]
@@ -76,7 +76,7 @@ def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
 
 
 def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tuple[str, ...]:
-    """Return the keyring entries that mcphost named after a server and to which no other server refers."""
+    """Return the keyring entries that mcphost created for a server and no other server refers to."""
     any_secret = PlaintextSecret(keys=("env", "x"), value="", prefix="", secret="")
     prefix = keyring_entry_name(server.name, any_secret).removesuffix("x")
     used = {name for other in others for name in _list_keyring_names(other)}
@@ -105,9 +105,10 @@ def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: st
 
 
 def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecret, name: str) -> str:
-    """Return the text of a configuration file with `${keyring:NAME}` in place of one secret and no other change.
+    """Return a configuration file's text with one secret replaced by `${keyring:NAME}`.
 
-    Raises ConfigError if the file no longer contains the secret, or if the edit would change another value.
+    Nothing else is changed. Raises ConfigError if the file no longer contains the secret, or if the edit would change
+    another value.
     """
     before = parse_json(text, file)
     root = next((key for key in ("mcpServers", "servers") if key in before), "")
@@ -205,7 +206,7 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
         return _hide_secret(part) if whole else _hide_patterns(part, hide_random_words=risk is None)
 
     for at in range(0, len(parts), 2):
-        if at and parts[at - 1].endswith(":-"):  # a default, and the text after the reference
+        if at and parts[at - 1].endswith(":-"):  # the default and the text after the reference
             default, brace, rest = parts[at].partition("}")
             parts[at] = f"{hide(default)}{brace}{hide(rest)}"
         else:
@@ -221,10 +222,10 @@ def _can_be_code(literal: str) -> bool:
 
 
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
-    """Return a digest (PBKDF2, 64 hex digits) of a masked value; computing it is slow, to hinder guessing the value.
+    """Return a digest (PBKDF2, 64 hex digits) of a masked value; it is slow, to hinder guessing the value.
 
     *hidden_count* is the number of masked values in the entry. If it is 17 or more, each value gets fewer iterations,
-    so that an entry with thousands of them does not block the program.
+    so that an entry with thousands of masked values does not block the program.
     """
     return _derive_fingerprint(
         name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
@@ -238,7 +239,7 @@ def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
 
 
 def _is_no_secret(name: str, literal: str) -> bool:
-    """Return whether a value is harmless despite a secret-like name: a boolean, a token count, a path or a URL."""
+    """Return whether a value with a secret-like name is harmless: a boolean, a count, a path or a URL."""
     text = literal.strip()
     if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
         return True

@@ -173,7 +173,7 @@ def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
 
 
 def _plan(file: ServerFile, name: str, before: FileSnapshot | None, edited: str) -> ServerEdit:
-    """Return the edit that writes *edited*, after checking that its entry for the server is valid.
+    """Return the edit that writes *edited*, after checking that the server's entry in it is valid.
 
     Raises ConfigError.
     """

@@ -1,4 +1,4 @@
-"""Parsing of `config.toml`, including shared folders, and overrides from flags and environment variables."""
+"""Parses `config.toml`, including shared folders, and applies flags and environment variables."""
 
 import os
 import tomllib
@@ -139,13 +139,13 @@ def _check_size(text: str, file: str) -> None:
             f"{file}: more than {_MAX_COUNTED_CHARACTERS:,} keys, values, lines and escapes.", "Is it the right file?"
         )
     for line in text.split("\n"):
-        # The parser's time grows with the square of the parts of one key.
+        # The parser's time is quadratic in the number of parts of a key.
         if line.count(".") > _MAX_KEY_PARTS and any(part.count(".") > _MAX_KEY_PARTS for part in _possible_keys(line)):
             raise ConfigError(f"{file}: a key of more than {_MAX_KEY_PARTS} parts.", "Correct the file there.")
 
 
 def _possible_keys(line: str) -> list[str]:
-    """Return the parts of a line that may be TOML keys: a table header, or the text before each equals sign."""
+    """Return the parts of a line that may be TOML keys: a table header, or text before an equals sign."""
     return [line] if line.lstrip().startswith("[") else line.split("=")[:-1]
 
 
@@ -203,7 +203,7 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
         model,
         api_base=base,
         api_key_env=overrides.api_key_env or model.api_key_env,
-        headers=model.headers if base == model.api_base else {},  # they may contain a secret for the previous address
+        headers=model.headers if base == model.api_base else {},  # may have a secret for the old address
     )
     limits, servers = config.limits, config.servers
     if overrides.timeout is not None:
@@ -234,7 +234,7 @@ def _parse_limits(table: TomlTable) -> Limits:
 
 
 def _parse_budget(top: TomlTable) -> BudgetConfig:
-    """Parse `[budget]`. Raises ConfigError for an invalid value, because the default would be no limit."""
+    """Parse `[budget]`. Raises ConfigError for an invalid value, as the default would mean no limit."""
     problems: list[str] = []
     table = TomlTable(top.values, top.file, top.prefix, problems.append).get_table("budget")
     keys = tuple(settable_fields(BudgetConfig))

@@ -27,7 +27,7 @@ _MODEL_KEYS_OF_NAME = (
 
 
 def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
-    """Set `[model]` of a config.toml to the non-default values of *model*; the file is created if it is missing.
+    """Set `[model]` of a config.toml to the non-default values of *model*; create the file if necessary.
 
     With *profile*, set the model of that `[profiles.NAME]` table instead, which must exist. Raises ConfigError if this
     fails; its hint tells the user which lines to write, and the file is unchanged.

@@ -16,7 +16,7 @@ _MAX_UNKNOWN_KEYS_SHOWN = 20
 
 
 class TomlTable:
-    """A TOML table; in messages, `prefix` is put before each of its keys.
+    """A table of config.toml, checked against a struct; in messages, `prefix` is put before its keys.
 
     The prefix is the table's name and a dot, or "" for the top level of the document.
     """
@@ -34,13 +34,16 @@ class TomlTable:
         return TomlTable(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
 
     def read(self, kind: type[S]) -> S:
-        """Convert the table to *kind*; report unknown keys and invalid values, and use defaults for the latter."""
+        """Convert the table to *kind*; report unknown keys, and replace invalid values with defaults.
+
+        Invalid values are reported as well.
+        """
         keys = tuple(settable_fields(kind))
         self.report_unknown(keys)
         return kind(**self.read_values(kind, keys))
 
     def read_values(self, kind: type[Struct], keys: Iterable[str]) -> dict[str, Any]:
-        """Return the valid values of *keys*, which are fields of *kind*; report invalid ones and omit them."""
+        """Return the valid values of *keys*, which are fields of *kind*; report and omit invalid values."""
         fields = settable_fields(kind)
         values: dict[str, Any] = {}
         for key in keys:

@@ -88,7 +88,7 @@ class DemoServer:
             self._send_error(None, JsonRpcError(-32700, "Not JSON."))
             return
         members: list[Any] = [message]
-        if isinstance(message, list) and self._revision == "2025-03-26":  # batches exist in that revision only
+        if isinstance(message, list) and self._revision == "2025-03-26":  # batches exist only in that revision
             members = cast("list[Any]", message) or members
         for member in members:
             self._handle_message(_as_object(member))
@@ -140,7 +140,7 @@ class DemoServer:
             return True
         if method == "initialize":
             if self._is_stateless:
-                # The client sent `server/discover` too; the one that was answered first decides the revisions.
+                # The client sent `server/discover` as well; the request that was answered first decides the revision.
                 raise JsonRpcError(
                     -32022,
                     "Unsupported protocol version",
@@ -201,7 +201,7 @@ class DemoServer:
         uri = params.get("uri")
         resource = read_resource(uri, self._tools) if isinstance(uri, str) else None
         if resource is None:
-            # 2026-07-28 retired -32002 for this.
+            # Revision 2026-07-28 no longer uses -32002 for this.
             raise JsonRpcError(-32602 if is_stateless else -32002, "There is no such resource.", {"uri": uri})
         mime_type, text = resource
         result = self._add_cache_hints({"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]}, is_stateless)

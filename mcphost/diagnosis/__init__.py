@@ -1,1 +1,1 @@
-"""Step-by-step diagnosis of a server that does not work; no server is started and no running host is needed."""
+"""Step-by-step diagnosis of a server that does not work, without starting a server or needing a host."""

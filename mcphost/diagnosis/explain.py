@@ -90,8 +90,7 @@ def explain_failure(
 ) -> DiagnosisStep:
     """Return the diagnosis step at which a connection attempt failed with *error*.
 
-    The last lines of the program's error output are in *stderr*, and problems noticed in its standard output in
-    *warnings*.
+    *stderr* contains the last lines of the program's error output, and *warnings* the problems in its standard output.
     """
     if isinstance(error, ConsentDenied):
         return make_step("approval", "failed", error.message, error.hint)
@@ -143,7 +142,7 @@ def _find_cause(output: str) -> str:
 
 
 def _find_missing_setting(text: str) -> str:
-    """Return a hint to set an environment variable if a line of *text* says that one is missing, else ""."""
+    """Return a hint to set an environment variable that a line of *text* reports as missing, else ""."""
     for line in text.splitlines():
         lower = line.lower()
         if any(word in lower for word in _SETTING_WORDS) and (found := _MISSING_SETTING.search(line[:2_000])):

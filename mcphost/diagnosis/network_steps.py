@@ -30,7 +30,7 @@ _WRONG_NAME = (62, 64)
 
 
 async def check_address(server: ServerConfig) -> AsyncIterator[DiagnosisStep]:
-    """Check how the server can be reached; yield the result of each step, up to the first that failed.
+    """Check how the server can be reached; yield the result of each step, up to the first failure.
 
     References in the server's entry must be expanded already.
     """

@@ -46,7 +46,7 @@ _VERSION_MANAGER_FOLDERS = (
 
 
 def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
-    """Check whether the server's program can be started; yield the result of each step, up to the first that failed.
+    """Check whether the server's program can be started; yield the result of each step, up to the first failure.
 
     References in the server's entry must be expanded already.
     """
@@ -101,7 +101,7 @@ def _explain_missing(server: ServerConfig, environment: dict[str, str], error: S
 
 
 def _find_elsewhere(command: str) -> str:
-    """Return the path of a program in the folders of version managers such as nvm, or "" if it is in none of them."""
+    """Return the path of a program in a folder of a version manager such as nvm; "" if it is in none."""
     home = Path.home()
     for pattern in _VERSION_MANAGER_FOLDERS:
         for folder in sorted(home.glob(pattern), reverse=True)[:20]:
@@ -111,7 +111,7 @@ def _find_elsewhere(command: str) -> str:
 
 
 def _find_missing_interpreter(program: Path, environment: dict[str, str]) -> str:
-    """Return the interpreter that a script's first line names, or "" if it exists or none is named."""
+    """Return the interpreter in a script's first line if it does not exist, else ""."""
     try:
         with program.open("rb") as file:
             head = file.read(MAX_SHEBANG_BYTES)

@@ -22,10 +22,10 @@ class OversizedLine:
 
 
 async def read_lines(descriptor: int) -> AsyncGenerator[bytes | OversizedLine]:
-    """Yield each line without its line end until the input ends; the last one need not have a line end.
+    """Yield each line without its line end until the input ends; the last line needs no line end.
 
-    A daemon thread reads the input, because it may be a file, which event loops cannot watch, and because a thread that
-    is waiting for a terminal cannot be stopped.
+    A daemon thread reads the input, because it may be a file, which event loops cannot watch, and because a thread
+    that is waiting for a terminal cannot be stopped.
     """
     token = current_token()
     lines: deque[bytes | OversizedLine | None] = deque()
@@ -102,7 +102,10 @@ class _LineBuffer:
 
 
 class LineWriter:
-    """Writer of lines to a file descriptor on a daemon thread, so that a slow reader never blocks the event loop."""
+    """Writer of lines on a daemon thread, so that a slow reader never blocks the event loop.
+
+    The lines are written to a file descriptor.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -128,7 +131,7 @@ class LineWriter:
             self._condition.notify()
 
     def close(self) -> None:
-        """Accept no more lines; `finished` is set once the queued ones are written."""
+        """Accept no more lines; `finished` is set once the queued lines are written."""
         with self._condition:
             self._is_closing = True
             self._condition.notify()

@@ -77,7 +77,7 @@ class PipeCommands:
         return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
 
     async def _logout(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Sign out of `account`; if it is not given, sign out of the account in use.
+        """Sign out of `account`, by default the account in use.
 
         If no account is in use afterwards, `left` in the result lists the other accounts.
         """
@@ -306,7 +306,7 @@ class TurnFailed(McpHostError):
 
 
 def get_text(message: dict[str, Any], key: str) -> str:
-    """Return the non-empty string under *key* in a command. Raises UsageError if there is none."""
+    """Return the non-empty string under *key* in a command. Raises UsageError if it is missing."""
     value = message.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f'"{key}" is missing, or is not text.')
@@ -439,7 +439,7 @@ class PipeServer:
             self._write_error(command_id, _InterruptError("mcphost ended before the command was done."))
             raise
         except Exception:  # noqa: BLE001
-            # The boundary of a command: a bug in one must not end the others.
+            # Catch everything at the boundary of a command: a bug in one command must not end the others.
             _log.exception("pipe command %s", name)
             self._write_error(command_id, McpHostError("mcphost crashed.", "The log has the details."))
         else:
@@ -471,7 +471,7 @@ class PipeServer:
             self._write_event(event)  # never awaits, so that no result overtakes an earlier event
 
     async def _watch_reader(self, scope: anyio.CancelScope) -> None:
-        await self._writer.finished.wait()  # set before `close`, so the reader is gone
+        await self._writer.finished.wait()  # set before `close`, so the reader has gone
         scope.cancel()
 
     def _write_event(self, event: AnyEvent) -> None:

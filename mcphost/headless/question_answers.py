@@ -189,7 +189,7 @@ class PipeFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """Who answered, for the audit log: "program", or "nobody" after the input has ended."""
+        """The source of answers for the audit log: "program", or "nobody" after the input has ended."""
         return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
@@ -237,8 +237,8 @@ class PipeFrontend(Frontend):
     def edited_call(self, name: str, answer: Any) -> EditedCall | None:
         """Return the tool call with the arguments edited in *answer*, or None if they are not edited.
 
-        The caller should validate them against the tool's schema before calling `answer`. Raises UsageError for the
-        same reasons as `answer`.
+        The caller should validate the arguments against the tool's schema before calling `answer`. Raises UsageError
+        for the same reasons as `answer`.
         """
         question = self._get_question(name).question
         verdict = parse_answer(question, answer)
@@ -403,7 +403,7 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """Convert the answers for several servers about sharing folders. Raises UsageError if one is invalid."""
+    """Convert the answers for several servers about sharing folders. Raises UsageError for an invalid answer."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):
@@ -469,7 +469,7 @@ def _allowed_answers(question: Question[Any]) -> list[Any]:
 
 
 def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
-    """Return an example of each JSON object that this question accepts as an answer."""
+    """Return an example of each JSON object that is a possible answer to this question."""
     if isinstance(question, ApproveTool) and not question.editable:
         return [_DENY_WITH_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
     if isinstance(question, ShareRoots) and question.askers:

@@ -84,7 +84,7 @@ class RunFrontend(Frontend):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of question that are answered: only the approval of tool calls.
+        """The kinds of questions that are answered: only the approval of tool calls.
 
         A tool result that requires a review is withheld, because there is no user to review it.
         """
@@ -92,7 +92,7 @@ class RunFrontend(Frontend):
 
     @property
     def who(self) -> str:
-        """Who answered, for the audit log: always "rules", since there is no user."""
+        """The source of answers for the audit log: always "rules", because there is no user."""
         return "rules"
 
     async def ask(self, question: Question[A]) -> A:
@@ -146,7 +146,7 @@ class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="fin
 
 
 class AnswerPrinter(Protocol):
-    """Display for the model's answer while it is being received."""
+    """Interface for showing the model's answer while it is received."""
 
     def write(self, text: str) -> None:
         """Show the next piece of the answer."""
@@ -158,7 +158,7 @@ class AnswerPrinter(Protocol):
 
 
 class StatusDisplay(Protocol):
-    """Status line in a terminal that shows what a run is waiting for."""
+    """Interface of the status line, which shows what a run is waiting for."""
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:
         """Show *text* and the time since it was first shown; return whether it can be seen.
@@ -268,8 +268,8 @@ async def _hold_to_schema(
 ) -> tuple[TurnResult, Any]:
     """Validate the answer against the schema; return the result and the parsed value.
 
-    If the answer does not match, the model is asked once more; if that fails too, the result says so and the value is
-    None.
+    If the answer does not match, the model is asked once more. If that fails too, the result contains an error and the
+    value is None.
     """
     try:
         check = None

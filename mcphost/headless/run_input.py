@@ -74,7 +74,7 @@ async def read_files(host: Host, names: Sequence[str], stdin: bytes) -> tuple[Pa
     except ModelError as error:
         if model.facts == ModelFacts():
             raise
-        del error  # the run itself reports it
+        del error  # the run itself reports the error
     facts, folder = model.facts, os.getcwd()
 
     def read() -> list[Attachment]:
@@ -107,7 +107,7 @@ def read_schema(path: str) -> Raw:
     problem = find_schema_problem(body) if isinstance(value, dict) else "it is not a JSON object"
     if problem:
         raise UsageError(f"The schema in {path} cannot be used: {problem}.", "Correct it.")
-    return Raw(encode(value))  # without line breaks, as a request travels on one line
+    return Raw(encode(value))  # without line breaks, because a request is sent as one line
 
 
 def _read_small(path: str, limit: int, flag: str) -> bytes:
@@ -122,7 +122,7 @@ def _read_small(path: str, limit: int, flag: str) -> bytes:
 
 
 class SchemaCheck(NamedTuple):
-    """The parsed answer, and a sentence that says why it does not match the schema, "" if it does."""
+    """A parsed answer, and a sentence on why it does not match the schema, "" if it does."""
 
     value: Any
     problem: str
@@ -159,5 +159,5 @@ class RunInput(NamedTuple):
 
 
 def retry_prompt(problem: str) -> str:
-    """Return the message that asks the model to answer again, because of *problem*."""
+    """Return the message that asks the model to answer again because of *problem*."""
     return f"Your answer does not match the JSON Schema. {problem} Answer again with the JSON value and nothing else."

@@ -21,7 +21,10 @@ class Notification(WireStruct, frozen=True):
 
 
 class Result(WireStruct, frozen=True):
-    """Members that every result can have; before revision 2026-07-28, `result_type` is "", which means complete."""
+    """Members that every result can have.
+
+    Before revision 2026-07-28, `result_type` is "", which means complete.
+    """
 
     result_type: str = ""
 
@@ -60,7 +63,7 @@ class Annotations(
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """Intended readers: `user`, `assistant`, both, or empty if unspecified."""
+        """Intended readers: `user`, `assistant` or both; empty if unspecified."""
         audience = cast("list[Any]", self.raw_audience) if isinstance(self.raw_audience, list | tuple) else []
         return tuple(role for role in audience if role in ("user", "assistant"))
 

@@ -106,9 +106,9 @@ class _ContentType(WireStruct, frozen=True):
 
 
 def parse_content_block(raw: Raw) -> ContentBlock:
-    """Decode a content block; one that is unknown or invalid becomes UnknownContent. Never raises."""
+    """Decode a content block; an unknown or invalid block becomes UnknownContent. Never raises."""
     try:
-        return _decode_known(raw)  # one pass over what may be megabytes
+        return _decode_known(raw)  # a single pass, because the content may have megabytes
     except MalformedMessage:
         pass  # an unknown type or an invalid block, distinguished below
     try:

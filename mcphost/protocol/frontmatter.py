@@ -36,7 +36,7 @@ _MIDNIGHT = re.compile(r"T00:00:00(?:\.0+)?Z?")
 
 
 class PlainScalar(Struct, frozen=True):
-    """An unquoted scalar as text, because YAML versions disagree on the type of some (`yes`, `1_0`)."""
+    """An unquoted scalar as text, because YAML versions disagree on the type of some scalars (`yes`, `1_0`)."""
 
     text: str
 
@@ -109,7 +109,7 @@ def _is_scalar_equal(text: str, expected: Any) -> bool:
 
 
 class _Events(Reader, Scanner, Parser):
-    """PyYAML's event parser, which rejects syntax that only hostile front matter would use."""
+    """PyYAML's event parser without the syntax that only hostile front matter would use."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)

@@ -37,7 +37,7 @@ RESOURCE_NOT_FOUND = -32002
 
 BATCH_LIMIT = 1_000
 
-# Only these errors prove that a server supports 2026-07-28; every other error means "try initialize".
+# Only these errors prove that a server supports 2026-07-28; after any other error, `initialize` is tried.
 STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 
 
@@ -224,7 +224,7 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 
 
 def _detach(raw: Raw, size: int) -> Raw:
-    """Copy *raw* if it is much shorter than its line of *size* bytes, which it would keep in memory."""
+    """Copy *raw* if it is much shorter than its line of *size* bytes, to release the line's memory."""
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
 
@@ -265,7 +265,7 @@ def serialize_message(message: JsonRpcMessage) -> bytes:
     """Encode a message as one line of JSON, without the newline."""
     if (
         isinstance(message, JsonRpcRequest) and memoryview(message.params).nbytes
-    ):  # the most common case, in half the time
+    ):  # the most common case takes half the time this way
         return encode(_RequestEnvelope(message.id, message.method, message.params))
     body: dict[str, Any] = {"jsonrpc": "2.0"}
     match message:

@@ -51,7 +51,7 @@ class ListCapability(WireStruct, frozen=True):
 
 
 class ServerCapabilities(WireStruct, frozen=True):
-    """Capabilities of a server; those that it does not declare are None or an empty Raw."""
+    """Capabilities of a server; undeclared ones are None or an empty Raw."""
 
     tools: ListCapability | None = None
     resources: ListCapability | None = None

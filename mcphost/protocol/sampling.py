@@ -44,7 +44,7 @@ class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
     is_error: bool = False
 
     def parse_blocks(self) -> tuple[ContentBlock, ...]:
-        """Decode the content blocks; unknown or invalid ones become UnknownContent."""
+        """Decode the content blocks; unknown or invalid blocks become UnknownContent."""
         return tuple(parse_content_block(raw) for raw in self.content)
 
 
@@ -64,7 +64,7 @@ class _RawMessage(WireStruct, frozen=True):
 
 
 class SamplingMessage(Struct, frozen=True):
-    """A message of a sampling request; its content is a tuple even if there is only one block."""
+    """A message of a sampling request; its content is a tuple, even for a single block."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[SamplingContentBlock, ...]

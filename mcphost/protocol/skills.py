@@ -146,7 +146,7 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """Return one digest of the URIs and digests of all files; the user's approval of the skill applies only to it."""
+    """Return one digest of the URIs and digests of all files, to which the user's approval is bound."""
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 
@@ -154,7 +154,7 @@ def contents_digest(skill: Skill) -> str:
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
     """Return how *content* differs from the listed *file*, as a clause like "its SHA-256 differs", or "".
 
-    Compares size and SHA-256, and for SKILL.md the front matter as well, field by field.
+    Compares size and SHA-256, and for SKILL.md also the front matter, field by field.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"

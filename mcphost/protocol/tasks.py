@@ -58,7 +58,7 @@ class Task(Result, frozen=True):
 
     @property
     def poll_seconds(self) -> float | None:
-        """Seconds between polls that the server asks for, or None if it does not say."""
+        """Seconds between polls as requested by the server, or None."""
         value = self.poll_interval_ms if self.poll_interval_ms is not None else self.poll_interval
         return value / 1000 if value is not None and value > 0 else None
 
@@ -70,7 +70,7 @@ class CreateTaskResult(Result, frozen=True):
 
 
 class TaskStatusNotification(Notification, frozen=True):
-    """Notice to the caller of a tool that the task has changed; `task` is its new state."""
+    """Notice that the task of a tool call has changed; `task` is its new state."""
 
     METHOD: ClassVar[str] = STATUS_NOTIFICATION
     task: Task
@@ -122,7 +122,7 @@ class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
 
 
 class ListTasksResult(PaginatedResult, frozen=True):
-    """One page of tasks, each as raw JSON, so that a malformed one does not hide the others."""
+    """One page of tasks, each as raw JSON, so that a malformed task does not hide the others."""
 
     tasks: tuple[Raw, ...] = ()
 
@@ -179,12 +179,12 @@ class TasksCapability(WireStruct, frozen=True):
 
 
 def has_tasks_extension(declared: Raw) -> bool:
-    """Return whether *declared*, the `extensions` of a server's capabilities, contain the tasks extension."""
+    """Return whether *declared*, the `extensions` of a server's capabilities, include the tasks extension."""
     return is_set(declared) and EXTENSION.encode() in bytes(declared)
 
 
 def parse_tasks_capability(declared: Raw) -> TasksCapability:
-    """Parse a `tasks` capability; one that is absent or invalid counts as empty."""
+    """Parse a `tasks` capability; an absent or invalid capability is treated as empty."""
     if not is_set(declared):
         return TasksCapability()
     try:
@@ -195,7 +195,7 @@ def parse_tasks_capability(declared: Raw) -> TasksCapability:
 
 
 def read_task_support(definition: Raw) -> tuple[str, str]:
-    """Return the name and the `execution.taskSupport` of a tool definition, each "" if it is absent."""
+    """Return the name and the `execution.taskSupport` of a tool definition; absent members are ""."""
     try:
         tool = decode(definition, Tool, "tool")
     except MalformedMessage:

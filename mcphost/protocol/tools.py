@@ -26,7 +26,7 @@ class ToolAnnotations(WireStruct, frozen=True):
 
     @property
     def effective(self) -> "ToolAnnotations":
-        """The annotations with the specification's defaults for missing ones.
+        """The annotations, with the specification's defaults for the missing ones.
 
         By default, a tool writes, is destructive, and interacts with an open world.
         """
@@ -67,7 +67,7 @@ class Tool(WireStruct, frozen=True):
 
 
 class ListToolsResult(PaginatedResult, frozen=True):
-    """One page of tool definitions, each as raw JSON, so that a malformed one does not hide the others."""
+    """One page of tool definitions, each as raw JSON, so that a malformed tool does not hide the others."""
 
     tools: tuple[Raw, ...] = ()
 
@@ -104,7 +104,7 @@ class CallToolResult(Result, frozen=True):
         return self.split_content()[0]
 
     def parse_blocks(self) -> tuple[ContentBlock, ...]:
-        """Decode the content blocks; unknown or invalid ones become UnknownContent."""
+        """Decode the content blocks; unknown or invalid blocks become UnknownContent."""
         raw = self.raw_content
         known = (
             decode_known_blocks(bytes(raw)) if len(raw) <= _SMALL_CONTENT else None
@@ -114,7 +114,8 @@ class CallToolResult(Result, frozen=True):
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
         """Return the structured content, or None if there is none.
 
-        With *allow_null* (from protocol revision 2026-07-28 on), null counts as a value; otherwise it counts as absent.
+        With *allow_null* (from protocol revision 2026-07-28 on), null is a value; otherwise null means that there is
+        none.
         """
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None

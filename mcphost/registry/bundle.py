@@ -62,10 +62,10 @@ class OpenedBundle(Struct, frozen=True):
 
 
 async def fetch_bundle(package: RegistryPackage, folder: Path, name: str) -> OpenedBundle:
-    """Download a package's bundle, verify its SHA-256, and extract it to a separate folder below *folder*.
+    """Download a package's bundle, verify its SHA-256, and extract it to its own folder below *folder*.
 
-    The folder is named after the server (*name*) and the SHA-256. If it raises RegistryError, no file of the bundle is
-    left.
+    The new folder is named after the server (*name*) and the SHA-256. Raises RegistryError, and then leaves no file of
+    the bundle behind.
     """
     target = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)[:60]}-{package.file_sha256[:16]}"
     part = folder / f".{secrets.token_hex(8)}.part"
@@ -107,7 +107,7 @@ async def download(url: str, sha256: str, path: Path) -> None:
 
 
 async def _download_once(policy: UrlPolicy, url: str, sha256: str, path: Path) -> str:
-    """Save the response body to a file, verify it and return "", or return the target of a redirect."""
+    """Save the response body to a file and verify it; return "", or the target of a redirect."""
     host = split_url(url).netloc
     try:
         proxy = proxy_for(url)
@@ -159,7 +159,7 @@ def _create_file(path: Path, mode: int) -> BinaryIO:
 
 
 def extract(bundle: Path, target: Path) -> BundleManifest:
-    """Extract a bundle to *target*, replacing what is there, and return the bundle's manifest.
+    """Extract a bundle to *target*, replacing its content, and return the bundle's manifest.
 
     Only regular files and folders with ordinary names are accepted, with limits on their number, size and compression
     ratio. If it raises RegistryError or OSError, *target* is unchanged.
@@ -205,7 +205,7 @@ def _check_directory_size(bundle: Path) -> None:
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.ZipInfo, PurePosixPath]]:
-    """Return the files in a bundle with their paths; *size* is that of the ZIP file. Raises RegistryError."""
+    """Return the files in a bundle with their paths; *size* is the size of the ZIP file. Raises RegistryError."""
     members = archive.infolist()
     if len(members) > MAX_FILES:
         raise RegistryError(f"The bundle has more than {MAX_FILES:,} files.")

@@ -89,7 +89,7 @@ class BundleManifest(Struct, frozen=True):
         )
 
     def asked_names(self) -> dict[str, set[str]]:
-        """Return the names of the settings that each environment variable uses, keyed by variable name."""
+        """Return the names of the settings that each environment variable uses, by variable name."""
         prefix = "user_config."
         return {
             name: {one.removeprefix(prefix) for one in _VARIABLE.findall(text) if one.startswith(prefix)}
@@ -215,7 +215,7 @@ def _program(manifest: BundleManifest, command: BundleCommand, folder: Path, sou
 
 
 def _inside(folder: Path, text: str) -> str:
-    """Return the absolute path of a file in the bundle. Raises RegistryError if the file is not in the bundle."""
+    """Return the absolute path of a file in the bundle. Raises RegistryError if it is outside the bundle."""
     path = os.path.normpath(os.path.join(folder, text))
     if not path.startswith(f"{folder}{os.sep}") or not os.path.isfile(path):
         raise RegistryError(
@@ -226,7 +226,7 @@ def _inside(folder: Path, text: str) -> str:
 
 
 class _BundleValues:
-    """Source of values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in a manifest's text."""
+    """Values for `${__dirname}`, `${HOME}` and `${user_config.NAME}` in the text of a manifest."""
 
     def __init__(self, folder: str, values: Mapping[str, Sequence[str]]) -> None:
         self._folder = folder
@@ -248,7 +248,7 @@ class _BundleValues:
             return parts[-1]
 
         filled = _VARIABLE.sub(replace, text)
-        # Only the user's values may contain a reference, and no two parts may form one together.
+        # Only the user's values may contain a reference, and two parts must not form a reference together.
         if filled.count("${") != sum(part.count("${") for part in parts):
             raise RegistryError(f"The bundle has the reference {_show(text)}, which could read your secrets.")
         return filled

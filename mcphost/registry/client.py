@@ -41,7 +41,7 @@ _API_VERSIONS = ("/v0.1", "/v0")
 
 
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
-    """The entries that match a query, with a sentence for each entry that had to be left out.
+    """Entries that match a query, and a sentence for each entry that had to be left out.
 
     `fetched` is the time at which the oldest response used was fetched, in seconds since 1970. `offline_reason` says
     why the registry could not be reached; it is "" if the registry was reached or the cached responses were recent
@@ -57,7 +57,7 @@ class RegistryAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ServerRegistry(Protocol):
-    """A registry to search for servers; methods raise RegistryError."""
+    """Interface of a registry to search for servers; methods raise RegistryError."""
 
     async def search(self, text: str, limit: int, updated_since: str = "") -> RegistryAnswer:
         """Return at most *limit* servers, each in its latest version, that contain *text*, ignoring case.
@@ -205,7 +205,7 @@ class HttpRegistry:
         )
 
     def _read_cache(self) -> tuple[list[RegistryEntry], float]:
-        """Return the newest cached entry of each version, and the fetch time of the oldest response used."""
+        """Return the newest cached entry of each version, and the fetch time of the oldest used response."""
         entries: dict[tuple[str, str], RegistryEntry] = {}
         fetched = time.time()
         for stored in self._cache.pages():
@@ -220,7 +220,7 @@ class HttpRegistry:
         return list(entries.values()), fetched
 
     async def _get(self, path: str) -> CachedPage | None:
-        """Return the response to a path (without the API version), from the cache if recent; None for status 404."""
+        """Return the response to a path without the API version, cached if recent; None for status 404."""
         if not self._refresh:
             for prefix in self._prefixes:
                 stored = self._cache.load(self._base + prefix + path)
@@ -310,7 +310,7 @@ class FileRegistry:
 
 
 def _decode_single(body: bytes) -> tuple[RegistryEntry, ...]:
-    """Return the entry if the document is a single entry, else ()."""
+    """Return the entry if the document is a single entry, else an empty tuple."""
     try:
         return (decode_entry(body),)
     except RegistryError:

@@ -34,7 +34,7 @@ EntryStatus = Literal["active", "deprecated", "deleted"]
 
 
 class InputVariable(WireStruct, frozen=True):
-    """A value that the user is asked for, or that is fixed because `value` is set (`Input` in the schema).
+    """A value that the user enters, or a fixed one if `value` is set (`Input` in the schema).
 
     A fixed value may contain variables such as `{name}`.
     """
@@ -135,7 +135,7 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def namespace(self) -> str:
-        """The part of the name for which the publisher had to prove ownership: a reversed domain name."""
+        """The part of the name that the publisher had to prove ownership of: a reversed domain name."""
         return self.name.partition("/")[0]
 
     @property
@@ -189,7 +189,7 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
 
 
 def decode_entry(raw: bytes) -> RegistryEntry:
-    """Decode one `ServerResponse`, or a bare server.json. Raises RegistryError, which says what is wrong."""
+    """Decode one `ServerResponse`, or a bare server.json. Raises RegistryError with the reason."""
     if len(raw) > MAX_ENTRY_BYTES:
         raise RegistryError(f"It has more than {MAX_ENTRY_BYTES // 1024} KB.")
     try:
@@ -236,7 +236,7 @@ def _make_entry(document: _ServerDocument, about: _OfficialMetadata, icons: tupl
         packages=document.packages,
         remotes=document.remotes,
         icons=icons,
-        # A status from a later schema must not count as active.
+        # A status from a later schema must not be treated as active.
         status=cast("EntryStatus", status) if status in ("active", "deleted") else "deprecated",
         status_message=about.status_message if status in ("active", "deleted", "deprecated") else f"Status: {status}",
         published_at=about.published_at,
@@ -290,14 +290,14 @@ def describe_publisher(entry: RegistryEntry) -> str:
 
 
 def version_key(version: str) -> tuple[Any, ...] | None:
-    """Return a key that sorts semantic versions (SemVer 2.0.0, section 11); None for any other version."""
+    """Return a sort key for semantic versions (SemVer 2.0.0, section 11); None for any other version."""
     match = _SEMVER.fullmatch(version)
     if match is None:
         return None
     release = tuple(int(part) for part in match.groups()[:3])
     if match[4] is None:
         return (*release, 1, ())
-    # Numbers sort before words, as the second member of each pair does.
+    # The first member of each pair sorts numbers before words.
     parts = [(0, int(part), "") if part.isdigit() and part.isascii() else (1, 0, part) for part in match[4].split(".")]
     return (*release, 0, tuple(parts))
 
@@ -305,7 +305,7 @@ def version_key(version: str) -> tuple[Any, ...] | None:
 def is_newer(entry: RegistryEntry, version: str) -> bool:
     """Return whether an entry is newer than *version*.
 
-    If the versions cannot be compared, the entry counts as newer unless they are equal.
+    If the versions cannot be compared, the result is True unless they are equal.
     """
     own, other = version_key(entry.version), version_key(version)
     if own is None or other is None:
@@ -314,7 +314,7 @@ def is_newer(entry: RegistryEntry, version: str) -> bool:
 
 
 def latest_entries(entries: Iterable[RegistryEntry]) -> tuple[RegistryEntry, ...]:
-    """Return one entry per name: the one marked as latest, else the newest.
+    """Return one entry per name: the entry marked as latest, else the newest.
 
     The names are in the order in which they first occur.
     """

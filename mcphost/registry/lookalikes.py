@@ -60,7 +60,7 @@ def _name_warnings(server: RegistryEntry, option: InstallOption) -> Iterator[str
 
 
 def _publisher_labels(server: RegistryEntry, option: InstallOption) -> list[str]:
-    """Return the words that identify a publisher: labels of the namespace, and the scope or owner of the package."""
+    """Return words that identify a publisher: labels of the namespace, and the package's scope or owner."""
     labels = [label for label in server.namespace.split(".") if len(label) >= _MIN_LENGTH]
     if option.package is not None and "/" in option.package.identifier:
         labels += [word.lstrip("@") for word in option.package.identifier.split("/")[:-1]]
@@ -110,7 +110,7 @@ def _host_and_owner(url: str) -> tuple[str, str]:
 
 
 def is_similar(name: str, other: str) -> bool:
-    """Return whether two different names can be confused, because they look alike or differ in one or two letters."""
+    """Return whether two different names can be confused: they look alike or differ in one or two letters."""
     one, two = name[:_MAX_COMPARED_LENGTH].lower(), other[:_MAX_COMPARED_LENGTH].lower()
     if one == two:
         return False
@@ -128,7 +128,7 @@ def _skeleton(name: str) -> str:
 
 
 def _distance(one: str, two: str, limit: int) -> int:
-    """Return how many letters were added, removed, changed or swapped; *limit* + 1 if more than *limit*."""
+    """Return how many letters were added, removed, changed or swapped, or *limit* + 1 if there are more."""
     if abs(len(one) - len(two)) > limit:
         return limit + 1
     before, current = [], list(range(len(two) + 1))

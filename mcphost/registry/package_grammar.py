@@ -1,4 +1,4 @@
-"""Names, versions and runners of packages: grammars for the texts that are allowed as words of a command line.
+"""Names, versions and runners of packages, and grammars for texts that become words of a command line.
 
 Each grammar excludes a leading dash, whitespace, quotes and everything else that a program or a shell would interpret.
 """
@@ -128,7 +128,7 @@ def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
 
 
 def _check_host(package: RegistryPackage) -> None:
-    """Raise RegistryError if a package is not in the package registry that its runner uses by default."""
+    """Raise RegistryError unless a package is in the package registry that its runner uses by default."""
     expected = _HOSTS.get(package.registry_type)
     if expected is None or not package.registry_base_url:
         return
@@ -178,7 +178,7 @@ _MACHINE_PATHS = ("/var/run", "/run", "/var/lib", "/proc", "/sys", "/dev", "/etc
 
 
 def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
-    """Return the runtime arguments, without those that mcphost always gives to the runner.
+    """Return the runtime arguments, without those that mcphost itself always passes to the runner.
 
     Raises RegistryError for an option that is not known to be harmless: it could run a program other than the package,
     or give a container access to this machine.
@@ -219,7 +219,7 @@ def _check_option_value(option: str, value: str) -> None:
 
 
 def _is_machine_path(path: str) -> bool:
-    """Return whether a path is a system folder, is inside one, or contains one."""
+    """Return whether a path is a system folder, or a folder inside or above one."""
     below = f"{path.rstrip('/')}/"
     return any(below.startswith(f"{machine}/") or machine.startswith(below) for machine in _MACHINE_PATHS)
 
@@ -287,7 +287,7 @@ def _position_after(argv: Sequence[str], option: str) -> int:
 
 
 def _split_package(kind: str, text: str, word: int) -> PackageReference | None:
-    """Split a word into the package's name and version; None if it is not a valid name for this kind of package."""
+    """Split a word into a package's name and version; None if it is not a valid package of this kind."""
     if kind == "oci":
         match = _IMAGE.fullmatch(text)
         return PackageReference(kind, match["name"], match["tag"] or "", match["digest"] or "", word) if match else None

@@ -18,7 +18,7 @@ MAX_PAGES = 300
 
 
 class CachedPage(Struct, frozen=True):
-    """The body of a response, and when it was fetched, in seconds since 1970."""
+    """Body of a response, and the time at which it was fetched, in seconds since 1970."""
 
     body: bytes
     fetched: float
@@ -30,7 +30,7 @@ class _PageHeader(WireStruct, frozen=True):
 
 
 class PageCache:
-    """Cache of one registry's responses, in a separate folder; a damaged file counts as missing."""
+    """Cache of one registry's responses in its own folder; a damaged file is treated as missing."""
 
     def __init__(self, folder: Path, registry: str) -> None:
         """Create the cache of the registry whose base URL is *registry*, in a separate folder below *folder*."""
@@ -74,5 +74,5 @@ class PageCache:
             return None
         if url and header.url != url:
             return None
-        # If the clock was set back, a response must not stay recent forever.
+        # After the clock was set back, a response must not stay recent forever.
         return CachedPage(body, min(header.fetched, time.time()))

@@ -41,9 +41,9 @@ _GENERIC_NAMES = frozenset({"mcp", "server", "mcp-server", "mcp_server", "api"})
 
 
 class InstallOption(Struct, frozen=True, kw_only=True):
-    """One way to use a server, as a package or at a remote address.
+    """One way to use a server: as a package or at a remote address.
 
-    `problem` says why this way cannot be used; it is "" if it can.
+    `problem` says why this way cannot be used; it is "" if it can be used.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class InstallOption(Struct, frozen=True, kw_only=True):
 
 
 class PlannedEntry(Struct, frozen=True, kw_only=True):
-    """An entry for mcp.json, with the places of its secrets and notes to warn the user about."""
+    """An entry for mcp.json, with the places of its secrets, and warnings for the user."""
 
     entry: dict[str, Any]
     secret_keys: tuple[tuple[str, str], ...] = ()
@@ -212,7 +212,7 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
 
 
 class _Values(ValueSource):
-    """The checked input values of an install option, as a source of environment variables and headers."""
+    """Checked input values of an install option, from which environment variables and headers are made."""
 
     def pairs(self, ones: Sequence[Any], place: InputPlace) -> tuple[dict[str, str], list[str]]:
         """Return the variables or headers that have a value, and the names of those that contain a secret."""
@@ -234,7 +234,7 @@ def _plan_package(option: InstallOption, package: RegistryPackage, values: _Valu
     env, secrets = values.pairs(package.environment_variables, "environment")
     runtime = runtime_words(kind, argument_words(package.runtime_arguments, values, check_flag_name))
     if kind == "oci":
-        # Without a value, docker uses that of its own environment, so no secret is in the arguments.
+        # Without a value, docker takes it from its own environment, so the arguments contain no secret.
         runtime = (*runtime, *(word for name in env for word in ("-e", name)))
     own = argument_words(package.package_arguments, values, check_flag_name)
     command = (*words.runner, *runtime, *words.package, *(words.separator if own else ()), *own)

@@ -39,7 +39,7 @@ class PlanInput(Struct, frozen=True, kw_only=True):
 def input_name(one: RegistryInput, number: int) -> str:
     """Return an input's name for `--set`: the name of the variable, header or flag, or the value's hint.
 
-    If there is none of these, the name is made from *number*, the position of the argument.
+    Without any of these, the name is made from *number*, the position of the argument.
     """
     name = one.name.lstrip("-") or one.value_hint or f"argument-{number}"
     return sanitize(name[:100], keep_newlines=False).replace("=", "-")
@@ -55,7 +55,7 @@ def is_bare_flag(one: RegistryInput) -> bool:
 def list_inputs(place: InputPlace, ones: Iterable[RegistryInput]) -> Iterator[PlanInput]:
     """Yield the inputs that arguments, variables or headers need.
 
-    A value that is not fixed is itself an input; in a fixed value, each variable is one.
+    A value that is not fixed is an input itself; in a fixed value, each variable is an input.
     """
     for number, one in enumerate(ones, 1):
         if is_bare_flag(one):
@@ -87,7 +87,7 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated
         is_secret=one.is_secret,
         is_repeated=is_repeated,
         format=one.format,
-        # The registry must not decide which code a program loads; the user may.
+        # Only the user, and not the registry, may decide which code a program loads.
         default=None if is_risky else one.default,
         placeholder=one.placeholder,
         choices=one.choices,
@@ -95,7 +95,7 @@ def _make_input(name: str, place: InputPlace, one: InputVariable, *, is_repeated
 
 
 def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
-    """Return one input per name, which is secret or required if any input with that name is."""
+    """Return one input per name; it is secret or required if any input with that name is."""
     merged: dict[str, PlanInput] = {}
     for one in inputs:
         known = merged.get(one.name)
@@ -112,7 +112,8 @@ def merge_inputs(inputs: Iterable[PlanInput]) -> tuple[PlanInput, ...]:
 def check_texts(ones: Iterable[RegistryInput], place: InputPlace) -> None:
     """Check the fixed values, defaults and choices that a registry entry contains. Raises RegistryError.
 
-    A reference such as `${env:NAME}` or `${keyring:NAME}` would send the user's own secrets to the server.
+    Text with a reference such as `${env:NAME}` or `${keyring:NAME}` is refused, because it would send the user's
+    secrets to the server.
     """
     for one in ones:
         variables = list(one.variables.values())
@@ -186,7 +187,10 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 
 
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
-    """Return a note for each value in a command or address whose input's name suggests that it is a secret."""
+    """Return a note for each value in a command or address that is probably a secret.
+
+    The name of its input suggests that.
+    """
     names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
     return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
                  if is_secret_name(name))  # fmt: skip
@@ -201,7 +205,7 @@ class ValueSource:
         self._inputs = {one.name: one for one in inputs}
 
     def values_of(self, one: RegistryInput, number: int) -> tuple[str, ...]:
-        """Return the values of an argument, variable or header; () if it is to be omitted.
+        """Return the values of an argument, variable or header; an empty tuple omits it.
 
         *number* is its position, from which an unnamed argument gets its name.
         """
@@ -226,7 +230,7 @@ class ValueSource:
                 return None
             parts[name] = found[0]
         filled = _TEMPLATE.sub(lambda match: parts.get(match[1], match[0]), template)
-        # Only the user's values may contain a reference, and no two parts may form one together.
+        # Only the user's values may contain a reference, and two parts must not form a reference together.
         if filled.count("${") != sum(parts.get(name, "").count("${") for name in _TEMPLATE.findall(template)):
             raise RegistryError(f"The value {_show(template)} has a reference, which could read your secrets.")
         return filled

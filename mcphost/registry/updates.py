@@ -1,4 +1,4 @@
-"""Updates of servers installed from a registry: the recorded origin, and a new entry that keeps user settings."""
+"""Updates of servers installed from a registry: records of the origin, and entries that keep user settings."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -13,7 +13,7 @@ _MAX_VALUES = 200
 
 
 class InstalledServer(Struct, frozen=True, kw_only=True):
-    """Record in an entry of mcp.json of the registry that the server was installed from.
+    """Record of the registry that a server was installed from, stored in its mcp.json entry.
 
     `name` is the server's name in mcp.json and `server` its name in the registry at `url`. `version` is the installed
     version and `kind` the kind of package. `inputs` are the values that the user gave for arguments and the address.
@@ -27,7 +27,7 @@ class InstalledServer(Struct, frozen=True, kw_only=True):
     inputs: dict[str, list[str]]
 
     def values_for(self, option: InstallOption) -> dict[str, list[str]]:
-        """Return the recorded values of those inputs that *option* still has."""
+        """Return the recorded values of the inputs that *option* still has."""
         known = {one.name for one in option.inputs}
         return {name: list(texts) for name, texts in self.inputs.items() if name in known}
 

@@ -51,10 +51,10 @@ class ImageDecoder:
         return self._process.pid
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels, or an error message.
+        """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels.
 
-        Images are never enlarged. The error message is a clause like "it is not valid base64". Raises nothing but
-        cancellation.
+        Returns an error message, a clause like "it is not valid base64", if that fails. Images are never enlarged.
+        Raises no errors, except when it is cancelled.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_IMAGE_BYTES // 1024**2} MB"

@@ -12,7 +12,7 @@ _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageInfo(Struct, frozen=True):
-    """An image's MIME type, width and height in pixels; the latter are 0 if the examined bytes do not contain them."""
+    """An image's MIME type, and its size in pixels; the size is 0 if the first bytes do not contain it."""
 
     mime_type: str
     width: int = 0

@@ -60,9 +60,9 @@ def main() -> None:
 
 
 def _preload_plugins(library: Any) -> None:
-    """Import what Pillow would otherwise import later, because nothing can be imported after `forbid_opening_files`."""
+    """Import the modules that Pillow would import later, when `forbid_opening_files` prevents that."""
     library.preinit()
-    for name in (".ImageOps", ".TiffImagePlugin", ".WebPImagePlugin"):  # the second one reads EXIF
+    for name in (".ImageOps", ".TiffImagePlugin", ".WebPImagePlugin"):  # the second module reads EXIF
         import_module(name, library.__package__)
     import_module("copy")
 

@@ -27,7 +27,10 @@ _DIALECT = re.compile(
 
 
 def find_size_problem(schema: bytes | Raw) -> str:
-    """Return why a schema is too large or too deeply nested, without decoding it; "" if it is neither."""
+    """Return why a schema is too large or too deeply nested, or "" if it is not.
+
+    The schema is not decoded.
+    """
     raw = bytes(schema)
     if len(raw) > MAX_SCHEMA_SIZE:
         return f"it is over {MAX_SCHEMA_SIZE // 1024} kB"
@@ -39,10 +42,10 @@ def find_size_problem(schema: bytes | Raw) -> str:
 
 
 def find_schema_problem(schema: bytes | Raw) -> str:
-    """Return why a schema cannot be used, as a clause like "it is not valid JSON"; "" if it can be used.
+    """Return why a schema cannot be used, as a clause like "it is not valid JSON"; "" if it can be.
 
-    The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects are
-    refused. References to other documents are refused by the worker: nothing is ever downloaded.
+    The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects
+    are refused. References to other documents are refused by the worker: nothing is ever downloaded.
     """
     problem = find_size_problem(schema)
     if problem:

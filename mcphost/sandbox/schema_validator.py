@@ -69,10 +69,10 @@ class SchemaValidator:
         return self._process.pid
 
     async def validate(self, schema: Raw | bytes, value: Any) -> ValidationResult:
-        """Validate *value* (plain data, or JSON as Raw) against *schema*. Raises nothing but cancellation.
+        """Validate *value* (plain data, or JSON as Raw) against *schema*.
 
         Takes at most one second, up to two more if other validations are queued, and the time to start the worker. A
-        schema that took too long twice is not tried again.
+        schema that took too long twice is not tried again. Raises no errors, except when it is cancelled.
         """
         problem = find_schema_problem(schema)
         if problem:

@@ -40,10 +40,10 @@ def main() -> None:
 
 
 def validate(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
-    """Validate *value*; return its violations as the member `faults`, or why it could not be validated as `why`.
+    """Validate *value*; return the violations as `faults`, or the reason for not validating as `why`.
 
-    `faults` is a list of at most five pairs of JSON pointer and message; it is empty if the value is valid. There is no
-    time limit here; the caller sets one.
+    `faults` is a list of at most five pairs of JSON pointer and message; it is empty if the value is valid. There is
+    no time limit here; the caller sets one.
     """
     try:
         decoded = _loads(value)

@@ -47,7 +47,7 @@ class Channel(Protocol):
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """Numbers of dropped messages, keyed by reason, such as malformed ones; a number may be zero."""
+        """Numbers of dropped messages by reason, such as "malformed"; a number may be zero."""
         ...
 
     @property
@@ -91,7 +91,7 @@ class Authorizer(Protocol):
         ...
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Handle a 401 or 403 response without asking the user; return whether the request may be sent again once."""
+        """Handle a 401 or 403 response without asking the user; return whether to send the request once more."""
         ...
 
 
@@ -110,7 +110,7 @@ class HttpStatusError(RequestRefused):
         super().__init__(message, hint)
         self.status = status
         self.retry_after = retry_after
-        # Refusals (4xx, 503) come before anything runs; a gateway's 502 or an invalid 200 may come after.
+        # A refusal (4xx, 503) precedes any execution; a gateway's 502 or an invalid 200 may follow it.
         self.may_have_run = not (400 <= status < 500 or status == 503)
 
 
@@ -126,7 +126,10 @@ class SessionExpired(RequestNotSent):
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
-    """Return the error for a response whose id equals that of *request* except for its JSON type (number or string)."""
+    """Return the error for a response whose id equals that of *request* but has another JSON type.
+
+    The JSON types are number and string.
+    """
     was = "a text" if isinstance(request.id, int) else "a number"
     return MalformedMessage(
         f"The server {name!r} answered {request.method} with an id that is {was}, but the id of the "

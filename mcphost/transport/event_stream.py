@@ -46,7 +46,7 @@ class EventDecoder:
             if chunk.startswith(b"\n"):
                 chunk = chunk[1:]
         if b"\r" in chunk:
-            self._after_cr = chunk.endswith(b"\r")  # a following LF belongs to it
+            self._after_cr = chunk.endswith(b"\r")  # an LF that follows belongs to this line end
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = chunk.split(b"\n")
         rest = lines.pop()

@@ -1,4 +1,4 @@
-"""Flow control: a bounded queue of messages, and means to handle floods of them without blocking other tasks."""
+"""Flow control: a bounded queue of messages, and tools to process many messages without blocking other tasks."""
 
 import asyncio
 from collections import deque
@@ -11,7 +11,7 @@ from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRp
 
 
 class WakeupFuture:
-    """Base class for objects on which at most one task waits until it is woken.
+    """Base class of objects that one task waits on until it is woken.
 
     A wakeup is lost if no task is waiting, so check the condition before waiting.
     """
@@ -117,7 +117,7 @@ T = TypeVar("T")
 
 
 class Throttle:
-    """Timer that tells when a loop over many small items should let other tasks run.
+    """Timer that tells a loop over many small items when to let other tasks run.
 
     After each item, await `yield_control()` if `is_due` is True.
     """
@@ -141,7 +141,7 @@ class Throttle:
 
 
 async def run_steps_cooperatively(steps: Generator[None, None, T]) -> T:
-    """Run a generator to its end, letting other tasks run after each step, and return the generator's result."""
+    """Run a generator to its end and return its result; other tasks can run after each step."""
     while True:
         try:
             next(steps)

@@ -1,4 +1,4 @@
-"""Hook processes: each reads one JSON document, writes one, and is ended with its whole process group."""
+"""Hook processes: each reads one JSON document, writes one, and then is ended with its process group."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ STOP_TIMEOUT = 1.0
 
 
 class HookRunner:
-    """Runner of hooks; each process is ended at its time limit, on cancellation, or when mcphost exits."""
+    """Runner of hook processes; a process ends at its time limit, on cancellation, or when mcphost exits."""
 
     def __init__(self) -> None:
         self._watchdog = Watchdog()

@@ -112,7 +112,7 @@ class HttpChannel:
         self._client = client
         self._tasks = tasks
         self._session_id = ""
-        self._expired_session_id: str = ""  # the session that the server forgot; still sent until a new one is open
+        self._expired_session_id: str = ""  # an expired session, whose id is sent until a new session is open
         self._streaming_session_id: str = ""  # the session that had a GET stream
         self._confirmed_session_id: str = ""  # the session in which a request has succeeded
         self._is_stream_unauthorized = False  # whether the GET stream waits for a sign-in
@@ -122,7 +122,7 @@ class HttpChannel:
         self.unmatched_count = 0
         self._dropped_count = 0
         self._in_flight: dict[RequestId, JsonRpcRequest] = {}  # requests that the server may still process
-        self._request_done: anyio.Event | None = None  # set when one of these is done, if a task waits for that
+        self._request_done: anyio.Event | None = None  # set when a request has ended, if a task waits for it
         self._received_count = 0  # messages received on GET streams
         self._unsolicited = BoundedQueue()
         self._revision: Revision | None = None
@@ -179,7 +179,10 @@ class HttpChannel:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called. A server that cannot be reached now may be reachable later."""
+        """Whether `close` was called.
+
+        An unreachable server does not close the channel, because it may be reachable later.
+        """
         return self._is_closed
 
     def set_revision(self, revision: Revision) -> None:
@@ -288,18 +291,18 @@ class HttpChannel:
         return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange whose block was left before its response arrived: cancel the request on the server."""
+        """Cancel a request on the server after its exchange was left before the response arrived."""
         if request.id in self._in_flight and not self._is_closed:
             self._tasks.start_soon(self._cancel, request)
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange that has ended: there is nothing left to cancel."""
+        """Handle the end of an exchange, after which there is nothing to cancel."""
         self._in_flight.pop(request.id, None)
         if self._request_done is not None:
             self._request_done.set()
 
     async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
-        """Return the JSON-RPC messages in a server-sent event; none if the event has another type than `message`."""
+        """Return the JSON-RPC messages in a server-sent event; none if its type is not `message`."""
         return await self.parse_body(event.data) if event.event == "message" else []
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
@@ -340,7 +343,7 @@ class HttpChannel:
         return JsonLimitExceeded(what, server=self.name)
 
     def _count_malformed(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
-        """Count a malformed message and report the first one; return [], as there is nothing to parse."""
+        """Count a malformed message and report the first one; return an empty list of messages."""
         if len(data) > 1000 or bytes(data).strip():
             self.malformed_count += 1
             self._warn_once("odd", f"The server {self.name!r} sent an invalid message: {error.message[:300]}")
@@ -389,7 +392,7 @@ class HttpChannel:
     async def _cancel(self, request: JsonRpcRequest) -> None:
         """Send `notifications/cancelled` for a request."""
         with anyio.move_on_after(_CANCEL_TIMEOUT):
-            with suppress(ServerError):  # the outcome makes no difference
+            with suppress(ServerError):  # the outcome does not matter
                 await self.send(_cancellation(request))
         self._in_flight.pop(request.id, None)
 
@@ -408,7 +411,7 @@ class HttpChannel:
                     self._unsolicited.put_error(error)
                     return
                 except SignInRequired:
-                    self._is_stream_unauthorized = True  # retried when a call is authorized
+                    self._is_stream_unauthorized = True  # tried again when a call is authorized
                     return
                 except ServerError:
                     return
@@ -461,7 +464,7 @@ class HttpChannel:
         # Servers without a GET stream send 405; some send 404, which then says nothing about the session.
         if session == self._streaming_session_id and self.is_unknown_session(answer.status, session, body):
             if self._session_id != self._streaming_session_id or self._expired_session_id == self._streaming_session_id:
-                return False  # another task detected it and opens the next one
+                return False  # another task has detected this and opens the next session
             raise self.expire_session(self._streaming_session_id)
         if answer.status != 200 or answer.content_type != EVENT_STREAM:
             if answer.status != 405:
@@ -488,7 +491,7 @@ class HttpChannel:
 def _is_cancellable(request: JsonRpcRequest) -> bool:
     """Return whether `notifications/cancelled` can cancel *request*.
 
-    Requests that create or cancel a task cannot be cancelled by it: tasks are cancelled with the request tasks/cancel
+    It cannot cancel requests that create or cancel a task: tasks are cancelled with the request tasks/cancel
     (specification 2025-11-25, basic/utilities/tasks).
     """
     members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}

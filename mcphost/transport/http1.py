@@ -20,7 +20,7 @@ _MAX_INTERIM_RESPONSES = 512
 SMALL_CHUNK_ALLOWANCE = 1_000
 BYTES_PER_CHUNK = 16
 _MAX_PIECE = 32 * 1024
-# RFC 9112, section 4: status-line; the reason may be missing with its space.
+# RFC 9112, section 4: status-line; the reason and the space before it may be missing.
 _STATUS_LINE = re.compile(r"(HTTP/1\.[0-9]) ([0-9]{3})(?: [\t\x20-\x7e\x80-\xff]*)?")
 # RFC 9110, sections 5.1 and 5.5: a token; values keep the control characters that cannot end a line.
 _HEADER_LINE = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([^\x00\n\x0b\x0c\r]*)")
@@ -34,7 +34,7 @@ class StaleConnection(ConnectionLost):
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
-    """HTTP/1.1 connection that handles one request and response at a time and is closed by unexpected bytes."""
+    """HTTP/1.1 connection for one request and response at a time; unexpected bytes close it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
                 return None
             await self._wait()
         if self._has_just_read:
-            await asyncio.sleep(0)  # a peer that sends faster than we read must not block other tasks
+            await asyncio.sleep(0)  # a peer that sends faster than mcphost reads must not block other tasks
         self._has_just_read = True
         data = self._take_piece()
         if self._is_paused and self._queued_bytes < _HIGH_WATER_MARK and self._transport is not None:
@@ -153,7 +153,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def _take_piece(self) -> bytes:
-        """Return the next queued data, joined into a piece small enough to be processed within milliseconds."""
+        """Return the next queued data as one piece that can be processed within milliseconds."""
         data = self._queue.popleft()
         if self._queue and len(data) < _MAX_PIECE:
             pieces = [data]

@@ -97,7 +97,7 @@ class HttpResponse:
         return True
 
     def _decompress(self, data: bytes) -> bytes:
-        # We request identity encoding; compressed responses are accepted, within memory limits.
+        # mcphost requests identity encoding; compressed responses are accepted within memory limits.
         inflate = self._decompressor
         if inflate is None:
             inflate = self._decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -154,7 +154,7 @@ class HttpResponse:
                 if size >= MAX_ERROR_BODY:
                     break
         except ServerError:
-            pass  # the data received so far is enough
+            pass  # the data received so far suffices
         return b"".join(chunks)[:MAX_ERROR_BODY]
 
     async def drain(self) -> None:
@@ -196,7 +196,7 @@ def _status_hint(status: int) -> str:
 
 
 def _parse_retry_after(after: str) -> float | None:
-    """Return the delay in seconds that a Retry-After header asks for, or None if it is invalid.
+    """Return the delay in seconds from a Retry-After header, or None if it is invalid.
 
     The header contains a number or a date (RFC 9110, section 10.2.3).
     """
@@ -233,7 +233,7 @@ def proxy_for(url: str) -> str:
 MAX_REDIRECTS = 5
 MAX_RECOVERIES = 2
 """How many times a request is resent with new credentials before the user must sign in."""
-# 303 is missing: it asks for a GET of another URL after a POST, which MCP does not use.
+# Without 303, which asks for a GET of another URL after a POST; MCP does not use it.
 _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 EVENT_STREAM = "text/event-stream"
 

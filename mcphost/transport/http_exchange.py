@@ -29,7 +29,7 @@ MAX_RESUME_DELAY = 60.0
 
 
 class PostChannel(Protocol):
-    """The part of HttpChannel's interface that an HttpExchange uses."""
+    """Interface of HttpChannel, as far as HttpExchange uses it."""
 
     name: str
     message_limit: int
@@ -63,7 +63,7 @@ class PostChannel(Protocol):
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Handle an exchange that has ended; there is nothing left to cancel."""
+        """Handle the end of an exchange, after which there is nothing to cancel."""
         ...
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
@@ -109,7 +109,7 @@ class HttpExchange:
         self._done = False
         self._has_mismatched_id = False  # whether a response had the right id with another JSON type
         self._throttle = Throttle()
-        self._silent_resumes = 0  # times the stream was resumed without a new event
+        self._silent_resumes = 0  # how often the stream was resumed without a new event
 
     async def __aenter__(self) -> "HttpExchange":
         try:
@@ -230,7 +230,7 @@ class HttpExchange:
 
     async def _handle_error_status(self, answer: HttpResponse, headers: Mapping[str, str]) -> None:
         channel, method, session = self._channel, self._request.method, headers.get(SESSION_ID_HEADER, "")
-        self._done = True  # it did not run, so there is nothing to cancel
+        self._done = True  # the request did not run, so there is nothing to cancel
         body = await answer.read_error_body()
         if channel.is_unknown_session(answer.status, session, body):
             raise channel.expire_session(session)
@@ -255,7 +255,7 @@ class HttpExchange:
             ):
                 self._channel.unmatched_count += 1
                 if str(message.id) == str(self._request.id):
-                    self._has_mismatched_id = True  # reported if no valid response follows
+                    self._has_mismatched_id = True  # raised if no valid response follows
                 return  # late or forged
             self._done = True
         self._messages.append(message)

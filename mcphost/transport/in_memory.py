@@ -43,7 +43,7 @@ class InMemoryChannel:
         self.multiplexer.receive_line(raw)
 
     def disconnect(self, why: str = "The server left.") -> None:
-        """Close the connection from the server's side; *why* is the message of the client's ConnectionLost error."""
+        """Close the connection from the server's side; *why* becomes the client's ConnectionLost message."""
         self.multiplexer.connection_lost(ConnectionLost(why))
         self.requests.close(ConnectionLost("The client was told."))
 

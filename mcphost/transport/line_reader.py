@@ -1,4 +1,4 @@
-"""Reader of newline-delimited messages that needs linear time and bounded memory."""
+"""Reader of newline-delimited messages in linear time and bounded memory."""
 
 import asyncio
 import io
@@ -17,7 +17,7 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
 class LineSplitter:
-    """Splitter of chunks into complete lines; `feed` raises MalformedMessage if a line is too long.
+    """Splits chunks of bytes into complete lines; `feed` raises MalformedMessage if a line is too long.
 
     Chunks of an unfinished line are appended to one buffer, which is never scanned again. Joining a list of chunks at
     the end would need twice the memory of the line, and a sixth more CPU time.
@@ -34,7 +34,7 @@ class LineSplitter:
 
         Long runs of empty lines are shortened.
         """
-        if b"\n" not in data:  # most chunks of a long line: splitting would copy them
+        if b"\n" not in data:  # true of most chunks of a long line, which splitting would copy
             self._append(data)
             return []
         if _MANY_EMPTY in data:

@@ -36,7 +36,7 @@ def encode_header_value(value: str | int | bool) -> str:
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address refers to this machine.
 
-    Names that end with `.localhost` do not count, because many resolvers query the network for them.
+    Returns False for names that end with `.localhost`, because many resolvers query the network for them.
     """
     if host == "localhost":
         return True

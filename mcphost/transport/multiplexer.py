@@ -1,4 +1,4 @@
-"""Channel over a two-way pipe of JSON-RPC lines, which assigns responses to their requests."""
+"""Channel over a two-way pipe of JSON-RPC lines; it matches responses to their requests."""
 
 import asyncio
 import re
@@ -81,7 +81,8 @@ class Multiplexer:
 
     *write* must not block. *wait_writable* returns an awaitable while the pipe to the server is full, so that a full
     pipe delays only the tasks that write to it. *is_drained* returns whether the server has read everything that was
-    written. *write_now* writes a request immediately when no other is in flight, as there is nothing to batch it with.
+    written. *write_now* writes a request immediately; it is used if no other request is in flight, so that there is
+    nothing to batch.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class Multiplexer:
             self._malformed_streak += 1
             return
         if self._unsolicited.is_full and b'"id"' not in line and not self._has_exchange_key(line):
-            self._drop()  # before it is decoded, which costs several times as much
+            self._drop()  # before decoding, which costs several times as much
             return
         if line.startswith(_BYTE_ORDER_MARK):
             line = line[3:]
@@ -324,7 +325,7 @@ class Multiplexer:
             self._handle_overflow(message)
 
     def _handle_unmatched(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Count a response that matches no pending request, and report it if it reveals a fault of the server."""
+        """Count a response that matches no pending request, and report it if it shows a fault of the server."""
         self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
@@ -349,7 +350,7 @@ class Multiplexer:
         )
 
     def _has_exchange_key(self, line: bytes) -> bool:
-        """Return whether a notification could belong to a request; it must then be decoded to find out which."""
+        """Return whether a notification could belong to a request, so that it must be decoded."""
         if b"progressToken" in line or _SUBSCRIPTION_ID in line or b"\\" in line:
             return True
         return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"
@@ -384,7 +385,7 @@ class Multiplexer:
             return
         self._warn_of_flood()
         self.refused_count += 1
-        # A flooding peer may not read either, so even refusals would pile up.
+        # A peer that floods may not read anything, so that even refusals would pile up.
         if self.refused_count <= MAX_REFUSED_REQUESTS:
             refusal = ErrorData(INTERNAL_ERROR, "Too many requests are waiting.")
             self._write(serialize_message(JsonRpcErrorResponse(message.id, refusal)))

@@ -20,7 +20,7 @@ MISMATCH_GRACE_SECONDS = 1.0
 
 
 class PipeChannel(Protocol):
-    """The part of Multiplexer's interface that a PipeExchange uses."""
+    """Interface of Multiplexer, as far as PipeExchange uses it."""
 
     name: str
     deadline_timer: "DeadlineTimer"
@@ -58,7 +58,7 @@ class DeadlineTimer:
         self._next_deadline = math.inf
 
     def schedule(self, exchange: "PipeExchange") -> None:
-        """Make sure that *exchange* expires at its deadline.
+        """Ensure that *exchange* expires at its deadline.
 
         Call this again after moving the deadline to an earlier time.
         """
@@ -114,7 +114,7 @@ class PipeExchange(WakeupFuture):
         self._request = request
         self._items: deque[JsonRpcMessage] | None = None  # messages before the response
         self._response: JsonRpcMessage | None = None
-        self._queued_bytes = 0  # since the queue was last empty
+        self._queued_bytes = 0  # total since the queue was last empty
         self._error: ServerError | ExchangeTimeout | None = None
         self._done = False
         self._deadline = math.inf
@@ -182,7 +182,7 @@ class PipeExchange(WakeupFuture):
                 self._waiter = None
 
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
-        """Queue a message for the iterator, which ends after the message with *last*."""
+        """Queue a message for the iterator; the iteration ends after a message with *last*."""
         if last:
             self._done = True
             self._response = message

@@ -46,7 +46,7 @@ _OUTPUT_GRACE_SECONDS = 0.3
 _PIPE_SIZE = 256 * 1024
 _SMALL_READ = 64 * 1024
 """Read size whose buffer comes from the C library's heap; a larger one costs three system calls and a page fault."""
-# When a silent process is presumed to read its input, if the system cannot tell.
+# Seconds after which a silent process is presumed to read its input, if the system cannot tell.
 PRESUMED_STARTUP_SECONDS = 1.0
 
 
@@ -57,7 +57,7 @@ def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     meaning would depend on the working folder. A proxy's password is passed on, because nothing could be installed
     behind the proxy otherwise; it is redacted in logs and output.
     """
-    # Names first: reading a value decodes it, and most of them are not inherited.
+    # Compare names first: reading a value decodes it, and most variables are not inherited.
     named = ((name, os.environ[name]) for name in os.environ if _is_inherited(name))
     inherited = {name: value for name, value in named if name not in CERTIFICATE_FILE_VARIABLES or os.path.isabs(value)}
     if "PATH" in inherited:
@@ -102,10 +102,10 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 
 
 class _StdoutProtocol(asyncio.Protocol):
-    """Reader of a process's standard output that passes on bytes as soon as they are read.
+    """Reader of a process's standard output that delivers bytes as soon as they are read.
 
-    asyncio's own pipe protocol passes each piece on in the next iteration of the event loop, which costs a fifth of the
-    time of a request. That protocol is still told when the pipe ends, because asyncio waits for it.
+    asyncio's own pipe protocol delivers each piece in the next iteration of the event loop, which costs a fifth of the
+    time of a request. That protocol is still notified when the pipe ends, because asyncio waits for it.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
@@ -113,7 +113,7 @@ class _StdoutProtocol(asyncio.Protocol):
         self._original_protocol = pipe.get_protocol()
         self._on_data = take
         self.received_bytes = 0
-        self._pipe.max_size = _SMALL_READ  # what asyncio's transport reads at a time; ignored by others
+        self._pipe.max_size = _SMALL_READ  # as much as asyncio's transport reads at a time
         pipe.set_protocol(self)
 
     def data_received(self, data: bytes) -> None:
@@ -215,7 +215,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         try:
             fcntl.fcntl(stream.fileno(), size, _PIPE_SIZE)
         except (OSError, ValueError):
-            return  # over the user's limit, where the small pipe works too; or the process is gone
+            return  # beyond the user's limit, where the small pipe works as well, or the process is gone
 
     @property
     def _received_bytes(self) -> int:
@@ -225,7 +225,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """See asyncio.SubprocessProtocol."""
         self._piped_bytes += len(data)
-        if fd == 1:  # data from before the _StdoutProtocol
+        if fd == 1:  # data that arrived before the _StdoutProtocol was set
             self.on_output(data)
             return
         try:
@@ -261,7 +261,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         """See asyncio.SubprocessProtocol."""
         self._exited.set()
-        # Remaining processes of the group would hold our pipes open and outlive us.
+        # Remaining processes of the group would keep the pipes open and outlive mcphost.
         self._signal_group(signal.SIGKILL)
         if not self._open_pipes:
             self._report_end()
@@ -296,7 +296,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._unsent_lines.append(line)
 
     def write_now(self, line: bytes) -> None:
-        """Write a line, and those queued before it, without waiting for the next iteration of the event loop.
+        """Write the queued lines and *line* without waiting for the next iteration of the event loop.
 
         Waiting would cost a fifth of the time of a request.
         """
@@ -432,7 +432,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def _report_end(self) -> None:
         if not self._is_end_reported:
             self._is_end_reported = True
-            self._wake_writers()  # also if another process still holds the full pipe open
+            self._wake_writers()  # even if another process keeps the full pipe open
             # Its last output may still be in the backlog.
             self._stderr_backlog.call_when_empty(lambda: self._on_end(self.describe_end()))
 
@@ -445,13 +445,13 @@ class ServerProcess(asyncio.SubprocessProtocol):
         try:
             os.killpg(self._pid, number)
         except (ProcessLookupError, PermissionError):
-            return  # all gone; macOS says EPERM for a group of zombies
+            return  # no process is left; macOS reports EPERM for a group of zombies
 
 
 def _unread_bytes(pipe: Any) -> int | None:
     """Return how many bytes the reader of a pipe or socket pair has not read yet, or None if that is unknown."""
     if sys.platform != "linux":
-        return None  # elsewhere the writing end reports its own, empty buffer
+        return None  # on other systems, the writing end reports its own, empty buffer
     try:
         is_pipe = stat.S_ISFIFO(os.fstat(pipe.fileno()).st_mode)
         answer = fcntl.ioctl(pipe.fileno(), termios.FIONREAD if is_pipe else termios.TIOCOUTQ, bytes(4))

@@ -15,7 +15,7 @@ from mcphost.transport.watchdog import Watchdog
 class StdioConnector:
     """Connector that starts the command *argv* and communicates over its standard streams.
 
-    The process gets *environment* in addition to the variables that may be inherited.
+    *environment* is added to the variables that the process may inherit.
     """
 
     def __init__(

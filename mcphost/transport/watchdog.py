@@ -73,7 +73,7 @@ class ProcessGroupFile:
 
 
 def stop_stale_groups(folder: Path) -> int:
-    """End the process groups that killed mcphost processes left behind, and return their number.
+    """End the process groups left by mcphost processes that were killed; return their number.
 
     Never raises; blocks for about 2 s at most.
     """
@@ -97,7 +97,7 @@ def stop_stale_groups(folder: Path) -> int:
 
 
 def _take_stale_groups(path: Path) -> dict[int, str]:
-    """Delete a group file, and return its groups as a dict from group id to start time.
+    """Delete a group file and return its groups, as a dict from group id to start time.
 
     The file is kept if it belongs to another user, and {} is returned. It is kept as well if the mcphost process that
     wrote it is still running, and OSError is raised.
@@ -132,7 +132,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Return whether process *group* is the one that started at *started*, not a later one with the same id."""
+    """Return whether process *group* started at *started*, and is not a later process with the same id."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
@@ -164,8 +164,8 @@ def process_start_time(pid: int) -> str:
     return shown.stdout.decode(errors="replace").strip()
 
 
-# In the shell and not in Python: it is there within a millisecond and takes 1 MB; an interpreter takes 8 MB, and 15 ms
-# of CPU just when the servers start. Nothing beyond POSIX is used: dash, bash, busybox and macOS run it alike.
+# A shell script, because it starts within a millisecond and takes 1 MB; a Python interpreter takes 8 MB, and 15 ms
+# of CPU just when the servers start. It uses only POSIX features, so that dash, bash, busybox and macOS can run it.
 SHELL = "/bin/sh"
 _PROGRAM = """
 trap '' HUP INT TERM
@@ -217,7 +217,10 @@ class Watchdog:
         self._unrecorded_groups: list[int] = []
 
     async def watch(self, group: int) -> None:
-        """Make the watchdog end *group* when mcphost ends. Does nothing if the watchdog cannot be started."""
+        """Register *group*, which the watchdog ends when mcphost ends.
+
+        Does nothing if the watchdog cannot be started.
+        """
         folder: Path | None = None
         if self._group_file is not None:
             self._unrecorded_groups.append(group)
@@ -229,7 +232,7 @@ class Watchdog:
                     self._is_broken = True
             self._send_command(b"+", group)
             if self._group_file is not None and group in self._unrecorded_groups:
-                # All waiting groups together: ten servers that start together need only one or two thread switches.
+                # All waiting groups at once: ten servers that start together need only one or two thread switches.
                 groups, self._unrecorded_groups = self._unrecorded_groups, []
                 await anyio.to_thread.run_sync(self._record_groups, self._group_file, groups)
                 folder, self._folder = self._folder, None
@@ -290,7 +293,7 @@ def _start() -> "subprocess.Popen[bytes]":
         env={"PATH": os.defpath},
         cwd="/",
     )
-    # It is reliable only once it ignores signals.
+    # The watchdog is reliable only once it ignores signals.
     if process.stdout is not None:
         process.stdout.read(1)
     return process

@@ -67,10 +67,10 @@ Convert = Callable[[Mapping[str, Any], VariableSyntax], dict[str, Any]]
 
 
 def convert_common(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
-    """Convert an entry with the keys that most hosts use: `command`, `args`, `env`, `cwd`, `url`, `headers`, `type`.
+    """Convert an entry with the keys that most hosts use.
 
-    Also reads `envFile` with an absolute path (VS Code, Cursor), `serverUrl` (Windsurf) and `httpUrl` (Gemini CLI).
-    Raises UnusableEntry.
+    These are `command`, `args`, `env`, `cwd`, `url`, `headers` and `type`. Also reads `envFile` with an absolute path
+    (VS Code, Cursor), `serverUrl` (Windsurf) and `httpUrl` (Gemini CLI). Raises UnusableEntry.
     """
     http_url = _text(entry, "httpUrl") or _text(entry, "serverUrl")
     url = http_url or _text(entry, "url")
@@ -147,7 +147,7 @@ def convert_opencode(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[s
 
 
 def is_entry_disabled(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry is disabled in the other host, by `"disabled": true` or `"enabled": false`."""
+    """Return whether the other host disables an entry, by `"disabled": true` or `"enabled": false`."""
     return entry.get("disabled") is True or entry.get("enabled") is False
 
 
@@ -170,7 +170,7 @@ def unfilled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def newly_filled_references(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the `${NAME}` references in a converted entry that mcphost expands, but the entry's own host does not."""
+    """Return the `${NAME}` references in an entry that mcphost expands but the entry's own host does not."""
     references = [reference for text in entry_texts(entry) for reference in find_references(text)]
     return _shown([one.text for one in references if one.kind == "variable" and not one.text.startswith("${env:")])
 

@@ -1,4 +1,4 @@
-"""Configuration files of other MCP hosts: where they are and which servers they contain.
+"""Other MCP hosts, the locations of their configuration files, and the servers in these files.
 
 Files are only read, and no server is started. A comment at each item of HOSTS links to the host's documentation.
 """
@@ -42,7 +42,7 @@ _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """Folders that contain files of other hosts; templates in HostFormat.files name these fields, as in `{home}`."""
+    """Folders that contain files of other hosts; templates in HostFormat.files use these fields, as in `{home}`."""
 
     home: str
     folder: str
@@ -79,7 +79,10 @@ class HostFormat(NamedTuple):
     syntax: VariableSyntax = NONE
 
     def find_files(self, places: Places, *, with_folder: bool = True) -> list[Path]:
-        """Return the paths where the host's files may be; those in the current folder only if *with_folder* is set."""
+        """Return the paths where the host's files may be.
+
+        Paths in the current folder are included only if *with_folder* is set.
+        """
         templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
         return [Path(template.format(**places._asdict())) for template in templates]
 
@@ -179,7 +182,7 @@ def find_host(host_id: str) -> HostFormat | None:
 def find_foreign_servers(
     places: Places, hosts: Iterable[HostFormat] = HOSTS, *, with_folder: bool = False
 ) -> tuple[ForeignServer, ...]:
-    """Return the servers in the files of other hosts, in the order of the hosts, including servers that cannot be used.
+    """Return the servers in the files of other hosts, including unusable ones, in the order of the hosts.
 
     Files in the folder mcphost was started in, which others may have written, are read only if *with_folder* is set. A
     file that cannot be read becomes one ForeignServer with a `problem` and without a name. No server is started.
@@ -217,7 +220,7 @@ def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[For
 
 
 def guess_host(file: Path, document: Any) -> HostFormat:
-    """Guess which host's format a file has, from its name, keys and folder; Claude Desktop if nothing matches."""
+    """Guess the host of a file from the file's name, keys and folder; Claude Desktop if nothing matches."""
     names = {"config.toml": "codex", "config.yaml": "goose", "opencode.json": "opencode", "opencode.jsonc": "opencode"}
     by_name = find_host(names.get(file.name, ""))
     fitting = [host for host in HOSTS if any(isinstance(_get(document, keys), dict) for keys in host.keys)]
@@ -282,8 +285,8 @@ def _parse_file(file: Path) -> Any:
 
 
 def _parse_yaml(text: str, file: Path) -> Any:
-    """Parse YAML without aliases, since a few of them can expand a small file to a huge value. Raises ConfigError."""
-    import yaml  # imported for the hosts that use YAML, since it takes 0.8 MB
+    """Parse YAML; refuse aliases, which can expand a small file to a huge value. Raises ConfigError."""
+    import yaml  # imported only for hosts that use YAML, because it takes 0.8 MB
 
     events = cast("Any", yaml).parse(text, yaml.SafeLoader)
     try:
