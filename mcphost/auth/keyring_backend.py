@@ -43,7 +43,7 @@ UNLOCK_HINT = "Unlock it, or use an environment variable."
 RETRY_DELAYS = (0.05, 0.2, 0.5)
 """Seconds before each retry of an operation that failed immediately: the keyring's service may be starting."""
 IMMEDIATE_FAILURE = 0.5
-"""Seconds within which a failure counts as immediate: no user declines to unlock a keyring that quickly."""
+"""Seconds within which a failure is immediate: no user declines to unlock a keyring that quickly."""
 _PARTS_PREFIX = "mcphost-parts"
 _PROBE_NAME = "probe"
 

@@ -9,9 +9,9 @@ class TerminalStatus(StatusDisplay):
     """Status line on standard error; nothing is shown if standard error is not a terminal."""
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:
-        """Show *text* and the time since it appeared; with *keep_time*, the time since the previous text appeared.
+        """Show *text* and the time since it appeared; return whether it is shown.
 
-        Return whether it is shown.
+        With *keep_time*, the time since the previous text appeared is shown instead.
         """
         return update_status(text, keep_time=True) if keep_time else set_status(text)
 

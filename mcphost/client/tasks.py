@@ -84,10 +84,10 @@ class TaskContext(Struct, frozen=True):
 
 
 class TaskPoller:
-    """Poller of one task on a server, with the task's last known state.
+    """Polls one task on a server and keeps the task's last known state.
 
-    *on_notification* receives a TaskStatusNotification when the task's status or status message changes. *is_connected*
-    returns whether the connection is still open.
+    *on_notification* receives a TaskStatusNotification when the task's status or status message changes.
+    *is_connected* returns whether the connection is still open.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class TaskPoller:
         self.wake()
 
     async def step(self) -> None:
-        """Wait for a notification or until the next poll is due; in the latter case, poll.
+        """Wait for a notification or the time of the next poll; when that time comes, poll.
 
         Raises ServerError if polling fails permanently or the task exceeds its time limit.
         """

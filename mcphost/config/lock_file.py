@@ -21,7 +21,7 @@ LOCK_FILE = "mcphost.lock"
 LOCK_VERSION = 1
 MAX_LOCK_BYTES = 8_000_000
 MAX_SHOWN_BYTES = 64_000
-"""Maximum bytes of a tool's definition to store; of a larger one, only the start of its title and description is."""
+"""Maximum bytes of a stored definition; a larger one is cut to the start of its title and description."""
 MAX_SHOWN_TEXT = 2_000
 MAX_TOOLS = 10_000
 MAX_TOOL_NAME = 1_000

@@ -60,7 +60,7 @@ _SPECIFIER = re.compile(r"[\[<>~!;]|==")
 _PACKAGE_OPTIONS = frozenset({"--from", "--package", "--spec", "--module", "-p", "-m"})
 """Options whose value is the package or module to run."""
 _PYTHON_MODULE_OPTION = re.compile(r"-[bBdEiIOPqsSuvx]*m(.+)", re.DOTALL)
-"""A module attached to Python's -m, which may follow combined options without a value."""
+"""A module name attached to Python's -m, which may follow combined options without a value."""
 
 
 def apply_restrictions(

@@ -142,7 +142,7 @@ class ServerInput(Struct, frozen=True, kw_only=True):
     password: bool = False
     options: tuple[str, ...] = ()
     default: str = ""
-    """Proposed when the user is asked for the value; never used without asking."""
+    """Default value that is proposed to the user; never used without asking."""
 
     is_shared: bool = False
     """Whether the input is defined for all servers of the file."""
@@ -257,7 +257,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     """US dollars per million input tokens, if litellm does not know it; None means litellm's price."""
 
     output_price: _Price = None
-    """US dollars per million output tokens, likewise."""
+    """US dollars per million output tokens, if litellm does not know it; None means litellm's price."""
 
     temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, Meta(gt=0, le=1)] | None = None

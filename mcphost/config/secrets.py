@@ -70,7 +70,7 @@ def find_plaintext_secrets(server: ServerConfig, known: Sequence[tuple[str, str]
 
 
 def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
-    """Suggest a name for the keyring entry of a secret, made from the server's name and the key."""
+    """Suggest a name for a secret's keyring entry, made from the names of the server and the setting."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{server}-{plaintext.keys[-1]}").strip("-").lower()[:80]
     return plain if plain and not plain.startswith("sign-in") else f"server-{plain}"
 

@@ -161,7 +161,7 @@ class StatusDisplay(Protocol):
     """Interface of the status line, which shows what a run is waiting for."""
 
     def show(self, text: str, *, keep_time: bool = False) -> bool:
-        """Show *text* and the time since it was first shown; return whether it can be seen.
+        """Show *text* and the time since it was first shown; return whether the user can see it.
 
         With *keep_time*, continue the time of the previous text instead of starting at zero.
         """
@@ -454,7 +454,7 @@ class _EventPrinter:
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
 
     def print_starting(self, names: Sequence[str]) -> None:
-        """Name the servers that are still starting in the status line; where there is none, in a message."""
+        """Show which servers are still starting: in the status line if there is one, else as a message."""
         if not self._status.show(f"Starting {', '.join(names)}…", keep_time=True):
             self.print_message(f"waiting for {quote_names(names)} to start")
 

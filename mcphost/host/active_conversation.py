@@ -236,7 +236,7 @@ class ActiveConversation:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The messages of the open conversation now, oldest first; they are decoded when they are first read."""
+        """The current messages of the open conversation, oldest first, decoded on first access."""
         return self.current.messages.snapshot()
 
     def require_idle(self) -> None:

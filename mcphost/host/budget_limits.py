@@ -1,4 +1,4 @@
-"""The limits of the user's budget, what is spent of them, and the estimated cost of a request."""
+"""Limits of the user's budget, the amounts spent, and the estimated cost of a request."""
 
 import math
 import time
@@ -32,7 +32,7 @@ _NAMES: tuple[BudgetName, ...] = ("ask_above", "per_turn", "per_conversation", "
 
 
 class BudgetReached(McpHostError):
-    """Raised before a request that the budget does not allow; the message names the setting."""
+    """Raised when a request would exceed the budget and is not sent; the message names the setting."""
 
     exit_code = 7
 
@@ -53,9 +53,9 @@ class CostEstimate(Struct, frozen=True):
 
 
 class BudgetLimits:
-    """The configured limits, those that the user raised for a conversation, and the check of a request against them.
+    """The configured limits, the limits raised for a conversation, and the check of a request against them.
 
-    The budget check of turns and that of sampling share one object, so that a raised limit applies to both.
+    Turns and sampling share one object, so that a raised limit applies to both.
     """
 
     def __init__(self, config: BudgetConfig, spending: SpendingTracker, events: EventBus) -> None:
@@ -70,7 +70,7 @@ class BudgetLimits:
         return any(self._limit(conversation, name) for name in _NAMES)
 
     async def check(self, conversation: str, turn: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Return each limit and how much of it is spent; `raised` is set for those that the request would exceed.
+        """Return each limit with the amount spent; `raised` is set for each limit that the request would exceed.
 
         *turn* is "" for a request that belongs to no turn. Raises StoreError.
         """
@@ -101,7 +101,7 @@ class BudgetLimits:
         return max(limit, self._raised.get((conversation, name), 0.0)) if limit else 0.0
 
     def _compare(self, totals: SpendingTotals, conversation: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Return each configured limit, how much of it is spent, and whether the request would exceed it."""
+        """Return each configured limit, the amount spent, and whether the request would exceed the limit."""
         spent: dict[BudgetName, float] = {
             "ask_above": 0.0,
             "per_turn": totals.turn.cost,
@@ -153,7 +153,7 @@ def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message
 
 
 def find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequence[BudgetUse]) -> int:
-    """Return the longest answer that all limits allow, in tokens; 0 if it would be too short to be useful."""
+    """Return the longest answer in tokens that fits all limits; 0 if it would be too short to be useful."""
     if estimate.input_cost is None or not facts.output_price:
         return 0
     left = min(use.limit - use.spent for use in uses) - estimate.input_cost
@@ -167,7 +167,7 @@ def _raise_limit(limit: float, needed: float) -> float:
 
 
 def make_budget_error(use: BudgetUse, cost: float | None) -> BudgetReached:
-    """Return the error for a request that the user did not allow; it names the limit and the setting."""
+    """Return the error for a request that the user did not allow, with the limit and the setting."""
     limit = format_dollars(use.limit)
     flag = ", or give --max-cost" if use.name == "per_turn" else ""
     hint = f"Raise {use.name} under [budget] in config.toml{flag}."

@@ -122,7 +122,7 @@ class Host:
 
     @property
     def attachments(self) -> "AttachmentFitter":
-        """Conversion of attachments that the model does not take as they are."""
+        """Conversion of attachments that the model does not accept unchanged."""
         return self.late_parts.attachments.get()
 
     @property

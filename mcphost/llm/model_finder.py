@@ -21,7 +21,7 @@ from mcphost.llm.providers import KeyLookup, key_variables, parse_provider
 from mcphost.serialization import Struct, replace
 
 KEYRING_SECONDS = 2.0
-"""Time limit for reading API keys from the keyring; if it is exceeded, only those in the environment count."""
+"""Time limit for reading API keys from the keyring; after that, only keys in the environment are used."""
 
 _MAX_PROPOSED_MODELS = 20
 

@@ -64,7 +64,7 @@ class ServerCapabilities(WireStruct, frozen=True):
 
 
 class InitializeResult(Result, frozen=True):
-    """Result of initialize."""
+    """Result of initialize: the negotiated revision, and the server's capabilities and instructions."""
 
     protocol_version: str = ""
     capabilities: ServerCapabilities = ServerCapabilities()

@@ -116,5 +116,5 @@ class SetLevel(ClientRequest[EmptyResult], frozen=True):
 
 
 def severity(level: str) -> int:
-    """Return the position of a log level in LEVELS; an unknown level counts as info."""
+    """Return the position of a log level in LEVELS; an unknown level is treated as info."""
     return LEVELS.index(level) if level in LEVELS else LEVELS.index("info")

@@ -35,7 +35,7 @@ class ListPromptsResult(PaginatedResult, frozen=True):
 
 
 class ListPrompts(ClientRequest[ListPromptsResult], frozen=True):
-    """The prompts/list request."""
+    """The prompts/list request, which returns one page of prompts."""
 
     METHOD: ClassVar[str] = "prompts/list"
     RESULT: ClassVar[type[Any]] = ListPromptsResult
@@ -66,7 +66,7 @@ class GetPromptResult(Result, frozen=True):
 
 
 class GetPrompt(ClientRequest[GetPromptResult], frozen=True):
-    """The prompts/get request."""
+    """The prompts/get request, with the values of the prompt's arguments."""
 
     METHOD: ClassVar[str] = "prompts/get"
     RESULT: ClassVar[type[Any]] = GetPromptResult

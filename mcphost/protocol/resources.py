@@ -41,7 +41,7 @@ class ListResourcesResult(PaginatedResult, frozen=True):
 
 
 class ListResources(ClientRequest[ListResourcesResult], frozen=True):
-    """The resources/list request."""
+    """The resources/list request, which returns one page of resources."""
 
     METHOD: ClassVar[str] = "resources/list"
     RESULT: ClassVar[type[Any]] = ListResourcesResult
@@ -55,7 +55,7 @@ class ListResourceTemplatesResult(PaginatedResult, frozen=True):
 
 
 class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=True):
-    """The resources/templates/list request."""
+    """The resources/templates/list request, which returns one page of templates."""
 
     METHOD: ClassVar[str] = "resources/templates/list"
     RESULT: ClassVar[type[Any]] = ListResourceTemplatesResult
@@ -74,7 +74,7 @@ class ReadResourceResult(CacheableResult, frozen=True):
 
 
 class ReadResource(ClientRequest[ReadResourceResult], frozen=True):
-    """The resources/read request."""
+    """The resources/read request for the contents of one URI."""
 
     METHOD: ClassVar[str] = "resources/read"
     RESULT: ClassVar[type[Any]] = ReadResourceResult

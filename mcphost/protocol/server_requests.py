@@ -51,7 +51,7 @@ class UrlElicitationRequired(WireStruct, frozen=True):
 
 
 class ListRoots(WireStruct, frozen=True):
-    """The roots/list request."""
+    """The roots/list request, with which a server asks for the user's shared folders."""
 
     METHOD: ClassVar[str] = "roots/list"
 

@@ -68,7 +68,7 @@ class ListSkills(ClientRequest[ListSkillsResult], frozen=True):
 
 
 class GetSkillResult(CacheableResult, frozen=True):
-    """Result of skills/get."""
+    """Result of skills/get: the entry of one skill."""
 
     skill: Raw = Raw()
 

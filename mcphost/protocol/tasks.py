@@ -77,7 +77,7 @@ class TaskStatusNotification(Notification, frozen=True):
 
 
 class GetTask(ClientRequest[Task], frozen=True):
-    """The tasks/get request."""
+    """The tasks/get request, which returns the current state of a task."""
 
     METHOD: ClassVar[str] = "tasks/get"
     RESULT: ClassVar[type[Any]] = Task

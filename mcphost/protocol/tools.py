@@ -73,7 +73,7 @@ class ListToolsResult(PaginatedResult, frozen=True):
 
 
 class ListTools(ClientRequest[ListToolsResult], frozen=True):
-    """The tools/list request."""
+    """The tools/list request, which returns one page of tool definitions."""
 
     METHOD: ClassVar[str] = "tools/list"
     RESULT: ClassVar[type[Any]] = ListToolsResult

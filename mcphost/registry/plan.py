@@ -269,7 +269,7 @@ def check_address(url: str) -> None:
     Raises RegistryError.
     """
     try:
-        # A placeholder stands for a part that is not known yet: a port, a label of the host, or the start of the URL.
+        # A placeholder replaces a part that is not known yet: a port, a label of the host, or the start of the URL.
         known = re.sub(r"<[^<>/]{1,100}>", "1", url)
         check_url(f"https://{known}" if url.startswith("<") else known, "address of the server")
     except UnsafeUrl as error:

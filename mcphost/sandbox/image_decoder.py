@@ -84,5 +84,5 @@ class ImageDecoder:
         return DecodedImage(answer.width, answer.height, answer.pixels, answer.whole)
 
     async def close(self) -> None:
-        """End the worker process and any decoding in progress. Idempotent."""
+        """End the worker process and the image in progress, if any. Idempotent."""
         await self._process.close()

@@ -1,4 +1,4 @@
-"""Scaling of untrusted images that are too large for a model, in a worker process with limits on time and memory."""
+"""Scales down untrusted images that are too large for a model, in a worker process with time and memory limits."""
 
 import base64
 
@@ -22,7 +22,7 @@ class ScaledImage(Struct, frozen=True):
 
 
 class ImageScaler:
-    """Scaler of images, one at a time, in a worker process that it owns.
+    """Scales images, one at a time, in a worker process that it owns.
 
     After `close`, the next call of `scale` starts a new process.
     """
@@ -44,8 +44,8 @@ class ImageScaler:
     async def scale(self, data: str, max_side: int, max_bytes: int) -> ScaledImage | str:
         """Return the first frame of a base64 image with at most *max_side* pixels a side and *max_bytes* bytes.
 
-        Returns an error message, which is a clause like "it is damaged", if that is not possible. Raises nothing but
-        cancellation.
+        If that fails, returns an error message, which is a clause like "it is damaged". Raises no errors, except when
+        it is cancelled.
         """
         if len(data) > MAX_SOURCE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_SOURCE_BYTES // 1024**2} MB"
@@ -73,7 +73,7 @@ class ImageScaler:
         return answer
 
     async def close(self) -> None:
-        """End the worker process and any scaling in progress. Idempotent."""
+        """End the worker process and the image in progress, if any. Idempotent."""
         await self._process.close()
 
 

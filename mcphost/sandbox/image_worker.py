@@ -97,7 +97,7 @@ def _decode_image(
 
 
 def _resize(library: Any, image: Any, width: int, height: int, method: Any) -> Any:
-    """Return the image scaled down to fit a box, turned as its metadata says, in the mode RGB or RGBA."""
+    """Return the image scaled down to fit a box and rotated as its metadata says, in mode RGB or RGBA."""
     held = image.getexif().get(_ORIENTATION, 1) if image.format in ("JPEG", "WEBP") else 1
     turn = _TRANSPOSITIONS.get(held) or _SIDEWAYS_TRANSPOSITIONS.get(held)
     if held in _SIDEWAYS_TRANSPOSITIONS:
@@ -119,7 +119,7 @@ def _render_pixels(library: Any, width: int, height: int, image: Any) -> dict[st
 
 
 def _encode_small(library: Any, width: int, height: int, max_bytes: int, image: Any) -> dict[str, Any]:
-    """Return the image as a JPEG file, or as a PNG file if it is transparent, with at most *max_bytes*."""
+    """Return the image as a JPEG file, or as PNG if it is transparent, with at most *max_bytes* bytes."""
     small = _resize(library, image, width, height, library.Resampling.LANCZOS)
     for quality in (85, 60, 60, 60, 60):
         body = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Extraction of the text of untrusted PDF files in a worker process, with limits on size, pages, time and memory."""
+"""Extracts the text of untrusted PDF files in a worker process, with limits on size, pages, time and memory."""
 
 from mcphost.errors import MalformedMessage
 from mcphost.sandbox.process import SandboxProcess
@@ -12,7 +12,7 @@ _MAX_RESPONSE_SIZE = 4 * 1024 * 1024
 
 
 class PdfText(Struct, frozen=True):
-    """The text of a PDF file: how many pages it has, how many from the first were read, and how many were damaged."""
+    """Text of a PDF file, with the number of its pages, of the pages read, and of damaged pages."""
 
     text: str = ""
     pages: int = 0
@@ -22,7 +22,7 @@ class PdfText(Struct, frozen=True):
 
 
 class PdfReader:
-    """Reader of PDF files, one at a time, in a worker process that it owns.
+    """Reads PDF files, one at a time, in a worker process that it owns.
 
     After `close`, the next call of `read` starts a new process.
     """
@@ -44,7 +44,7 @@ class PdfReader:
     async def read(self, body: bytes, max_bytes: int) -> PdfText | str:
         """Return the text of a PDF file, at most *max_bytes* of UTF-8, or an error message.
 
-        The error message is a clause like "it is damaged". Raises nothing but cancellation.
+        The error message is a clause like "it is damaged". Raises no errors, except when it is cancelled.
         """
         if len(body) > MAX_PDF_BYTES:
             return f"it is over {MAX_PDF_BYTES // 1024**2} MB"
@@ -66,5 +66,5 @@ class PdfReader:
         return answer
 
     async def close(self) -> None:
-        """End the worker process and any reading in progress. Idempotent."""
+        """End the worker process and the file in progress, if any. Idempotent."""
         await self._process.close()

@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _preload(library: Any) -> None:
-    logging.disable(logging.CRITICAL)  # the library describes each defect of a file
+    logging.disable(logging.CRITICAL)  # the library logs each defect of a file
     for found in pkgutil.walk_packages(library.__path__, f"{library.__name__}."):
         with suppress(ImportError):
             import_module(found.name)
@@ -80,7 +80,7 @@ def _extract_text(library: Any, body: bytes, limit: int) -> dict[str, Any]:
 
 
 def _read_pages(reader: Any, count: int, limit: int) -> tuple[list[str], int, int]:
-    """Return the texts of the pages, with a heading each, the number of the last page, and of unreadable ones."""
+    """Return the texts of the pages with a heading each, the last page read, and the unreadable pages."""
     deadline = monotonic() + SOFT_SECONDS
     pieces: list[str] = []
     size = unread = 0

@@ -49,7 +49,7 @@ class StoredMessage(NamedTuple):
 
 
 class BranchBodies(NamedTuple):
-    """The messages of a branch as they are stored, in JSON, and their numbers; number 0 is a draft."""
+    """The messages of a branch in their stored form, JSON, with their numbers; number 0 is a draft."""
 
     numbers: list[int]
     bodies: list[bytes]
@@ -121,7 +121,7 @@ def read_recent_ids(file: Path, limit: int) -> tuple[str, ...]:
 
 
 def _decode_messages(branch: BranchBodies) -> tuple[StoredMessage, ...]:
-    """Decode stored messages, and leave out those that are damaged."""
+    """Decode stored messages; damaged messages are left out."""
     decoded = ((number, search_index.decode_message(body)) for number, body in zip(*branch, strict=True))
     return tuple(StoredMessage(number, message) for number, message in decoded if message is not None)
 

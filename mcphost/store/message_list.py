@@ -1,6 +1,6 @@
-"""Messages of a conversation, of which stored ones are decoded when they are first read.
+"""The messages of a conversation; stored messages are decoded on first access.
 
-Decoding 100,000 messages takes half a second, but a conversation that is opened shows only the last of them at once.
+Decoding 100,000 messages takes half a second, but an opened conversation shows only the last of them at first.
 """
 
 import threading
@@ -14,9 +14,10 @@ DAMAGED_TEXT = "[mcphost: this message is damaged and cannot be read]"
 
 
 class MessageList(Sequence[Message]):
-    """The messages, oldest first; a snapshot shares them, so that each is decoded only once, by any thread.
+    """The messages of a conversation, oldest first.
 
-    In place of a damaged message, there is one that says so.
+    A snapshot shares the messages, so that each is decoded only once, by any thread. A damaged message is replaced
+    with a message that says so.
     """
 
     def __init__(self, bodies: Sequence[bytes] = ()) -> None:
@@ -52,7 +53,7 @@ class MessageList(Sequence[Message]):
 
     def append(self, message: Message) -> None:
         """Add a message at the end."""
-        if len(self._entries) > self._count:  # a snapshot has the messages that were removed here
+        if len(self._entries) > self._count:  # snapshots still contain the removed messages
             self._entries = self._entries[: self._count]
         self._entries.append(message)
         self._count += 1
@@ -62,7 +63,7 @@ class MessageList(Sequence[Message]):
         self._count = min(self._count, count)
 
     def snapshot(self) -> "MessageList":
-        """Return the current messages as a list that later changes of this one do not affect."""
+        """Return a copy of the list that does not change when this list does."""
         copy = MessageList()
         copy._entries, copy._count, copy._lock = self._entries, self._count, self._lock
         return copy
@@ -72,7 +73,7 @@ class MessageList(Sequence[Message]):
         return entry if isinstance(entry, Message) else self._decode(at)
 
     def _decode(self, at: int) -> Message:
-        # Caches find messages by their identity, so that no two threads may decode one.
+        # Caches identify messages by their identity, so two threads must not decode the same message.
         with self._lock:
             entry = self._entries[at]
             if not isinstance(entry, Message):

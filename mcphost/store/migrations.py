@@ -251,7 +251,7 @@ def m015_system_prompts(db: sqlite3.Connection) -> None:
 
 
 def m016_character_labels(db: sqlite3.Connection) -> None:
-    """Discard the full-text index, which is filled again in the background, now with single characters as labels."""
+    """Discard the full-text index; it is built again in the background, with labels for single characters."""
     _execute_script(
         db,
         """

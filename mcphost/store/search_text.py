@@ -65,7 +65,7 @@ def _split_run(match: re.Match[str]) -> str:
 
 
 def list_single_characters(text: str) -> Iterable[str]:
-    """Return each character of *text*, in NFKC, that is written without spaces between words, once."""
+    """Return the distinct characters of *text*, in NFKC, that belong to scripts without spaces between words."""
     return () if text.isascii() else dict.fromkeys("".join(UNSPACED.findall(text)))
 
 

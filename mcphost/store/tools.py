@@ -11,9 +11,9 @@ from mcphost.store.database import Database
 MAX_SERVER_DIGESTS = 8
 """Number of digests, that is, configurations, of a server for which definitions are kept."""
 MAX_DEFINITION_BYTES = 64 * 1024
-"""Maximum size of a stored definition; of longer ones only the digest is stored, so no diff can be shown."""
+"""Maximum size of a stored definition; a longer one is stored only as a digest, so no diff can be shown."""
 MAX_SERVER_BYTES = 8 * 1024 * 1024
-"""Maximum total size of a server's compressed definitions; of any others only the digest is stored."""
+"""Maximum total size of a server's compressed definitions; any others are stored only as digests."""
 _SMALL_WINDOW = 4096
 """Window size in bytes (2**12) that is enough for shorter definitions."""
 

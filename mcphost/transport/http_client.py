@@ -379,7 +379,11 @@ def create_client(
     ca_file: str = "",
     ca_digest: str = "",
 ) -> HttpClient:
-    """Return a client for *url*, which uses the proxy set in the environment, if any. Raises StartupError."""
+    """Return a client for *url* that uses the proxy set in the environment, if any. Raises StartupError.
+
+    *authorizer* supplies credentials, and *ca_file* certificate authorities in addition to the system's; *ca_digest*
+    is the required SHA-256 of that file. *warn* receives warnings about the server.
+    """
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts
         for header, value in headers.items():

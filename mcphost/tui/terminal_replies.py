@@ -15,7 +15,7 @@ _TERMINALS_WITHOUT_OSC = {"linux", "dumb"}
 _REPLY = re.compile(r"\x1b\]1[01];(?:rgba?:)?([0-9a-fA-F/#]{3,40})(?:\x07|\x1b\\)")
 _PARTIAL_REPLY = re.compile(r"\x1b\](?:1(?:[01](?:;[rgba:0-9a-fA-F/#]{0,45}\x1b?)?)?)?\Z")
 _PARTIAL_SECONDS = 1.0
-"""Seconds for which an incomplete reply is held back; then it counts as typed."""
+"""Seconds for which an incomplete reply is held back; then it is treated as typed."""
 _ESCAPE_SECONDS = 0.05
 """Seconds for which an escape character, which may be a key, is held back while a reply is expected."""
 

@@ -1,4 +1,4 @@
-"""Attachments made to fit the model: PDF files as text, and images scaled down, in worker processes."""
+"""Conversion of attachments for the model: PDF files to text, and large images to smaller ones, in worker processes."""
 
 import base64
 import binascii
@@ -27,10 +27,10 @@ _INSTALL_SCALER = "Scale it down, or install mcphost with its extra: uv tool ins
 
 
 class AttachmentFitter:
-    """Converter of attachments that a model or its provider does not take as they are.
+    """Converter of attachments that a model or its provider does not accept unchanged.
 
-    A PDF file becomes its text unless the model is known to take PDF files. An image over the size that providers take
-    is scaled down. All other attachments stay as they are.
+    A PDF file becomes its text unless the model is known to accept PDF files. An image over the size that providers
+    accept is scaled down. All other attachments are unchanged.
     """
 
     def __init__(self) -> None:
@@ -43,9 +43,9 @@ class AttachmentFitter:
         await self._image_scaler.close()
 
     async def fit(self, attachment: Attachment, facts: ModelFacts) -> Attachment:
-        """Return the attachment as the model takes it; its note says what was changed.
+        """Return the attachment in a form that the model accepts; its note says what was changed.
 
-        Raises UsageError if the attachment cannot be made to fit.
+        Raises UsageError if the attachment cannot be converted.
         """
         match attachment.part:
             case FilePart() if attachment.part.mime_type == "application/pdf":
@@ -56,11 +56,17 @@ class AttachmentFitter:
                 return attachment
 
     async def fit_resources(self, attachments: Iterable[Attachment], facts: ModelFacts) -> tuple[Attachment, ...]:
-        """Return a resource's attachments as the model takes them; one that cannot be made to fit becomes a note."""
+        """Return a resource's attachments in a form that the model accepts.
+
+        An attachment that cannot be converted becomes a note.
+        """
         return tuple([await self._fit_resource(one, facts) for one in attachments])
 
     async def fit_parts(self, parts: Iterable[Part], facts: ModelFacts) -> tuple[Part, ...]:
-        """Return the parts of a message as the model takes them; one that cannot be made to fit becomes a note."""
+        """Return the parts of a message in a form that the model accepts.
+
+        A part that cannot be converted becomes a note.
+        """
         attachments = (Attachment(name=getattr(part, "name", ""), part=part) for part in parts)
         return tuple(one.part for one in await self.fit_resources(attachments, facts))
 
@@ -92,7 +98,7 @@ class AttachmentFitter:
             shown = ResourcePart(part.server, part.name, f"{text}[{note}]", "application/pdf")
             return replace(attachment, part=shown, note=note)
         if facts.supports_pdf is None and is_small:
-            return attachment  # what the provider does with it is not known
+            return attachment  # it is unknown how the provider treats the file
         raise UsageError(f"{problem}.", "Attach its text, or choose a model that takes PDF files: /model.")
 
     async def _fit_image(self, attachment: Attachment, part: ImagePart) -> Attachment:
@@ -121,7 +127,7 @@ def _has_words(text: str) -> bool:
 
 
 def _describe_reading(found: PdfText) -> list[str]:
-    """Return clauses that tell the user and the model what of a PDF file its text has."""
+    """Return clauses that tell the user and the model which content of a PDF file its text contains."""
     out = ["the text of the PDF file, without its pictures and layout"]
     if found.read < found.pages:
         out.append(f"only the first {found.read:,} of {found.pages:,} pages")

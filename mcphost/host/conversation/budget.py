@@ -1,4 +1,4 @@
-"""The budget check that every model request of a turn passes before it is sent."""
+"""The budget check of every model request of a turn, before the request is sent."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol

@@ -69,7 +69,7 @@ class ContextMeter:
         self._active = active
         self._model_selection = model_selection
         self.tools = tools
-        """The selection of tools for the open conversation."""
+        """The selection of tools that the open conversation's requests offer."""
 
     async def measure(self) -> ContextReport:
         """Measure the next request as it would be sent now, without sending or changing anything."""

@@ -352,7 +352,7 @@ class Turn:
             await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
 
     def _make_stopped_return(self, use: ToolUsePart) -> ToolReturnPart:
-        """Build the result of a stopped call for the model; its text says whether the tool had already run."""
+        """Return the result that tells the model about a stopped call, and whether the tool had already run."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
 

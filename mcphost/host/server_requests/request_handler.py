@@ -47,7 +47,7 @@ BURST = 20
 SECONDS_PER_TOKEN = 3.0
 """Seconds after which a server may withdraw one more question."""
 AUDIT_INTERVAL = 600.0
-"""Minimum seconds between two audit rows about refused questions; a row counts those since the previous one."""
+"""Minimum seconds between two audit rows about refused questions; a row has the number since the last row."""
 
 
 class QuestionRateLimiter:

@@ -1,4 +1,4 @@
-"""The budget check and the spending record of sampling requests, which the user's own key pays for."""
+"""Budget check and spending record of sampling requests, which are paid for with the user's key."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -22,7 +22,8 @@ from mcphost.store.spending import SpendingEntry, TokenShare
 class SamplingCosts:
     """Budget check and spending record of all servers' sampling requests.
 
-    Their costs count for the open conversation and for the day, not for a turn: a server may ask outside of one.
+    Their costs are added to the open conversation and the day, but to no turn, because a server may send a request
+    outside of a turn.
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class SamplingCosts:
     async def find_max_output(
         self, frontend: Frontend, server: str, why: str, model: ChatModel, request: ModelRequest, input_tokens: int
     ) -> int:
-        """Check a request against the budget, asking the user if it exceeds a limit; return the tokens it may produce.
+        """Check a request against the budget; return the maximum number of tokens of its answer.
 
-        *input_tokens* is the estimated size of its input; the result is at most `request.max_output_tokens`. Raises
-        BudgetReached if the user refuses, and StoreError if the budget cannot be checked.
+        The user is asked if the request exceeds a limit. *input_tokens* is the estimated size of its input; the result
+        is at most `request.max_output_tokens`. Raises BudgetReached if the user refuses, and StoreError if the budget
+        cannot be checked.
         """
         limits, conversation = self._limits.get(), self._conversation
         for _ in range(MAX_QUESTIONS):

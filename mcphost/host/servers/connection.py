@@ -274,7 +274,7 @@ class ServerConnection:
         self._end(ServerError(f"{self.config.name} was removed, or its configuration was changed.", "Call it again."))
 
     def stop(self) -> None:
-        """Close the connection, and end a local server's process, until `restart` is called.
+        """Close the connection until `restart` is called; for a local server, also end its process.
 
         Code that is waiting for the session gets a ServerError.
         """

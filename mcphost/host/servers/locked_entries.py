@@ -26,7 +26,7 @@ from mcphost.registry.updates import read_record
 from mcphost.serialization import encode, loads, replace
 
 NOT_LOCKED = "[value not locked]"
-"""Placeholder for the literal value of a variable or header, which may be a secret."""
+"""Placeholder for the literal value of a variable or header, because the value may be a secret."""
 _MAX_LABEL = 200
 
 

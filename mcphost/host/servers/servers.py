@@ -130,9 +130,9 @@ class Servers:
         self.start(name).restart()
 
     def stop(self, name: str) -> None:
-        """Close a server's connection, and end a local server's process, until it is restarted.
+        """Close a server's connection until it is restarted; for a local server, also end its process.
 
-        Its configuration stays as it is. Raises UsageError for an unknown name.
+        Its configuration is unchanged. Raises UsageError for an unknown name.
         """
         self.find(name).stop()
 

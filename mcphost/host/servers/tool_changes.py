@@ -108,7 +108,7 @@ def _wrap(text: str) -> Iterator[str]:
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
 """Function that transfers grants; arguments: server, server digest, tool, the tool's previous and new digests."""
 MAX_REMEMBERED_TOOLS = 5_000
-"""Maximum tools remembered per server. Any more are quarantined; once accepted, each replaces the oldest."""
+"""Maximum tools remembered per server. More tools are quarantined; an accepted one replaces the oldest."""
 MAX_AUDITED_TOOLS = 1_000
 """Maximum quarantined tools per server and run with an audit row each; one more row covers the rest."""
 SAVE_SECONDS = 0.25

@@ -1,6 +1,6 @@
 """Tools that are switched off: they are not offered to the model, and calls by the model are refused.
 
-The user may still call them. A renamed server or tool counts as new: it is on, and calls to it need approval again.
+The user may still call them. A renamed server or tool is new: it is on, and calls to it need approval again.
 """
 
 from collections.abc import Callable, Iterable

@@ -49,7 +49,7 @@ class _Call:
 
 
 _current_call: ContextVar[_Call] = ContextVar("current call")
-"""The call that the current task works for; ids do not tell it, because a model may give two calls the same one."""
+"""The call that the current task runs. Its id would not identify it, because a model may repeat an id."""
 
 
 class CallScheduler:

@@ -324,9 +324,10 @@ class ManualCalls:
         )
 
     async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
-        """Return the text of a result that the user gives to the model, with the notes of hooks after the call.
+        """Return the text of a result that the user gives to the model, with the notes of hooks.
 
-        Raises ConsentDenied if a hook withholds it, and ServerError or UsageError if the tool is gone.
+        The hooks after the call run first. Raises ConsentDenied if a hook withholds the result, and ServerError or
+        UsageError if the tool no longer exists.
         """
         offered = await self._servers.get_tool(server, tool)
         await self._hooks.refresh()

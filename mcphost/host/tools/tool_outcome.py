@@ -27,9 +27,9 @@ class ToolCallOutcome(Struct, frozen=True):
 
 
 class ToolFailure(Exception):
-    """Raised if a proposed tool call cannot run; `user_text` and `model_text` say why.
+    """Raised if a proposed tool call cannot run; `user_text` and `model_text` give the reason.
 
-    `decision` is written to the program's log; `outcome` is that of the ToolFinished event.
+    `decision` is written to the program's log; `outcome` is the outcome in the ToolFinished event.
     """
 
     outcome: Literal["failed", "declined"] = "failed"

@@ -1,4 +1,4 @@
-"""Base class of dialogs, each of which shows a request and the reason for it.
+"""Base class of the dialogs that show a request and the reason for it.
 
 At first, the button that refuses the request has the focus; Escape also refuses it.
 """

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from mcphost.tui.transcript.presenter import TranscriptPresenter
 
 SIDEBAR_MIN_WIDTH = 100
-_MAX_RECALLED = 2_000  # messages in which the composer's history is searched
+_MAX_RECALLED = 2_000  # number of messages searched for the composer's history
 SENT_WHEN_READY = "sent when mcphost is ready"
 WELCOME = "Ask anything. You approve each tool call. {help} shows all keys, {quit} quits."
 NO_MODEL = "Choose a model to start chatting."

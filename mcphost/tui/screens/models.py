@@ -96,7 +96,7 @@ class ModelsScreen(ListScreen):
         self.add_class("bare")
 
     def on_mount(self) -> None:
-        """Start searching for models in the background; what the user types meanwhile is searched for."""
+        """Start searching for models in the background; the user can type a search meanwhile."""
         self.run_worker(self._load_models)
 
     async def _load_models(self) -> None:

@@ -60,7 +60,7 @@ def format_text(text: str, mime_type: str) -> str:
 
 
 def is_large(item: Resource) -> bool:
-    """Return whether the size that the server declares is over 1 MB; such a resource is read only on request."""
+    """Return whether the server declares a size over 1 MB; such a resource is read only on request."""
     return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 

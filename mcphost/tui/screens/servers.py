@@ -293,7 +293,7 @@ class ServersScreen(ListScreen):
             self.show_about(Content(f"Restarting {row.title}…"))
 
     def action_stop(self) -> None:
-        """Close the connection to the selected server until it is restarted; its configuration stays as it is."""
+        """Close the connection to the selected server until it is restarted; its configuration is unchanged."""
         if row := self.current_row():
             self.host.servers.stop(row.value)
             self.reload()

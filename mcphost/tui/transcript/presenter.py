@@ -437,7 +437,7 @@ class TranscriptPresenter:
         self._show_images(card, event.images)
 
     def _handle_backgrounded(self, event: events.ToolBackgrounded) -> None:
-        """Keep updating the card of a call that continues after its turn, like that of a manual call."""
+        """Keep updating the card of a call that continues after its turn, as for a manual call."""
         card = self.cards.pop(event.call, None)
         if card is not None:
             self.running_count -= card.state == "running"

@@ -95,7 +95,7 @@ class Transcript(ScrollView, can_focus=True):
         self._flush_timer: Timer | None = None
         self.spinner = CallSpinner(self, lambda: self.blocks, self._redraw_first_row)
         self.earlier: BlockLoader | None = None
-        """The earlier messages that are still to be added; None if all are there."""
+        """The earlier messages that are still to be added; None if there are none."""
         self._draw_seconds, self._is_own_scroll = 0.0, False
         self._part_copier = PartCopier(self, lambda: self.blocks)
         self._found: FoundText | None = None

@@ -224,7 +224,7 @@ def _are_joined(pair: str) -> bool:
 MAX_CLEANED_WHOLE = 100_000
 _MAX_TOKENS = 40_000
 _MAX_HIGHLIGHT_SECONDS = 0.5
-"""CPU seconds for highlighting, on a thread; what comes after them stays plain."""
+"""CPU seconds for highlighting, on a thread; the remaining text stays plain."""
 _MAX_CLEANED_LENGTH = 150_000
 _MAX_ODD_CHARACTERS = 5_000
 HEADING_MARK = "── "
