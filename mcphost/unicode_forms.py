@@ -18,7 +18,7 @@ HOST_LIMIT = 255
 """Maximum length of a non-ASCII host name, as in DNS (RFC 1035, 2.3.4)."""
 _SHORT_TEXT = 100
 _COMBINING_GRAPHEME_JOINER = "\u034f"
-_HIDDEN_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # not combining marks themselves, but decompose into marks only
+_HIDDEN_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # no combining marks, but decompose to marks
 _LAST_COMBINING_MARK = 0x1FFFF  # no combining marks follow this code point
 _STRIPPED_FROM_URLS = str.maketrans("", "", "\t\r\n")
 _AUTHORITY = re.compile(r"//([^/?#]*)")

@@ -441,7 +441,7 @@ class OAuthProvider:
         return erased, erased is not None and await revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """Select this account for its server, in this run and in later ones. A configured account takes precedence."""
+        """Select this account for its server, in this and later runs. A configured account takes precedence."""
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:

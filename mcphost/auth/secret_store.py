@@ -30,8 +30,8 @@ class SecretStorageInteraction(Protocol):
 
         The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has signed
         in to; *reason* says why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of the
-        unencrypted and the encrypted file. With *is_new*, the latter does not exist yet, so the user chooses its
-        passphrase. *note* says what was wrong with the previous answer.
+        unencrypted and the encrypted file. With *is_new*, the encrypted file does not exist yet, so the user chooses
+        its passphrase. *note* says what was wrong with the previous answer.
         """
         ...
 
@@ -131,7 +131,7 @@ class SecretStorage:
                         return
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """Try to unlock the file; return what is wrong with *passphrase*, or "" if the file is now unlocked."""
+        """Try to unlock the file; return the error in *passphrase*, or "" if the file is now unlocked."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""

@@ -178,7 +178,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
 
 
 def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """Open a server's entry in the user's editor and return what they saved. Raises UsageError or ConfigError."""
+    """Open a server's entry in the user's editor and return the saved entry. Raises UsageError or ConfigError."""
     import json
     import shlex
     import subprocess
@@ -299,7 +299,7 @@ async def _split_pair(text: str, separator: str) -> tuple[str, str]:
 
 
 def print_saved(saved: "SavedServer", what: str) -> None:
-    """Print what was written and approved; *what* is a past participle such as "Added"."""
+    """Print the change that was saved and any approval; *what* is a past participle such as "Added"."""
     from mcphost.cli.output import print_note, print_text
 
     edit = saved.edit

@@ -82,7 +82,7 @@ class CoreTaskRunner:
         self._progress_by_token: dict[int | str, ProgressThrottle] = {}
 
     def record_tools(self, page: ListToolsResult) -> None:
-        """Remember which of the listed tools must be called as tasks."""
+        """Remember which listed tools must be called as tasks."""
         if not self._capability.can_run_tools:
             return
         for definition in page.tools:

@@ -161,7 +161,7 @@ class UserPauses:
         self._question_counts: Counter[int] = Counter()
 
     def is_asking_user(self, call_number: int) -> bool:
-        """Return whether a question is open that belongs to this request, or to an unknown request."""
+        """Return whether an open question belongs to this request or to an unknown request."""
         return self._question_counts[call_number] > 0 or self._question_counts[0] > 0
 
     @contextmanager

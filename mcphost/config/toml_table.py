@@ -25,7 +25,7 @@ class TomlTable:
         self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
 
     def get_table(self, key: str) -> "TomlTable":
-        """Return the subtable *key*, or an empty one if it is missing or not a table."""
+        """Return the subtable *key*; an empty table if it is missing or not a table."""
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             if not (key == "model" and isinstance(value, str)):

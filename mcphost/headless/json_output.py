@@ -123,7 +123,7 @@ def server_json(view: ServerView) -> dict[str, Any]:
 
 
 def account_json(account: Account) -> dict[str, Any]:
-    """Return a sign-in with its validity and OAuth scopes, each of which is also described in words."""
+    """Return a sign-in with its validity and its OAuth scopes, each with a description."""
     return {
         **{name: value for name, value in to_json(account).items() if name != "ends"},
         "name": account.name,
@@ -135,7 +135,7 @@ def account_json(account: Account) -> dict[str, Any]:
 
 
 def account_state(account: Account) -> str:
-    """Describe in words whether a sign-in is valid, and for how long."""
+    """Return a description of whether a sign-in is valid, and for how long."""
     if accounts.validity(account) == "ended":
         return "expired"
     return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"

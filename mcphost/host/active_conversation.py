@@ -34,15 +34,15 @@ class Conversation:
         The sizes of earlier requests are not comparable with later ones.
         """
 
-        self._system_prompts: list[str] = []  # given by the user, oldest first
-        self._unsaved_prompts: list[str] = []  # the last of them, until the conversation is stored
-        self._compactions: list[Compaction] = []  # of all branches
-        self._numbers: list[int] = []  # of each message in the store; 0 while it is not saved
+        self._system_prompts: list[str] = []  # set by the user, oldest first
+        self._unsaved_prompts: list[str] = []  # the newest prompts, until the conversation is stored
+        self._compactions: list[Compaction] = []  # summaries of all branches
+        self._numbers: list[int] = []  # the store's number of each message; 0 for an unsaved message
         self._store = store
         self._on_store_error = on_store_error
         self._unsaved: list[tuple[Message, str]] = []
         self._is_failing = False
-        self._save_lock = anyio.Lock(fast_acquire=True)  # results of calls in the background come at any time
+        self._save_lock = anyio.Lock(fast_acquire=True)  # background results may arrive at any time
 
     @classmethod
     async def load(

@@ -267,7 +267,7 @@ class McpHostApp(QuestionApp):
         dispatcher.add(self._handle_resource_change, events.ResourceChanged)
 
     def show_pending_questions(self, pending: "tuple[Question[Any], ...]") -> None:
-        """Show the pending questions on the screen and in the window title; notify a user who is elsewhere."""
+        """Show the pending questions on the screen and in the window title; notify a user who is away."""
         if self._announcer is not None:
             self._announcer.show_waiting(len(pending))
         super().show_pending_questions(pending)

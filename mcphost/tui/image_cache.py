@@ -39,10 +39,10 @@ class ImageCache:
         self.cached_bytes = 0
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """Decode the base64 image *data*, scaled down to at most *width* × *height* pixels; use the cache.
+        """Return the base64 image *data*, decoded and scaled down to at most *width* × *height* pixels.
 
-        If decoding fails, return a phrase that describes the error, which is cached as well. Raises only
-        CancelledError.
+        The image may come from the cache. If decoding fails, return a phrase that describes the error, which is cached
+        as well. Raises only CancelledError.
         """
         key = sha256(data.encode(errors="replace")).digest(), width, height
         known = self._entries.get(key)

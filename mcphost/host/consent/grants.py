@@ -123,7 +123,10 @@ class ActiveGrants:
         conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """*on_store_error* receives errors of the store; while it cannot be read, stored grants allow nothing."""
+        """Create the active grants; *on_store_error* receives errors of the store.
+
+        While the store cannot be read, stored grants allow nothing.
+        """
         self._grants = grants
         self._matcher = matcher
         self.conversation = conversation
@@ -385,7 +388,7 @@ class GrantRegistry:
         audit: AuditLog,
         folder_answers: FolderAnswerStore,
     ) -> None:
-        """*active_grants* provides the session grants and the open conversation."""
+        """Create a registry; *active_grants* provides the session grants and the open conversation."""
         self._audit = audit
         self._folder_answers = folder_answers
         self._active_grants = active_grants

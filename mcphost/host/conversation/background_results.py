@@ -121,7 +121,7 @@ class BackgroundResults:
             await anyio.to_thread.run_sync(list, conversation.messages)
         if conversation is None:
             self._waiting.pop(conversation_id, None)
-        elif self._active.id == conversation_id:  # opened meanwhile
+        elif self._active.id == conversation_id:  # the user has opened it meanwhile
             await self.deliver()
         else:
             while (message := self._take_next(conversation)) is not None:

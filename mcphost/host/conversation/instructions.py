@@ -11,7 +11,7 @@ from mcphost.serialization import Struct
 
 
 class InstructionsStatus(Struct, frozen=True):
-    """An instructions file, and what approved it or why it is not used."""
+    """An instructions file, with what approved it or why it is not used."""
 
     text: ProjectText
     source: ApprovalSource

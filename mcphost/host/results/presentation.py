@@ -82,9 +82,10 @@ class ContentIndex:
         return not self._stripped_texts and len(self._media) == 1
 
     def contains(self, text: str) -> bool:
-        """Return whether a block equals this JSON text, or the value of the object's only member.
+        """Return whether a content block repeats this JSON text.
 
-        The JSON is compared without being parsed.
+        A block that equals the only member of a JSON object repeats the object as well. The JSON is compared without
+        being parsed.
         """
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")

@@ -108,9 +108,10 @@ class ServerRequestHandlerFactory:
         questions: QuestionBudget | None = None,
         folders: FolderAnswerStore | None = None,
     ) -> None:
-        """*questions* limits the open questions of all servers; *folders* stores permanent answers about folders.
+        """Create a factory; *questions* limits the open questions of all servers.
 
-        *open_url* opens a URL that the user agreed to visit; without it, the frontend opens the URL.
+        *folders* stores permanent answers about folders. *open_url* opens a URL that the user agreed to visit; without
+        it, the frontend opens the URL.
         """
         self.frontend = frontend
         self.open_url = open_url

@@ -299,9 +299,10 @@ class FolderQuestions:
         answers: FolderAnswerStore | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*audit* records the decision for each server of a combined question; *answers* stores permanent answers.
+        """Create a queue; *audit* records the decision for each server of a combined question.
 
-        *clock* returns the time in seconds; RootSharing uses it to decide whether a refusal is still recent.
+        *answers* stores permanent answers. *clock* returns the time in seconds; RootSharing uses it to decide whether
+        a refusal is still recent.
         """
         self._audit = audit
         self.answers = answers

@@ -428,7 +428,7 @@ class RootSharing:
         return filtered
 
     async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
-        """Notify the server whenever the roots change, until the session ends.
+        """Notify the server of each change of the roots until the session ends.
 
         A server that has not received roots is not notified. From protocol version 2026-07-28 on, servers are never
         notified, because they request the roots when they need them.

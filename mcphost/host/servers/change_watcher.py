@@ -195,7 +195,7 @@ class ChangeWatcher:
             )
 
     async def relist(self) -> None:
-        """List the tools again before a tool call is retried, because they may have changed. Never raises."""
+        """List the tools again before a tool call is retried, because the list may have changed. Never raises."""
         with time_limit(REFRESH_TIMEOUT), suppress(ConnectionLost):
             await self.refresh(("tools",))
 

@@ -50,7 +50,7 @@ class ServerFeatures:
     """
 
     def __init__(self, servers: Servers, on_prompt: Callable[[str, str, GetPromptResult], None] | None = None) -> None:
-        """*on_prompt* receives the server, the name and the content of each prompt that was filled in."""
+        """Create the access; *on_prompt* receives the server, name and content of each filled prompt."""
         self._servers = servers
         self._on_prompt = on_prompt
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}

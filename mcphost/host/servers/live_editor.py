@@ -40,7 +40,7 @@ class LiveServerEditor:
         return await anyio.to_thread.run_sync(self._editor.read_entry, self._servers.find(name).config)
 
     async def add(self, entries: Mapping[str, dict[str, Any]]) -> list[SavedServer]:
-        """Add servers to the user's mcp.json and start them; return what was saved."""
+        """Add servers to the user's mcp.json and start them; return the saved servers."""
         saved: list[SavedServer] = []
         for name, entry in entries.items():
             saved.append(await self._apply(await self._editor.add(name, entry, is_approved=False)))

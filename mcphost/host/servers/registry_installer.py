@@ -103,7 +103,7 @@ class RegistryInstaller:
     def __init__(
         self, place: str, places: SetupPlaces, servers: Servers, editor: ServerEditor, live: LiveServerEditor
     ) -> None:
-        """*place* is the base URL of the registry, or the path of a JSON file."""
+        """Create an installer; *place* is the base URL of the registry, or the path of a JSON file."""
         self.place = place
         self._places, self._servers, self._editor, self._live = places, servers, editor, live
 

@@ -91,7 +91,10 @@ class ServerEditor:
     def __init__(
         self, config_dir: Path, folder: Path, grants: GrantStore, audit: AuditLog, secrets: SecretEntries
     ) -> None:
-        """*folder* is the one mcphost was started in; *secrets* stores the secrets of entries."""
+        """Create an editor; *folder* is the folder mcphost was started in.
+
+        *secrets* stores the secrets of entries.
+        """
         self.config_dir = config_dir
         self.folder = folder
         self._grants = grants

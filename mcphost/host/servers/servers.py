@@ -212,7 +212,7 @@ class ServerStartup:
     """
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """*seconds* is the longest time to wait for a server, counted from the start of the server.
+        """Create the wait; *seconds* is the longest time to wait for a server, counted from its start.
 
         If its program may first have to be installed, this time is multiplied by NEW_SERVER_FACTOR.
         """

@@ -138,9 +138,10 @@ class ToolChangeTrackerFactory:
         carry_over: CarryOver,
         audit: AuditLog,
     ) -> None:
-        """*on_store_error* receives errors of the store; changes then apply only to this run.
+        """Create a factory; *on_store_error* receives errors of the store.
 
-        *carry_over* transfers grants from a tool's previous definition to the accepted one.
+        After such an error, changes apply only to this run. *carry_over* transfers grants from a tool's previous
+        definition to the accepted one.
         """
         self.fingerprints = fingerprints
         self.frontend = frontend

@@ -68,7 +68,7 @@ class ToolRegistry:
         connections: Iterable[ServerConnection],
         disabled_by: Callable[[ServerConfig, str], str] = _never_disabled,
     ) -> None:
-        """*disabled_by* returns "file" or "user" for a tool that is switched off, "" for any other."""
+        """Create a registry; *disabled_by* returns "file" or "user" for a switched-off tool, else ""."""
         self._connections = connections
         self._disabled_by = disabled_by
         self._names: dict[tuple[str, str], str] = {}

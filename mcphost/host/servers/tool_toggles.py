@@ -31,7 +31,10 @@ class ToolToggles:
         publish: Callable[[AnyEvent], None],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """*on_store_error* receives errors of the store; changes then apply only to this run."""
+        """Create the registry; *on_store_error* receives errors of the store.
+
+        After such an error, changes apply only to this run.
+        """
         self._stored_toggles = stored_toggles
         self._audit = audit
         self._publish = publish

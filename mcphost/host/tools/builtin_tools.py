@@ -78,7 +78,7 @@ class ResultTool:
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
         """Store a result that is too big for the model; return the result and the path of its file.
 
-        The path is "" if the result is not too big or cannot be stored; in the latter case, a note in the returned
+        The path is "" if the result is not too big or cannot be stored. If it cannot be stored, a note in the returned
         result says so. Never raises.
         """
         if not rendered.is_too_big:

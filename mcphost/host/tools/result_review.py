@@ -57,7 +57,7 @@ class ResultReviewer:
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,
         pass_rules: tuple[Rule, ...], question_budget: QuestionBudget | None = None,
     ) -> None:  # fmt: skip
-        """*pass_rules* cover the calls whose results need no review.
+        """Create a reviewer; results of calls that *pass_rules* cover need no review.
 
         *question_budget* limits the number and size of open questions.
         """

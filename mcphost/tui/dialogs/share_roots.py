@@ -119,7 +119,7 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
 
 class SharePerServerDialog(Dialog[RootsVerdict]):
-    """Dialog that asks which of several servers may receive the paths of the user's folders."""
+    """Dialog in which the user chooses which of several servers may receive the folder paths."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Share with none"),

@@ -91,7 +91,7 @@ class StreamingText:
     def hold_unfinished(self) -> bool:
         """Hold back pending text after the last blank line until the next flush.
 
-        Of a long text without blank lines, only the last line is held back. Returns whether any text is left to flush.
+        In a long text without blank lines, only the last line is held back. Returns whether any text is left to flush.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2

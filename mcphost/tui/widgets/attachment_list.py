@@ -126,7 +126,7 @@ class AttachmentList(Widget, can_focus=True):
         return Content.assemble(left, " ", close.stylize(Style.from_meta({"attachment": number, "action": "remove"})))
 
     def on_focus(self) -> None:
-        """Draw the cursor, at the newest attachment."""
+        """Draw the cursor at the newest attachment."""
         self.index = max(0, len(self.rows) - 1)
         self.refresh()
 

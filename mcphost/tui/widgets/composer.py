@@ -214,7 +214,7 @@ class ComposerInput(OrderedTextArea):
 
     @property
     def is_on_first_row(self) -> bool:
-        """Whether the cursor is on the first row of the text as wrapped on the screen."""
+        """Whether the cursor is on the first row of the text, as it is wrapped on the screen."""
         return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
 
 
@@ -384,7 +384,7 @@ class Composer(Vertical):
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether to ignore *key*: an Enter too soon after an insertion, or held down since then.
+        """Return whether to ignore *key*: an Enter shortly after an insertion, or held down since then.
 
         *ago* is the number of seconds since the key was pressed. A key that belongs to a paste marks the text as
         inserted, even if it first clears the message.
