@@ -337,7 +337,7 @@ def test_several_calls_and_the_results_of_one(user: DialogUser) -> None:
         ReviewResultDialog, called, gave,
         ahead=["a"], effects=["tool list_notes"], answers=["tool once", "result withheld"],
     )  # fmt: skip
-    user.terminal.wait_for("list_notes says: The call ran. Its result is withheld", "withheld from the model")
+    user.terminal.wait_for("list_notes says: The call ran, but its result is withheld", "withheld from the model")
     user.expect_acceptance(
         ReviewResultDialog, called, gave,
         keys=["End", "a"], effects=["tool list_notes"], answers=["tool once", "result passed"],

@@ -27,8 +27,8 @@ from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.serialization import Struct
 
 WITHHELD = (
-    "The call ran, but the user withheld its result from you. This is not an error, and repeating the call will not "
-    "give you the result. Continue without it, or ask the user."
+    "The call ran, but its result is withheld from you on behalf of the user. This is not an error, and repeating the "
+    "call will not give you the result. Continue without it, or ask the user."
 )
 REVIEW_UNAVAILABLE = (
     "The call ran, but its result is withheld from you, because the user could not be asked to review it:"
