@@ -73,8 +73,10 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
         finally:
             os.close(folder)
     except OSError as error:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise ConfigError(
-            f"{path} cannot be written: {error.strerror or type(error).__name__}.", "Check the folder's permissions."
+            f"{path} cannot be written: {error.strerror or type(error).__name__}.",
+            "Free disk space." if is_full else "Check the folder's permissions.",
         ) from error
 
 

@@ -356,7 +356,7 @@ class AuditConfig(Struct, frozen=True, kw_only=True):
     content: bool = False
     """Whether to also store the text of messages and the arguments of calls, with secrets redacted."""
 
-    required: bool = False
+    required: bool = True
     """Whether to refuse every action that cannot be recorded on disk first."""
 
 

@@ -1,4 +1,4 @@
-"""The open conversation; each message is saved when it is added, or with the next message if saving fails."""
+"""The open conversation; each message is saved when it is added, or as soon as possible if saving fails."""
 
 import secrets
 import time
@@ -10,12 +10,14 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ConversationOpened
 from mcphost.llm.messages import Message
+from mcphost.pluralize import pluralize
 from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, find_active_compaction
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.message_list import MessageList
 
 TITLE_CHARS = 80
+_RETRY_SECONDS = 5.0
 
 
 class Conversation:
@@ -142,8 +144,8 @@ class Conversation:
     async def append(self, message: Message, model: str = "") -> Message:
         """Add a message, save it, and return it with its time set.
 
-        If saving fails, the message stays in memory, and the next call of `append` tries again. Only the first of
-        several consecutive failures is reported. *model* is the name of the model in use.
+        If saving fails, the message stays in memory, and the next call of `append` or `save` tries again. *model* is
+        the name of the model in use.
         """
         message = message if message.at else replace(message, at=time.time())
         if not self.id:
@@ -152,6 +154,19 @@ class Conversation:
         self.messages.append(message)
         self._numbers.append(0)
         self._unsaved.append((message, model))
+        await self.save()
+        return message
+
+    @property
+    def unsaved_count(self) -> int:
+        """The number of messages that are not saved, because the last attempt failed."""
+        return len(self._unsaved)
+
+    async def save(self) -> bool:
+        """Try to save the messages that are not saved yet, and return whether all of them are now.
+
+        Only the first of several consecutive failures is reported.
+        """
         async with self._save_lock:
             try:
                 while self._unsaved:
@@ -159,15 +174,15 @@ class Conversation:
                     number = await self._store.append(self.id, first, title=self.title, model=first_model)
                     self._numbers[len(self._numbers) - len(self._unsaved)] = number
                     del self._unsaved[0]
-                while self._unsaved_prompts:
+                while self._unsaved_prompts and self.messages:
                     await self._store.system_prompts.add(self.id, self._unsaved_prompts[0])
                     del self._unsaved_prompts[0]
                 self._is_failing = False
             except StoreError as error:
                 if not self._is_failing:
+                    self._is_failing = True
                     self._on_store_error(error)
-                self._is_failing = True
-        return message
+        return not self._is_failing
 
     async def rewind(self, count: int) -> None:
         """Go back to the first *count* messages; the others stay in the store, as a branch.
@@ -177,7 +192,7 @@ class Conversation:
         if not 0 <= count <= len(self.messages):
             raise UsageError(f"The conversation has only {len(self.messages)} messages.")
         if self._unsaved:
-            raise UsageError("The last messages are not saved yet.", "Wait until the store can be written.")
+            raise UsageError("The last messages are not saved yet.", "Free disk space; they are saved within seconds.")
         if count == len(self.messages):
             return
         await self._store.rewind(self.id, self._last_number(count))
@@ -225,7 +240,9 @@ class ActiveConversation:
         self._events = events
         self._listeners: list[Callable[[], object]] = []
         self._rewind_listeners: list[Callable[[], object]] = []
-        self.current = Conversation(store, events.report_error)
+        self._left: list[Conversation] = []  # replaced before all of their messages were saved
+        self._has_unsaved = anyio.Event()
+        self.current = Conversation(store, self._handle_store_error)
         self.is_busy = False
         """Whether a turn is running."""
 
@@ -273,7 +290,7 @@ class ActiveConversation:
         """
         self.require_idle()
         await self._store.rewind(self.current.id, number)
-        conversation = await Conversation.load(self._store, self._events.report_error, self.current.id)
+        conversation = await Conversation.load(self._store, self._handle_store_error, self.current.id)
         if conversation is not None:
             self.current = conversation
             self._publish_rewound()
@@ -290,14 +307,16 @@ class ActiveConversation:
         loaded.
         """
         self.require_idle()
-        conversation = await Conversation.load(self._store, self._events.report_error, conversation_id)
+        conversation = next((one for one in self._left if one.id == conversation_id), None)
+        if conversation is None:
+            conversation = await Conversation.load(self._store, self._handle_store_error, conversation_id)
         if conversation is None:
             raise UsageError(f"There is no conversation {conversation_id!r}.", "List them with: mcphost sessions")
         self._replace(conversation)
 
     def open_new(self) -> None:
         """Open a new, empty conversation. Raises UsageError while a turn is running."""
-        self._replace(Conversation(self._store, self._events.report_error))
+        self._replace(Conversation(self._store, self._handle_store_error))
 
     def handle_rename(self, conversation_id: str, title: str) -> None:
         """Update the title of the open conversation after it was changed in the store."""
@@ -306,10 +325,44 @@ class ActiveConversation:
 
     def _replace(self, conversation: Conversation) -> None:
         self.require_idle()
+        if self.current.unsaved_count:
+            self._left.append(self.current)
         self.current = conversation
         for listener in self._listeners:
             listener()
         self._publish_opened()
+
+    # -- saving
+    def _handle_store_error(self, error: StoreError) -> None:
+        text = f"{error.message} New messages are kept in memory and saved as soon as that works."
+        self._events.report_error(StoreError(text, error.hint))
+        self._has_unsaved.set()
+
+    async def run(self) -> None:
+        """Save what could not be saved before, trying every five seconds, until cancelled."""
+        while True:
+            await self._has_unsaved.wait()
+            if await self._save_all():
+                self._has_unsaved = anyio.Event()
+                self._events.notify("info", "The conversation is saved again, with all of its messages.")
+            else:
+                await anyio.sleep(_RETRY_SECONDS)
+
+    async def close(self) -> None:
+        """Try once more to save all messages, and report those that are lost."""
+        if not await self._save_all():
+            count = sum(one.unsaved_count for one in (*self._left, self.current))
+            self._events.report_store_error(
+                f"{pluralize(count, 'message')} of this conversation could not be saved, because its store cannot be "
+                "written.",
+                "Free disk space before you use mcphost again.",
+            )
+
+    async def _save_all(self) -> bool:
+        for one in tuple(self._left):
+            if await one.save() and one in self._left:
+                self._left.remove(one)
+        return await self.current.save() and not self._left
 
     def _publish_opened(self) -> None:
         now = self.current

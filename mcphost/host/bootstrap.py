@@ -179,8 +179,10 @@ def _create_core(
     lifetime.on_close(audit.close)
     lifetime.start_soon(audit.run, name="audit rows")
     model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)
-    lifetime.on_close(events.close)
     audit.conversation = conversation = ActiveConversation(ConversationStore(store), events)
+    lifetime.on_close(conversation.close)
+    lifetime.start_soon(conversation.run, name="unsaved messages")
+    lifetime.on_close(events.close)
     return _Core(
         config=config,
         store=store,

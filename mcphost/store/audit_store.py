@@ -21,6 +21,7 @@ from typing import Any
 import anyio
 
 from mcphost.errors import StoreError
+from mcphost.pluralize import pluralize
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct, dumps, replace, to_builtins
 from mcphost.store.database import Database
@@ -266,17 +267,25 @@ class AuditStore:
                     self._is_failing = False
                     self._warn("The audit log is written again.", "It has the rows that were kept in memory.")
 
+    def report_refusal(self, text: str, hint: str) -> None:
+        """Warn the user that something was not done because its row could not be written."""
+        self._warn(text, hint)
+
     async def close(self) -> None:
-        """Write queued rows and close the file."""
+        """Write queued rows and close the file; warn the user if that fails and rows are lost."""
         await self.flush()
+        if self._pending:
+            self._warn(
+                f"{pluralize(len(self._pending), 'row')} of the audit log {self.files[0]} could not be written and "
+                "will be lost when mcphost ends.",
+                "Free disk space and check the permissions before you use mcphost again.",
+            )
         await self._database.close()
 
     def _report_failure(self, error: StoreError) -> None:
         if not self._is_failing:
             self._is_failing = True
-            self._warn(
-                f"The audit log cannot be written: {error.message} Your decisions are kept in memory only.", error.hint
-            )
+            self._warn(f"{error.message} Its new rows are kept in memory only.", error.hint)
 
     async def _load_initial_records(self) -> tuple[AuditRecord, ...]:
         """Return the records that a new log must start with; none if the log already has rows."""

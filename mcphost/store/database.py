@@ -2,9 +2,11 @@
 
 A damaged file is renamed, with the date added to its name, and replaced by a new one, and the user is warned. A file
 written by a newer mcphost is refused and left unchanged. If the path cannot be written, data is kept in memory for this
-run, and the user is warned.
+run, and the user is warned. If the disk is full, each attempt fails, and the next one tries again.
 """
 
+import errno
+import os
 import sqlite3
 import threading
 import time
@@ -26,6 +28,9 @@ _REPAIR_HINT = "Free disk space, check the permissions, or set MCPHOST_DATA_DIR.
 _PROGRESS_STEPS = 1_000
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises about a damaged file; it cannot decode a message that quotes damaged text."""
+_UNWRITABLE_CODES = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
+_FULL_DISK_BYTES = 64 * 1024
+_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
@@ -166,10 +171,15 @@ class Database:
                     raise self._describe_failure(error) from error
 
     def _describe_failure(self, error: Exception) -> StoreError:
-        return StoreError(
-            f"The {self._name} {self._path or 'in memory'} failed: {error}.",
-            "Check the disk; what is on the screen is kept until mcphost ends.",
-        )
+        place, code = self._path or "in memory", getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if _is_about_space(error, self._path):
+            return self._describe_full_disk()
+        if code in _UNWRITABLE_CODES:
+            return StoreError(f"The {self._name} {place} cannot be written ({error}).", _REPAIR_HINT)
+        return StoreError(f"The {self._name} {place} failed: {error}.", "Check the disk.")
+
+    def _describe_full_disk(self) -> StoreError:
+        return StoreError(f"The disk is full: the {self._name} {self._path} cannot be written.", "Free disk space.")
 
     async def close(self) -> None:
         """Wait for running work and close the file."""
@@ -224,10 +234,14 @@ class Database:
                 "Update mcphost; it was not touched.",
             ) from error
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            if _is_about_space(error, self._path):
+                raise self._describe_full_disk() from error
             if isinstance(error, sqlite3.OperationalError):
                 return self._fall_back_to_memory(error)
             return self._replace_damaged_file(self._path, error)
         except OSError as error:
+            if error.errno in _FULL_ERRORS:
+                raise self._describe_full_disk() from error
             return self._fall_back_to_memory(error)
 
     def _replace_damaged_file(self, path: Path, error: Exception) -> sqlite3.Connection:
@@ -288,9 +302,21 @@ class Database:
         return db
 
     def _is_lost(self, db: sqlite3.Connection) -> bool:
-        if self._companion is None or not self._companion.exists():
+        if self._is_in_memory or self._companion is None or not self._companion.exists():
             return False
         return not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").fetchone()
+
+
+def _is_about_space(error: Exception, path: Path | None) -> bool:
+    """Return whether SQLite failed because the disk is full; without space for its shared memory, it says I/O error."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code != sqlite3.SQLITE_IOERR or path is None:
+        return code == sqlite3.SQLITE_FULL
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _FULL_DISK_BYTES
 
 
 def _file_identity(path: Path) -> tuple[int, int] | None:

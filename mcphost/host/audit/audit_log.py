@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from mcphost.store.audit_reader import AuditFilter, AuditVerification, ProgressFunction
 
 A = TypeVar("A")
+_RETRY_SECONDS = 5.0
+_REFUSAL_HINT = (
+    "Free disk space or make the folder writable; `[audit] required = false` allows actions without a record."
+)
 
 
 class AuditSubject(Struct, frozen=True, kw_only=True):
@@ -65,8 +69,9 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 class AuditLog:
     """Writer of audit rows; an awaited `record_*` method returns once its row is safely on disk.
 
-    If the file cannot be written, the user is notified, and rows are kept in memory and written later in the same
-    order. If `[audit] required` is set, or too many rows are waiting, every action whose row is not on disk is refused.
+    If the file cannot be written, the user is notified, rows are kept in memory and written later in the same order,
+    and every action whose row is not on disk is refused. With `[audit] required = false`, actions are refused only when
+    too many rows are waiting.
     """
 
     def __init__(self, store: AuditStore, config: AuditConfig) -> None:
@@ -92,7 +97,13 @@ class AuditLog:
         *who* is the source of the answer (see `Frontend.who`); *seconds* is how long the question was open.
         """
         make = self._make_question_record(question, "answered", answer_label(question, answer), who, seconds, answer)
-        return answer if self._is_acceptable(await self.store.append(make)) else question.refusal()
+        if self._is_acceptable(await self.store.append(make)):
+            return answer
+        refusal = question.refusal()
+        if answer != refusal:
+            self.store.report_refusal(f"Your answer counts as a refusal: {self._refusal_reason}", _REFUSAL_HINT)
+            self.queue_record(self._make_question_record(question, "refused", "not recorded", "mcphost", 0.0, None))
+        return refusal
 
     async def record_withdrawal(self, question: Question[Any], *, seconds: float = 0.0) -> None:
         """Record that a question was withdrawn without an answer after being open for *seconds*."""
@@ -185,9 +196,10 @@ class AuditLog:
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).verify, progress)
 
     async def run(self) -> None:
-        """Write queued rows as they arrive, until cancelled."""
+        """Write queued rows as they arrive, until cancelled; while that fails, try again every five seconds."""
         while True:
-            await self._has_queued.wait()
+            with anyio.move_on_after(_RETRY_SECONDS if self.store.pending_count else None):
+                await self._has_queued.wait()
             self._has_queued = anyio.Event()
             await self.store.flush()
 
@@ -201,15 +213,19 @@ class AuditLog:
         self._has_queued.set()
 
     def _is_acceptable(self, entry: AuditEntry) -> bool:
-        return entry.seq > 0 or not (self._config.required or self.store.is_full)
+        if entry.seq > 0:
+            return True
+        self._has_queued.set()  # so that `run` tries again
+        return not (self._config.required or self.store.is_full)
+
+    @property
+    def _refusal_reason(self) -> str:
+        return f"the audit log {self.store.files[0]} cannot be written."
 
     def require_written(self, entry: AuditEntry) -> None:
         """Raise ConsentDenied if the row had to be on disk for its action to proceed, but is not."""
         if not self._is_acceptable(entry):
-            raise ConsentDenied(
-                "It was not done, because the audit log cannot be written.",
-                "Free disk space or fix the permissions of the data folder; see: mcphost doctor",
-            )
+            raise ConsentDenied(f"It was not done: {self._refusal_reason}", _REFUSAL_HINT)
 
     # -- records, made on the store's thread
     def make_record(
@@ -294,7 +310,11 @@ class AuditSpan:
         """
         record = self._audit.make_record(self._subject, "started", who=who, grant=grant)
         self._entry = await self._audit.store.append(record)
-        self._audit.require_written(self._entry)
+        try:
+            self._audit.require_written(self._entry)
+        except ConsentDenied:
+            self.end("not done")
+            raise
 
     def end(self, outcome: str, *, size: int = 0) -> None:
         """Queue a row with the action's outcome and duration, without waiting for the disk.

@@ -174,7 +174,7 @@ async def test_calls_that_must_be_recorded_and_cannot_be_are_refused(tmp_path: P
 
 async def test_otherwise_work_continues_and_rows_are_written_later(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    audit_log = create_log(tmp_path / "no")
+    audit_log = create_log(tmp_path / "no", required=False)
     assert await audit_log.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == AllowOnce()
     effect = await audit_log.start_span(TOOL, who="once")
     (tmp_path / "no").unlink()
@@ -236,7 +236,7 @@ async def test_rows_waiting_in_memory_are_bounded_and_beyond_that_nothing_is_all
 ) -> None:
     monkeypatch.setattr("mcphost.store.audit_store.MAX_PENDING_ROWS", 3)
     (tmp_path / "no").write_text("a file where a folder should be")
-    audit_log = create_log(tmp_path / "no")
+    audit_log = create_log(tmp_path / "no", required=False)
     frontend = audit_log.wrap_frontend(ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce()))
     assert [await frontend.ask(ASKED) for _ in range(3)] == [AllowOnce(), AllowOnce(), Deny()]
     with pytest.raises(ConsentDenied, match="audit log"):

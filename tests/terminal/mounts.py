@@ -1,0 +1,76 @@
+"""A terminal whose folders are file systems of their own, which can be filled, freed and made read-only.
+
+They exist only in a mount namespace of the shell, so neither root nor a real disk is needed. They are reached from
+outside as `/proc/PID/root/…`.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import skip_or_fail
+from tests.terminal.terminal import PROMPT, Terminal
+
+BALLAST = "ballast"
+_QUERY = """
+import json, sqlite3, sys
+print(json.dumps([[str(one) for one in row] for row in sqlite3.connect(sys.argv[1]).execute(sys.argv[2])]))
+"""
+
+
+class Mounts:
+    """File systems in a namespace that the terminal's shell has entered."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        """Enter a new mount namespace with the terminal's shell."""
+        if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0:
+            skip_or_fail("no mount namespaces: unshare -rm failed (util-linux, kernel.unprivileged_userns_clone)")
+        self._shell = int(terminal.tmux("list-panes", "-F", "#{pane_pid}"))
+        before = Path(f"/proc/{self._shell}/ns/mnt").readlink()
+        terminal.run("exec", "unshare", "-rm", "sh", "-i")
+        terminal.wait_until(
+            lambda screen: self._namespace() != before and screen.rstrip().endswith(PROMPT), "a shell in a namespace"
+        )
+
+    def _namespace(self) -> Path:
+        return Path(f"/proc/{self._shell}/ns/mnt").readlink()
+
+    def inside(self, path: Path) -> Path:
+        """Return the path under which a file of the namespace is reached from outside."""
+        return Path(f"/proc/{self._shell}/root{path}")
+
+    def add_disk(self, folder: Path, size: str = "4m") -> None:
+        """Mount an empty file system of *size* on a folder, which is created."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
+
+    def fill(self, folder: Path) -> None:
+        """Leave no free byte on the file system of a folder."""
+        self._run("sh", "-c", 'cat /dev/zero >> "$1" 2>/dev/null; true', "sh", str(folder / BALLAST))
+
+    def free(self, folder: Path) -> None:
+        """Free the space that `fill` took."""
+        self._run("rm", str(folder / BALLAST))
+
+    def make_read_only(self, folder: Path) -> None:
+        """Refuse every write below a folder."""
+        self._run("mount", "--bind", str(folder), str(folder))
+        self._run("mount", "-o", "remount,bind,ro", str(folder))
+
+    def make_writable(self, folder: Path) -> None:
+        """Allow writing again after `make_read_only`."""
+        self._run("mount", "-o", "remount,bind,rw", str(folder))
+
+    def query(self, database: Path, query: str) -> list[list[Any]]:
+        """Return the rows that an SQL query finds in a database."""
+        # SQLite resolves symbolic links, also /proc/PID/root, so the path from outside would lead it astray.
+        return json.loads(self._run(sys.executable, "-c", _QUERY, str(database), query))
+
+    def _run(self, *command: str) -> str:
+        enter: Sequence[str] = ("nsenter", "-t", str(self._shell), "-U", "-m", "--preserve-credentials", "--")
+        done = subprocess.run([*enter, *command], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
