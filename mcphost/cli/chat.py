@@ -152,7 +152,7 @@ async def _run_host(
                 await resume_conversation(host, options.resume)
             app.attach(host, frontend)
             await user_left.wait()
-            if host.conversation.id:
+            if host.conversation.can_be_resumed:
                 conversation_ids.append(host.conversation.id)
     except Exception as error:  # noqa: BLE001 - raised again after the app has ended
         failures.append(error)

@@ -115,7 +115,8 @@ class Conversation:
         return bool(self._system_prompts)
 
     @property
-    def _is_stored(self) -> bool:
+    def is_stored(self) -> bool:
+        """Whether at least one message is in the store."""
         return bool(self.id) and not (self.messages and len(self._unsaved) == len(self.messages))
 
     async def set_system_prompt(self, text: str) -> None:
@@ -123,7 +124,7 @@ class Conversation:
 
         It is saved with the conversation; for an empty conversation, it is saved with the first message.
         """
-        if self._is_stored:
+        if self.is_stored:
             await self._store.system_prompts.add(self.id, text)
         else:
             self._unsaved_prompts.append(text)

@@ -221,6 +221,7 @@ class AuditStore:
         self._lock = anyio.Lock()
         self._is_failing = False
         self._has_rows = False
+        self._checkpoint_error = ""  # not reported yet
 
     @property
     def pending_count(self) -> int:
@@ -263,6 +264,13 @@ class AuditStore:
                 except StoreError as error:
                     self._report_failure(error)
                     return
+                if self._checkpoint_error:
+                    reason, self._checkpoint_error = self._checkpoint_error, ""
+                    self._warn(
+                        f"{self.files[1]} cannot be written ({reason}): rows removed at the end of the audit log would "
+                        "not be noticed.",
+                        "Free disk space, check the permissions, or set MCPHOST_STATE_DIR.",
+                    )
                 if self._is_failing:
                     self._is_failing = False
                     self._warn("The audit log is written again.", "It has the rows that were kept in memory.")
@@ -277,7 +285,7 @@ class AuditStore:
         if self._pending:
             self._warn(
                 f"{pluralize(len(self._pending), 'row')} of the audit log {self.files[0]} could not be written and "
-                "will be lost when mcphost ends.",
+                "are lost.",
                 "Free disk space and check the permissions before you use mcphost again.",
             )
         await self._database.close()
@@ -333,8 +341,7 @@ class AuditStore:
                 self._checkpoint.advance(AuditPosition())
                 return ()
         except OSError as error:
-            self._has_checkpoint = False
-            _log.warning("audit checkpoint: %s", error)
+            self._disable_checkpoint(error)
             return ()
         fault = find_chain_break(db, checkpoint)
         if not fault:
@@ -351,7 +358,11 @@ class AuditStore:
             try:
                 self._checkpoint.advance(written.last, allow_backward=written.allow_backward)
             except OSError as error:
-                _log.warning("audit checkpoint: %s", error)
+                self._disable_checkpoint(error)
+
+    def _disable_checkpoint(self, error: OSError) -> None:
+        self._has_checkpoint = False
+        self._checkpoint_error = error.strerror or type(error).__name__
 
 
 class _WriteResult(Struct, frozen=True):

@@ -137,6 +137,11 @@ class ConversationStore:
         self.compactions = CompactionStore(database)
         self.system_prompts = SystemPromptStore(database)
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether conversations are only in memory and lost when the program ends."""
+        return self._database.is_in_memory
+
     async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 

@@ -1,8 +1,8 @@
 """An SQLite database that is opened on first use and used by one thread at a time.
 
 A damaged file is renamed, with the date added to its name, and replaced by a new one, and the user is warned. A file
-written by a newer mcphost is refused and left unchanged. If the path cannot be written, data is kept in memory for this
-run, and the user is warned. If the disk is full, each attempt fails, and the next one tries again.
+written by a newer mcphost is refused and left unchanged. If the path cannot be written, a copy in memory is used for
+this run, and the user is warned. If the disk is full, each attempt fails, and the next one tries again.
 """
 
 import errno
@@ -29,6 +29,7 @@ _PROGRESS_STEPS = 1_000
 DATABASE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises about a damaged file; it cannot decode a message that quotes damaged text."""
 _UNWRITABLE_CODES = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM})
+_MAX_COPIED_BYTES = 100_000_000
 _FULL_DISK_BYTES = 64 * 1024
 _FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -91,6 +92,11 @@ class Database:
         self._pending_warning: tuple[str, str] | None = None
         self._is_in_memory = path is None
         self._read_lock = anyio.Lock()
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the data is only in memory, because there is no file or it could not be written."""
+        return self._is_in_memory
 
     async def run(
         self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None] = lambda done: None
@@ -257,13 +263,30 @@ class Database:
         return self._connect(str(path))
 
     def _fall_back_to_memory(self, error: Exception) -> sqlite3.Connection:
+        reason = (isinstance(error, OSError) and error.strerror) or str(error)
         if self._durable:
-            raise StoreError(f"The {self._name} {self._path} cannot be written ({error}).", _REPAIR_HINT) from error
+            raise StoreError(f"The {self._name} {self._path} cannot be written ({reason}).", _REPAIR_HINT) from error
         self._pending_warning = (
-            f"Nothing will be saved: the {self._name} {self._path} cannot be written ({error}).",
+            f"Nothing will be saved: the {self._name} {self._path} cannot be written ({reason}).",
             _REPAIR_HINT,
         )
         self._is_in_memory = True
+        return self._copy_to_memory()
+
+    def _copy_to_memory(self) -> sqlite3.Connection:
+        """Return a database in memory with the content of the file, so that it can at least be read in this run."""
+        path = self._path
+        memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        try:
+            if path is not None and path.is_file() and path.stat().st_size <= _MAX_COPIED_BYTES:
+                # Immutable, because SQLite cannot create its shared memory on a read-only file system.
+                with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as file:
+                    file.backup(memory)
+                self._prepare(memory)
+                return memory
+        except (*DATABASE_ERRORS, OSError, LookupError):
+            pass  # unreadable, damaged, or of a newer version
+        memory.close()
         return self._connect(":memory:")
 
     def _connect_with_retries(self, path: str) -> sqlite3.Connection:
@@ -284,22 +307,26 @@ class Database:
         # The lock in `run` allows one thread at a time. With isolation_level None, mcphost controls the transactions.
         db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
-            db.execute("PRAGMA journal_mode = WAL")
-            # In WAL mode, NORMAL survives a crash of the program, FULL also a power cut; macOS also needs fullfsync.
-            db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
-            db.execute(f"PRAGMA fullfsync = {int(self._durable)}")
-            db.execute("PRAGMA foreign_keys = ON")
-            db.execute("PRAGMA secure_delete = ON")
-            if self._is_lost(db):
-                self._pending_warning = (
-                    f"The {self._name} {path} was missing, or has none of the data stored before; a new one was begun.",
-                    "If you have a backup, quit mcphost and put it back.",
-                )
-            migrate(db, self._migrations)
+            self._prepare(db)
         except BaseException:
             db.close()
             raise
         return db
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        db.execute("PRAGMA journal_mode = WAL")
+        # In WAL mode, NORMAL survives a crash of the program, FULL also a power cut; macOS also needs fullfsync.
+        db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+        db.execute(f"PRAGMA fullfsync = {int(self._durable)}")
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute("PRAGMA secure_delete = ON")
+        if self._is_lost(db):
+            self._pending_warning = (
+                f"The {self._name} {self._path} was missing, or has none of the data stored before; a new one was "
+                "begun.",
+                "If you have a backup, quit mcphost and put it back.",
+            )
+        migrate(db, self._migrations)
 
     def _is_lost(self, db: sqlite3.Connection) -> bool:
         if self._is_in_memory or self._companion is None or not self._companion.exists():

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import skip_or_fail
+from tests.terminal.demo_program import with_forked_worker
+from tests.terminal.scripted_model import MODEL
 from tests.terminal.terminal import PROMPT, Terminal
+from tests.terminal.working_day import Day
 
 BALLAST = "ballast"
 _QUERY = """
@@ -74,3 +77,25 @@ class Mounts:
         done = subprocess.run([*enter, *command], capture_output=True, text=True, timeout=20)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+def begin_on_disks(day: Day, mounts: Mounts, *disks: str) -> None:
+    """Open a chat with a model and a server, with a small disk for each of these folders."""
+    for name in disks:
+        mounts.add_disk(day.folder / name)
+    day.terminal.run(*with_forked_worker())
+    day.terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo", seconds=30)
+    day.terminal.press("C-a")
+    day.terminal.wait_for("■ demo")
+    day.terminal.wait_between_keys()
+    day.terminal.press("Enter")
+    day.terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server", seconds=30)
+
+
+def begin_again(day: Day) -> None:
+    """Open the chat of `begin_on_disks` once more."""
+    day.terminal.press("C-q")
+    day.terminal.wait_for_shell()
+    day.terminal.run("clear")
+    day.terminal.run(*with_forked_worker())
+    day.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", seconds=30)

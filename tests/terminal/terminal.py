@@ -188,7 +188,7 @@ class Terminal:
 
         The last word of an answer is on the screen before its turn is over.
         """
-        return self.wait_until(lambda screen: not _RUNNING_TURN.search(screen.partition("\n")[0]), "the turn's end")
+        return self.wait_until(lambda screen: not _RUNNING_TURN.search(status(screen)), "the turn's end")
 
     def wait_for_cursor(self, beside: str) -> None:
         """Wait until the cursor is in the line with this text."""
@@ -227,6 +227,11 @@ class Terminal:
         """Return whether there is no alternate screen and no mouse reports, and the line discipline suits a shell."""
         flags = self.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}").strip()
         return flags == "001"
+
+
+def status(screen: str) -> str:
+    """Return the first line up to the number of waiting questions."""
+    return screen.partition("\n")[0].partition("◆")[0]
 
 
 def accepts_keys(screen: str) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
-from tests.terminal.mounts import Mounts
+from tests.terminal.mounts import Mounts, begin_on_disks
 from tests.terminal.scripted_model import MODEL, ScriptedModel
 from tests.terminal.working_day import Day, open_day
 
@@ -25,19 +25,6 @@ def day(tmp_path: Path, model: ScriptedModel) -> Iterator[Day]:
         yield day
 
 
-def begin(day: Day, mounts: Mounts, *disks: str) -> None:
-    """Open a chat with a model and a server, with a small disk for each of these folders."""
-    for name in disks:
-        mounts.add_disk(day.folder / name)
-    day.terminal.run(*with_forked_worker())
-    day.terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo", seconds=30)
-    day.terminal.press("C-a")
-    day.terminal.wait_for("■ demo")
-    day.terminal.wait_between_keys()
-    day.terminal.press("Enter")
-    day.terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server", seconds=30)
-
-
 def stored_texts(day: Day, mounts: Mounts) -> str:
     return str(mounts.query(day.folder / "data" / "mcphost.db", "SELECT body FROM messages ORDER BY seq"))
 
@@ -50,7 +37,7 @@ def verify_audit(day: Day) -> None:
 
 def test_a_chat_goes_on_with_a_full_disk_and_is_saved_by_itself_once_there_is_space(day: Day) -> None:
     mounts, data = Mounts(day.terminal), day.folder / "data"
-    begin(day, mounts, "data")
+    begin_on_disks(day, mounts, "data")
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", seconds=60)
     mounts.fill(data)
@@ -72,19 +59,18 @@ def test_a_chat_goes_on_with_a_full_disk_and_is_saved_by_itself_once_there_is_sp
 
 def test_messages_that_cannot_be_saved_are_told_when_the_chat_ends(day: Day) -> None:
     mounts, data = Mounts(day.terminal), day.folder / "data"
-    begin(day, mounts, "data")
+    begin_on_disks(day, mounts, "data")
     mounts.fill(data)
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", "The disk is full", seconds=60)
     day.terminal.press("C-q")
-    screen = day.terminal.wait_for_shell()
-    assert "2 messages of this conversation could not be saved" in screen
+    screen = day.terminal.wait_for("2 messages of this conversation could not be saved")
     assert "Traceback" not in screen
 
 
 def test_a_tool_does_not_run_while_its_audit_row_cannot_be_written(day: Day) -> None:
     mounts, data = Mounts(day.terminal), day.folder / "data"
-    begin(day, mounts, "data")
+    begin_on_disks(day, mounts, "data")
     mounts.fill(data)
     day.send('call add_note {"text": "lighthouse 7741"}')
     day.terminal.wait_for_question("demo wants to run add_note")
@@ -108,7 +94,7 @@ def test_a_tool_does_not_run_while_its_audit_row_cannot_be_written(day: Day) -> 
 
 def test_a_chat_that_starts_with_a_full_disk_saves_once_there_is_space(day: Day) -> None:
     mounts, data = Mounts(day.terminal), day.folder / "data"
-    begin(day, mounts, "data")
+    begin_on_disks(day, mounts, "data")
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", seconds=60)
     day.terminal.press("C-q")
@@ -129,7 +115,7 @@ def test_a_chat_that_starts_with_a_full_disk_saves_once_there_is_space(day: Day)
 def test_an_export_to_a_full_disk_is_told_and_leaves_no_part_of_a_file(day: Day) -> None:
     mounts, full = Mounts(day.terminal), day.folder / "full"
     mounts.add_disk(full)
-    begin(day, mounts)
+    begin_on_disks(day, mounts)
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", seconds=60)
     day.terminal.press("C-q")
@@ -151,7 +137,7 @@ def saved_id(day: Day) -> str:
 
 def test_a_configuration_that_cannot_be_saved_stays_whole(day: Day) -> None:
     mounts, config = Mounts(day.terminal), day.folder / "config"
-    begin(day, mounts, "config")
+    begin_on_disks(day, mounts, "config")
     before = {file.name: file.read_text() for file in mounts.inside(config).iterdir() if file.is_file()}
     assert set(before) >= {"config.toml", "mcp.json"}
     mounts.fill(config)

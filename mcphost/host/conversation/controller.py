@@ -95,6 +95,11 @@ class ConversationController:
         """Whether a turn is running."""
         return self._active.is_busy
 
+    @property
+    def can_be_resumed(self) -> bool:
+        """Whether the open conversation is stored, so that a later run can open it."""
+        return bool(self.id) and not self._store.is_in_memory and self._active.current.is_stored
+
     async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
         """Return the newest stored conversations, at most *limit* of them.
 
