@@ -1,4 +1,4 @@
-"""Opens http(s) URLs in the user's browser without a shell, and detects machines without a browser.
+"""Opening of http(s) URLs in the user's browser without a shell, and detection of machines without a browser.
 
 URLs come from servers, and in other programs such URLs have reached a shell (CVE-2025-6514 and similar). Therefore the
 scheme is checked, and the URL is passed as one program argument that never begins with a dash.

@@ -63,7 +63,7 @@ _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
-    """Chooses the OAuth client for one sign-in.
+    """Choice of the OAuth client for one sign-in.
 
     The order is that of the specification (basic/authorization, client registration approaches): a configured client,
     one that was stored earlier, the client metadata document, dynamic registration, a client that the user enters.

@@ -272,7 +272,7 @@ class Verification:
 
 
 class ServerReading:
-    """Reads the lock file records of a project's servers, which need the usual approval to be started."""
+    """Lock file records of a project's servers, which need the usual approval before they are started."""
 
     def __init__(self, options: "Options", project: LockableProject) -> None:
         self._options, self._project = options, project

@@ -1,4 +1,4 @@
-"""Writes a command's result to the file that the user names."""
+"""Output of a command to the file that the user names."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Confirms and downloads an MCP bundle, which must be unpacked before its installation can be planned."""
+"""Confirmation and download of an MCP bundle, which must be unpacked before its installation is planned."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Connects to a configured server: opens the transport, signs in, and negotiates the protocol revision."""
+"""Connection to a configured server: transport, sign-in, and negotiation of the protocol revision."""
 
 import functools
 import hashlib

@@ -62,7 +62,7 @@ MAX_MISSED_PINGS = 3
 
 
 class Keepalive:
-    """Detects a lost connection with pings.
+    """Keepalive that detects a lost connection with pings.
 
     It pings after *interval* seconds without a message, and calls *abort* after three missed pings. No ping is sent
     while a request is running: the request has its own time limit, and many servers handle one request at a time, so a

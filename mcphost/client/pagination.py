@@ -1,4 +1,4 @@
-"""Reads paginated lists, with limits on pages, entries and bytes; malformed entries are skipped.
+"""Paginated lists, read with limits on pages, entries and bytes; malformed entries are skipped.
 
 If the server did not declare the capability for a list, the list is empty and no request is sent.
 """

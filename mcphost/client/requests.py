@@ -1,4 +1,4 @@
-"""Sends requests over a channel: encoding, time limits, retries, notifications, decoding of results."""
+"""Requests over a channel: encoding, time limits, retries, notifications, and decoding of results."""
 
 import asyncio
 import itertools
@@ -42,7 +42,7 @@ MIN_INTERVAL = 0.1
 
 
 class ProgressThrottle:
-    """Limits the progress notifications of a request to ten per second.
+    """Limit of ten progress notifications per second for a request.
 
     The progress value must increase (basic/utilities/progress). If it does not, the notification is passed on only if
     its message or total is new, and then with the highest value so far, so that a progress bar never moves backwards.

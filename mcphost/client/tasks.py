@@ -84,7 +84,7 @@ class TaskContext(Struct, frozen=True):
 
 
 class TaskPoller:
-    """Polls one task on a server and keeps the task's last known state.
+    """Polling of one task on a server, with the task's last known state.
 
     *on_notification* receives a TaskStatusNotification when the task's status or status message changes.
     *is_connected* returns whether the connection is still open.

@@ -1,4 +1,4 @@
-"""Reads configuration files with a size limit, and parses JSON with errors that name the line and column."""
+"""Configuration files read with a size limit, and a JSON parser whose errors name the line and column."""
 
 import errno
 import json

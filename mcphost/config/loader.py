@@ -1,4 +1,4 @@
-"""Loads and merges the configuration files; an invalid part is reported and skipped."""
+"""Loader of the configuration files, which are merged; an invalid part is reported and skipped."""
 
 import hashlib
 import os

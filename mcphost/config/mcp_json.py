@@ -1,4 +1,4 @@
-"""Parses `mcpServers` (the format of Claude Desktop, Cursor and VS Code) to ServerConfig values.
+"""Parser of `mcpServers` (the format of Claude Desktop, Cursor and VS Code), which makes ServerConfig values.
 
 An invalid entry is reported and skipped. Unknown keys are ignored, because other hosts add their own.
 """

@@ -1,4 +1,4 @@
-"""Parses server entries that users paste from READMEs, with or without the rest of the file."""
+"""Parser of server entries that users paste from READMEs, with or without the rest of the file."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""Applies the user's restrictions to a project's entries for the same server.
+"""The user's restrictions, applied to a project's entries for the same server.
 
 Restrictions are stored by server name, and a project's file can choose any name. Two entries count as the same server
 if they have the same URL, or the same program and identifying arguments, however these are spelled. This is a

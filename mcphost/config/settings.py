@@ -1,4 +1,4 @@
-"""Parses `config.toml`, including shared folders, and applies flags and environment variables."""
+"""Parser of `config.toml`, including shared folders, and overrides from flags and environment variables."""
 
 import os
 import tomllib

@@ -1,4 +1,4 @@
-"""Finds the line of an entry in a TOML file for error messages, because tomllib does not report it."""
+"""Search for the line of an entry in a TOML file, for error messages; tomllib does not report it."""
 
 
 def find_entry_line(text: str, table: str, key: str) -> int:

@@ -1,4 +1,4 @@
-"""Detects changes to the configuration files and applies them without a restart."""
+"""Detection of changes to the configuration files, which can be applied without a restart."""
 
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable

@@ -1,4 +1,4 @@
-"""Records the cost of model requests, and sums it for a turn, a conversation and today."""
+"""Record of the cost of model requests, and sums for a turn, a conversation and today."""
 
 import time
 from collections.abc import AsyncGenerator

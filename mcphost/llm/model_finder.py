@@ -1,4 +1,4 @@
-"""Finds models: by the providers' API keys, on model servers on this machine, and in litellm's table."""
+"""Search for models: by the providers' API keys, on model servers on this machine, and in litellm's table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Scales down untrusted images that are too large for a model, in a worker process with time and memory limits."""
+"""Scaling of untrusted images that are too large for a model, in a worker process with time and memory limits."""
 
 import base64
 
@@ -22,7 +22,7 @@ class ScaledImage(Struct, frozen=True):
 
 
 class ImageScaler:
-    """Scales images, one at a time, in a worker process that it owns.
+    """Scaler of images, one at a time, in a worker process that it owns.
 
     After `close`, the next call of `scale` starts a new process.
     """

@@ -1,4 +1,4 @@
-"""Extracts the text of untrusted PDF files in a worker process, with limits on size, pages, time and memory."""
+"""Text extraction from untrusted PDF files in a worker process, with limits on size, pages, time and memory."""
 
 from mcphost.errors import MalformedMessage
 from mcphost.sandbox.process import SandboxProcess
@@ -22,7 +22,7 @@ class PdfText(Struct, frozen=True):
 
 
 class PdfReader:
-    """Reads PDF files, one at a time, in a worker process that it owns.
+    """Reader of PDF files, one at a time, in a worker process that it owns.
 
     After `close`, the next call of `read` starts a new process.
     """

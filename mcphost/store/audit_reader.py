@@ -1,4 +1,4 @@
-"""Reads the audit log: pages, export, and verification that reports changed rows.
+"""Reader of the audit log: pages, export, and verification that reports changed rows.
 
 The file is opened read-only and never repaired, so that reading cannot destroy evidence.
 """

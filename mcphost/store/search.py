@@ -1,4 +1,4 @@
-"""Searches all conversations, ranked by relevance and age, with excerpts in which matches are marked."""
+"""Search in all conversations, ranked by relevance and age, with excerpts in which matches are marked."""
 
 import re
 import sqlite3

@@ -84,7 +84,7 @@ class AnnouncementLine(Widget):
 
 
 class Announcer:
-    """Announces states and questions to screen readers.
+    """Announcements of states and questions to screen readers.
 
     While a question is waiting, each announcement also says how to open it.
     """

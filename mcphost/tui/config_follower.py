@@ -24,7 +24,7 @@ class OpenPageFn(Protocol):
 
 
 class ConfigFollower:
-    """Watches the configuration files, reports changes to the user, and applies them or another profile."""
+    """Watcher of the configuration files, which reports changes to the user, and applies them or a profile."""
 
     def __init__(
         self,

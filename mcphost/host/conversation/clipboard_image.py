@@ -1,4 +1,4 @@
-"""Reads the image in the system clipboard with a program of the desktop, such as wl-paste."""
+"""The image in the system clipboard, read with a program of the desktop such as wl-paste."""
 
 import shutil
 import subprocess

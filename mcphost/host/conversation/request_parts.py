@@ -1,4 +1,4 @@
-"""Groups the objects that build requests to the model for the open conversation."""
+"""The objects that build requests to the model for the open conversation."""
 
 from mcphost.config.schema import HostConfig
 from mcphost.host.active_conversation import ActiveConversation

@@ -1,4 +1,4 @@
-"""Selects the tools offered to the model, in an order that suits the providers' caches.
+"""Selection of the tools offered to the model, in an order that suits the providers' caches.
 
 If all definitions would take too much of the context window, only some are sent: those of built-in and pinned tools,
 and of tools that the conversation has used or found. The model finds the other (deferred) tools with `search_tools`,

@@ -1,4 +1,4 @@
-"""Finds text in a call's arguments that was copied from other servers or from files."""
+"""Search for text in a call's arguments that was copied from other servers or from files."""
 
 import hashlib
 from bisect import bisect_right

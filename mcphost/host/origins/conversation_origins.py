@@ -1,4 +1,4 @@
-"""Finds text in tool call arguments that came from servers or files in the open conversation."""
+"""Search for text in tool call arguments that came from servers or files in the open conversation."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -206,7 +206,7 @@ class Quarantine:
 
 
 class ServerStartup:
-    """Waits for starting servers before a turn, within a time limit.
+    """Wait for starting servers before a turn, within a time limit.
 
     The tools of slower servers are added later.
     """

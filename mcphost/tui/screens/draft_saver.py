@@ -1,4 +1,4 @@
-"""Saves and restores the composer's content for each conversation."""
+"""Saving and restoring of the composer's content for each conversation."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,7 @@ SAVE_SECONDS = 0.6
 
 
 class DraftSaver:
-    """Saves the chat's draft, queued messages and attachments, separately for each conversation."""
+    """Storage of the chat's draft, queued messages and attachments, separately for each conversation."""
 
     def __init__(
         self,

@@ -81,7 +81,7 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class ManualCallRunner:
-    """Runs the user's tool calls; each call has a card in the transcript and a worker of the chat screen."""
+    """Runner of the user's tool calls; each call has a card in the transcript and a worker of the chat screen."""
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter

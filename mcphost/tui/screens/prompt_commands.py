@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class PromptCommandRunner:
-    """Runs custom slash commands, which insert their prompt into the composer or send it."""
+    """Runner of custom slash commands, which insert their prompt into the composer or send it."""
 
     def __init__(
         self,

@@ -167,7 +167,7 @@ def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None
 
 
 class TranscriptPresenter:
-    """Updates a transcript from the host events of a conversation.
+    """Presenter that updates a transcript from the host events of a conversation.
 
     `phase` describes what the model's current turn is doing, such as "thinking", for the status line; it is "" between
     turns.

@@ -1,4 +1,4 @@
-"""Splits streamed text into transcript blocks; only the last block still grows."""
+"""Splitting of streamed text into transcript blocks, of which only the last still grows."""
 
 from typing import TYPE_CHECKING
 
