@@ -1,9 +1,16 @@
 """Numbers as users read them: followed by a singular or plural noun, or as US dollars."""
 
+from mcphost.translation import ngettext
+
 
 def pluralize(number: int, noun: str) -> str:
     """Return a number with its noun, such as `1 line` or `1,234 lines`; the plural is formed with an s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def translate_count(number: int, noun: str) -> str:
+    """Return a number and its noun as `pluralize` does, in the language of the screen; *noun* is a literal."""
+    return ngettext(f"{{number:,}} {noun}", f"{{number:,}} {noun}s", number).format(number=number)
 
 
 def format_dollars(amount: float) -> str:

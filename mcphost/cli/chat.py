@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.cli import parser as parsing
 from mcphost.errors import McpHostError, StoreError, UsageError
+from mcphost.translation import choose_language, set_language
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
@@ -95,6 +96,7 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     # Until logging is set up, no warning may be written over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
     settings = _read_screen_settings(options)
+    set_language(choose_language(_get_screen_setting(settings, "language"), os.environ))
     keys, _ = build_key_table(read_wanted(settings.get("keys")))
     app = McpHostApp(
         theme=_choose_theme(options, settings),
@@ -191,8 +193,13 @@ def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOpti
 
 def wants_reader(options: "Options", settings: Mapping[str, Any]) -> bool:
     """Return whether the flag or *settings*, the parsed config.toml, enable the screen reader mode."""
+    return options.screen_reader or _get_screen_setting(settings, "reader") is True
+
+
+def _get_screen_setting(settings: Mapping[str, Any], name: str) -> object:
+    """Return an entry of the table [screen] of the parsed config.toml; None if it is missing."""
     screen = settings.get("screen")
-    return options.screen_reader or (isinstance(screen, dict) and cast("dict[str, Any]", screen).get("reader") is True)
+    return cast("dict[str, Any]", screen).get(name) if isinstance(screen, dict) else None
 
 
 def _read_screen_settings(options: "Options") -> dict[str, Any]:

@@ -407,6 +407,9 @@ class ScreenConfig(Struct, frozen=True, kw_only=True):
     reader: bool = False
     """Whether to draw for a screen reader: one column of plain text, nothing that moves, a line for each state."""
 
+    language: Literal["auto", "en", "zh-CN"] = "auto"
+    """The language of the screen; "auto" follows the locale of the environment."""
+
     pictures: Literal["half-blocks", "kitty"] = "half-blocks"
     """How to draw pictures: with half-block characters, or with the graphics protocol of Kitty."""
 

@@ -9,7 +9,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.input_guard import Guarded
 from mcphost.tui.key_table import KeyTable
 from mcphost.tui.screen_text import clean_line
@@ -28,21 +29,23 @@ ModalScreen { background: $background; }
 
 _MAX_LENGTH = 300
 _SHOW_CURSOR = "\x1b[?25h"
-_OUTCOMES = {"ok": "done", "error": "error", "declined": "denied", "failed": "failed", "stopped": "stopped"}
+_OUTCOMES = {
+    "ok": N_("done"), "error": N_("error"), "declined": N_("denied"), "failed": N_("failed"), "stopped": N_("stopped"),
+}  # fmt: skip
 _SERVER_STATES = {
-    "ready": "ready",
-    "failed": "failed",
-    "sign_in": "sign-in needed",
-    "stopped": "stopped",
-    "untrusted": "not approved",
-    "silent": "not answering",
+    "ready": N_("ready"),
+    "failed": N_("failed"),
+    "sign_in": N_("sign-in needed"),
+    "stopped": N_("stopped"),
+    "untrusted": N_("not approved"),
+    "silent": N_("not answering"),
 }
 _TURN_ENDS = {
-    "done": "The answer is complete.",
-    "stopped": "The answer was stopped.",
-    "failed": "The answer failed.",
-    "rounds": "The answer stopped at the limit of tool rounds.",
-    "budget": "The answer stopped at the limit of its cost.",
+    "done": N_("The answer is complete."),
+    "stopped": N_("The answer was stopped."),
+    "failed": N_("The answer failed."),
+    "rounds": N_("The answer stopped at the limit of tool rounds."),
+    "budget": N_("The answer stopped at the limit of its cost."),
 }
 
 
@@ -102,27 +105,33 @@ class Announcer:
         from mcphost.host import events
 
         return {
-            events.TurnStarted: lambda _: self.announce("Answering."),
-            events.ServersAwaited: lambda event: self.announce(f"Starting {', '.join(event.servers[:3])}."),
-            events.ModelRetrying: lambda event: self.announce(f"{event.reason} Trying again."),
-            events.ToolStarted: lambda event: self.announce(f"Running {_call_name(event)}."),
-            events.ToolFinished: lambda event: self.announce(f"{_call_name(event)}: {_OUTCOMES[event.outcome]}."),
-            events.ToolBackgrounded: lambda event: self.announce(f"{_call_name(event)}: in the background."),
-            events.TurnFinished: lambda event: self.announce(f"{_TURN_ENDS[event.outcome]} {event.error}"),
+            events.TurnStarted: lambda _unused: self.announce(_("Answering.")),
+            events.ServersAwaited: lambda event: self.announce(
+                _("Starting {servers}.").format(servers=", ".join(event.servers[:3]))
+            ),
+            events.ModelRetrying: lambda event: self.announce(_("{reason} Trying again.").format(reason=event.reason)),
+            events.ToolStarted: lambda event: self.announce(
+                _("Running {call_name}.").format(call_name=_call_name(event))
+            ),
+            events.ToolFinished: lambda event: self.announce(f"{_call_name(event)}: {_(_OUTCOMES[event.outcome])}."),
+            events.ToolBackgrounded: lambda event: self.announce(
+                _("{call_name}: in the background.").format(call_name=_call_name(event))
+            ),
+            events.TurnFinished: lambda event: self.announce(f"{_(_TURN_ENDS[event.outcome])} {event.error}"),
             events.NoticeEvent: lambda event: self.announce(event.text),
             events.ServerState: self._handle_server_state,
             events.AutoApprovalChanged: self._handle_auto_approval,
         }
 
     def _handle_server_state(self, event: "events.ServerState") -> None:
-        if state := _SERVER_STATES.get(event.state):
-            self.announce(f"Server {clean_line(event.server, 40)}: {state}.")
+        if state := _(_SERVER_STATES.get(event.state, "")):
+            self.announce(_("Server {server}: {state}.").format(server=clean_line(event.server, 40), state=state))
 
     def _handle_auto_approval(self, event: "events.AutoApprovalChanged") -> None:
         if not event.on:
-            self.announce("Auto-approve is off.")
+            self.announce(_("Auto-approve is off."))
         elif event.calls_left == event.calls:  # any other event means that a call was approved
-            self.announce("Auto-approve is on.")
+            self.announce(_("Auto-approve is on."))
 
     def announce(self, text: str) -> None:
         """Show a text as a single line in place of the previous announcement."""
@@ -137,10 +146,15 @@ class Announcer:
 
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
         """Announce a question that has opened, or that is waiting while the user types."""
-        title, _, place = dialog.card_texts()
-        way = "{answer} answers, Escape refuses." if is_open else "It waits: {answer} opens it."
+        title, _unused, place = dialog.card_texts()
+        way = _("{answer} answers, Escape refuses.") if is_open else _("It waits: {answer} opens it.")
         self.announce(
-            " ".join(filter(None, (f"Question: {title}.", place and f"{place}.", self._app.key_table.fill(way))))
+            " ".join(
+                filter(
+                    None,
+                    (_("Question: {title}.").format(title=title), place and f"{place}.", self._app.key_table.fill(way)),
+                )
+            )
         )
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:
@@ -181,16 +195,18 @@ class Announcer:
         self.show_on(screen)
         others = [str(one.render()) for one in screen.query(Static)] if screen.is_modal else []
         if title := next(iter((*heads, *titles, *others)), ""):
-            self.announce(f"{title.strip()}. Escape goes back.")
+            self.announce(_("{strip}. Escape goes back.").format(strip=title.strip()))
 
     def show_on(self, screen: Screen[Any]) -> None:
         """Show the newest announcement in the first row of a screen."""
         if not screen.is_attached:
             return
         shown = self.text
-        if self._waiting and not shown.startswith("Question"):
+        if self._waiting and not shown.startswith(_("Question")):
             waits = "waits" if self._waiting == 1 else "wait"
-            shown = f"{shown} {pluralize(self._waiting, 'question')} {waits}: {self._app.key_table.long('answer')}."
+            shown = (
+                f"{shown} {translate_count(self._waiting, 'question')} {waits}: {self._app.key_table.long('answer')}."
+            )
         lines = list(screen.query(AnnouncementLine))
         if lines:
             lines[0].show(shown)

@@ -16,6 +16,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
+from mcphost.translation import _
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import (
@@ -196,7 +197,7 @@ class McpHostApp(QuestionApp):
         frontend.bind(self)
         self.call_later(self._start_host)  # runs in the app's task
 
-    def _handle_screen_change(self, _: object) -> None:
+    def _handle_screen_change(self, _unused: object) -> None:
         self.update_question_cards()
         if self._announcer is not None:
             screen = self.screen
@@ -280,11 +281,12 @@ class McpHostApp(QuestionApp):
     def _handle_background_ended(self, event: "BackgroundCallEnded") -> None:
         name = " · ".join(clean_line(one, 40) for one in (event.server, event.tool) if one)
         later = (
-            "Its result enters the conversation after this answer."
+            _("Its result enters the conversation after this answer.")
             if self.host.conversation.is_busy
-            else "Ctrl+R lets the model read its result now; otherwise it does with your next message."
+            else _("Ctrl+R lets the model read its result now; otherwise it does with your next message.")
         )
-        self.notify(f"{name} has ended in the background: {event.outcome}. {later}", markup=False, timeout=10)
+        said = _("{name} has ended in the background: {outcome}. {later}")
+        self.notify(said.format(name=name, outcome=event.outcome, later=later), markup=False, timeout=10)
 
     def _handle_sign_in_progress(self, event: "SignInProgress") -> None:
         for dialog in self.open_questions:
@@ -361,7 +363,7 @@ class McpHostApp(QuestionApp):
             self.request_quit()
             return
         self._interrupted_at = now
-        self.notify("Press ctrl+c again to quit.", markup=False, timeout=DOUBLE_PRESS_SECONDS)
+        self.notify(_("Press ctrl+c again to quit."), markup=False, timeout=DOUBLE_PRESS_SECONDS)
 
     def _run_when_started(self, call: Callable[[], None]) -> None:
         if self._is_started:
@@ -409,7 +411,7 @@ class McpHostApp(QuestionApp):
         If the action needs the host and the host has not started, the action is deferred and the result is True.
         """
         if not self._is_started:
-            namespace, name, _ = parse_action(action) if isinstance(action, str) else action
+            namespace, name, _unused = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))
             if is_ours and name in {item.name for item in ACTIONS} - _ACTIONS_WITHOUT_HOST | {"command_palette"}:
                 self._deferred_calls.append(lambda: self._schedule_action(name))
@@ -464,7 +466,7 @@ class McpHostApp(QuestionApp):
         """Copy the text to the clipboard and show a notification."""
         message.stop()
         self.copy_to_clipboard(message.text)
-        self.notify(message.confirmation, markup=False, timeout=2)
+        self.notify(_(message.confirmation), markup=False, timeout=2)
 
     def on_argument_check_requested(self, message: ArgumentCheckRequested) -> None:
         """Start a worker that validates the edited arguments against the tool's input schema."""
@@ -532,11 +534,11 @@ class McpHostApp(QuestionApp):
         """Open the form that starts auto-approve; if auto-approve is on, turn it off and stop all running tools."""
         if self.host.auto_approval_status is not None:
             self.host.halt()
-            self.notify("Auto-approve is off; running tools were stopped.", markup=False)
+            self.notify(_("Auto-approve is off; running tools were stopped."), markup=False)
             return
         from mcphost.tui.screens.auto_approve import AutoApprovalForm
 
-        self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _: self.chat.refresh_status())
+        self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _unused: self.chat.refresh_status())
 
     def action_stop(self) -> None:
         """Stop the answer, or else the user's tool calls; if nothing is running, cancel a pending edit.
@@ -544,7 +546,7 @@ class McpHostApp(QuestionApp):
         If nothing is running, the composer also gets the focus.
         """
         if self.host.conversation.stop() or self.chat.manual_calls.stop():
-            self.notify("Stopping…", markup=False, timeout=2)
+            self.notify(_("Stopping…"), markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
             if self.chat.pending_edit is not None:
@@ -566,7 +568,7 @@ class McpHostApp(QuestionApp):
         text = self.chat.presenter.last_answer()
         if text:
             self.copy_to_clipboard(text)
-        self.notify("Copied." if text else "There is no answer yet.", markup=False, timeout=2)
+        self.notify(_("Copied.") if text else _("There is no answer yet."), markup=False, timeout=2)
 
     def action_attach_result(self) -> None:
         """Attach the result of the user's latest manual tool call to the next message."""
@@ -590,4 +592,6 @@ class McpHostApp(QuestionApp):
         try:
             self.theme_choice.remember()
         except (OSError, McpHostError) as error:
-            self.call_from_thread(self.notify, f"The theme is not remembered: {error}", markup=False)
+            self.call_from_thread(
+                self.notify, _("The theme is not remembered: {error}").format(error=error), markup=False
+            )

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from rich._unicode_data import load as load_cell_table
 
+from mcphost.translation import _
+
 _FIRST_MARK = 0x300
 _MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _MAX_MARKS = 4
@@ -61,6 +63,6 @@ def _select_zero_width_pattern(text: str) -> "re.Pattern[str]":
 def _create_marker(limit: int) -> Callable[["re.Match[str]"], str]:
     def counted(match: "re.Match[str]") -> str:
         marks = match.group()
-        return f"{marks[:limit]}‹+{len(marks) - limit} marks›"
+        return _("{marks}‹+{marks_count} marks›").format(marks=marks[:limit], marks_count=len(marks) - limit)
 
     return counted

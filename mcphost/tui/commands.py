@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from mcphost.errors import McpHostError
+from mcphost.translation import _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import ArgumentCheckRequested
@@ -43,11 +44,11 @@ def explain_unknown_command(text: str, names: Iterable[str]) -> str:
     typed = match[0]
     near = difflib.get_close_matches(typed.lower(), islice(names, _MAX_COMPARED_NAMES), n=1, cutoff=0.7)
     if near and near[0] == typed:
-        error = f"{clean_line(typed, 60)} takes no arguments."
+        error = _("{typed} takes no arguments.").format(typed=clean_line(typed, 60))
     else:
-        hint = f" Did you mean {clean_line(near[0], 60)}?" if near else ""
-        error = f"Unknown command {clean_line(typed, 60)}.{hint}"
-    return f"{error} To send it as a message, put a space before it."
+        hint = _(" Did you mean {near}?").format(near=clean_line(near[0], 60)) if near else ""
+        error = _("Unknown command {typed}.{hint}").format(typed=clean_line(typed, 60), hint=hint)
+    return _("{error} To send it as a message, put a space before it.").format(error=error)
 
 
 def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
@@ -58,7 +59,7 @@ def build_completions(kind: str, views: "Iterable[ServerView]") -> list[Completi
     match kind:
         case "/":
             commands = [
-                CompletionItem("action", one.name, "", f"/{one.slash}", one.help) for one in ACTIONS if one.slash
+                CompletionItem("action", one.name, "", f"/{one.slash}", _(one.help)) for one in ACTIONS if one.slash
             ]
             return [*commands, *(offer for view in views for offer in _prompt_completions(view))]
         case "@":
@@ -70,7 +71,7 @@ def build_completions(kind: str, views: "Iterable[ServerView]") -> list[Completi
 def _prompt_completions(view: "ServerView") -> Iterable[CompletionItem]:
     for prompt in view.catalog.prompts:
         yield CompletionItem(
-            "prompt", prompt.name, view.name, f"/{view.name}:{prompt.name}", prompt.description or "prompt"
+            "prompt", prompt.name, view.name, f"/{view.name}:{prompt.name}", prompt.description or _("prompt")
         )
 
 
@@ -95,7 +96,9 @@ class CommandPaletteProvider(Provider):
         for action in ACTIONS:
             if action.name != "palette":
                 yield DiscoveryHit(
-                    f"{action.title}  ({self._key(action.name)})", partial(self._run, action.name), help=action.help
+                    f"{_(action.title)}  ({self._key(action.name)})",
+                    partial(self._run, action.name),
+                    help=_(action.help),
                 )
 
     async def search(self, query: str) -> Hits:
@@ -103,11 +106,12 @@ class CommandPaletteProvider(Provider):
         matcher = self.matcher(query)
         for action in ACTIONS:
             # Match any name of the action: "theme" must find "Light or dark".
-            score = max(map(matcher.match, (action.title, action.label, action.slash)))
-            score = score or 0.1 * (query.lower() in action.help.lower())
+            names = (_(action.title), _(action.label), action.title, action.label, action.slash)
+            score = max(map(matcher.match, names))
+            score = score or 0.1 * (query.lower() in _(action.help).lower())
             if score and action.name != "palette":
-                shown = matcher.highlight(f"{action.title}  ({self._key(action.name)})")
-                yield Hit(score, shown, partial(self._run, action.name), help=action.help)
+                shown = matcher.highlight(f"{_(action.title)}  ({self._key(action.name)})")
+                yield Hit(score, shown, partial(self._run, action.name), help=_(action.help))
 
     def _key(self, name: str) -> str:
         return keys_in_use(self).short(name)

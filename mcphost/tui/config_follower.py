@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
+from mcphost.translation import N_, _
 from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
     from mcphost.host.live_config import ConfigChanges, LiveConfig
 
-_NOT_IN_DEMO = "The demo has no configuration files."
+_NOT_IN_DEMO = N_("The demo has no configuration files.")
 
 
 class OpenPageFn(Protocol):
@@ -45,13 +46,21 @@ class ConfigFollower:
 
     async def _handle_change(self, change: "ConfigChanges | McpHostError") -> None:
         if isinstance(change, McpHostError):
-            self._add_notice("warning", f"The changed configuration is not used. {change.message}", change.hint)
+            self._add_notice(
+                "warning",
+                _("The changed configuration is not used. {message}").format(message=change.message),
+                change.hint,
+            )
             return
         for problem in change.problems:
             self._add_notice("warning", problem)
         if change.needs_confirmation:
             lines = "; ".join(change.describe())
-            self._add_notice("info", f"The configuration files changed: {lines}.", "Review and apply it with /reload.")
+            self._add_notice(
+                "info",
+                _("The configuration files changed: {lines}.").format(lines=lines),
+                _("Review and apply it with /reload."),
+            )
         else:
             self._apply(change)
 
@@ -60,7 +69,7 @@ class ConfigFollower:
         from mcphost.tui.screens.config_changes import ConfigChangesScreen
 
         if self._live_config is None:
-            self._chat.notify(_NOT_IN_DEMO, markup=False)
+            self._chat.notify(_(_NOT_IN_DEMO), markup=False)
             return
         try:
             changes = await self._live_config.check()
@@ -68,7 +77,7 @@ class ConfigFollower:
             self._add_notice("error", error.message, error.hint)
             return
         if not changes.can_apply:
-            self._add_notice("info", _describe_rest(changes) or "Nothing changed in the configuration files.")
+            self._add_notice("info", _describe_rest(changes) or _("Nothing changed in the configuration files."))
             return
         self._open_page(ConfigChangesScreen(changes), self._apply_if_confirmed)
 
@@ -77,7 +86,7 @@ class ConfigFollower:
         from mcphost.tui.screens.profiles import ProfilesScreen
 
         if self._live_config is None:
-            self._chat.notify(_NOT_IN_DEMO, markup=False)
+            self._chat.notify(_(_NOT_IN_DEMO), markup=False)
             return
         config = self._live_config.config
         self._open_page(ProfilesScreen(config), self._use_profile_if_chosen)
@@ -97,7 +106,7 @@ class ConfigFollower:
         for problem in changes.problems:
             self._add_notice("warning", problem)
         done = "; ".join(changes.describe())
-        title = f"Using the profile {name}" if name else "Using no profile"
+        title = _("Using the profile {name}").format(name=name) if name else _("Using no profile")
         self._add_notice("info", f"{title}{f': {done}' if done else ''}.")
         self._chat.refresh_status()
 
@@ -116,7 +125,7 @@ class ConfigFollower:
         if changes.theme is not None:
             self._use_theme(changes.theme)
         done = "; ".join(changes.describe())
-        text = f"Applied from the configuration files: {done}." if done else ""
+        text = _("Applied from the configuration files: {done}.").format(done=done) if done else ""
         if notice := " ".join(filter(None, (text, _describe_rest(changes)))):
             self._add_notice("info", notice)
         self._chat.refresh_status()
@@ -124,7 +133,7 @@ class ConfigFollower:
     def _refuse_while_answering(self) -> bool:
         is_busy = self._chat.host.conversation.is_busy or self._chat.is_sending
         if is_busy:
-            self._chat.notify("Still answering. Press Esc to stop, then try again.", markup=False, timeout=6)
+            self._chat.notify(_("Still answering. Press Esc to stop, then try again."), markup=False, timeout=6)
         return is_busy
 
     def _add_notice(self, level: str, text: str, hint: str = "") -> None:
@@ -133,4 +142,4 @@ class ConfigFollower:
 
 def _describe_rest(changes: "ConfigChanges") -> str:
     names = ", ".join(changes.at_start)
-    return f"At the next start: {names}." if names else ""
+    return _("At the next start: {names}.").format(names=names) if names else ""

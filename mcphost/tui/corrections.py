@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
 from mcphost.llm.messages import FilePart, ImagePart, ResourcePart
+from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screens.pending_edit import PendingEdit
 from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
@@ -14,17 +15,17 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.chat import ChatScreen
     from mcphost.tui.screens.rewind import RewindChoice
 
-STILL_ANSWERING = "Still answering. Press Esc to stop, then go back."
+STILL_ANSWERING = N_("Still answering. Press Esc to stop, then go back.")
 
 
-COPY_NOTE = "This is a copy. The original stays in the history ({history})."
+COPY_NOTE = N_("This is a copy. The original stays in the history ({history}).")
 
 
 async def correct(chat: "ChatScreen", choice: "RewindChoice") -> None:
     """Carry out a choice made on the rewind screen; an error becomes a notice in the transcript."""
     host = chat.host
     if host.conversation.is_busy or chat.is_sending:
-        chat.notify(STILL_ANSWERING, markup=False, timeout=6)
+        chat.notify(_(STILL_ANSWERING), markup=False, timeout=6)
         return
     try:
         await _apply(chat, host, choice)
@@ -42,7 +43,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
         case "fork":
             await conversation.fork(choice.keep)
             # the transcript is about to be replaced, so a notice in it would vanish
-            chat.notify(keys_in_use(chat).fill(COPY_NOTE), markup=False, timeout=8)
+            chat.notify(keys_in_use(chat).fill(_(COPY_NOTE)), markup=False, timeout=8)
         case "edit":
             await _edit(chat, messages[choice.keep], choice.keep)
         case "retry":

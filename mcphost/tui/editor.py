@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 
 from mcphost.errors import UsageError
+from mcphost.translation import _
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -44,7 +45,7 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
     Raises UsageError if the app quits in the block.
     """
 
-    def ignored(*_: object) -> None:
+    def ignored(*_unused: object) -> None:
         """Do nothing. A handler is used instead of SIG_IGN, because child processes inherit SIG_IGN."""
 
     failure: BaseException | None = None
@@ -57,7 +58,7 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
                 failure = error
             if not app.is_running or cast("Any", app)._exit:
                 # The app is exiting: raise, so that Textual does not take over the terminal again.
-                raise failure or UsageError("mcphost is leaving.")
+                raise failure or UsageError(_("mcphost is leaving."))
     finally:
         signal.signal(signal.SIGQUIT, before)
     if failure is not None:
@@ -73,7 +74,8 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
     """
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
-            f"The editor {' '.join(command)[:100]!r} was not found.", "Set $VISUAL or $EDITOR to an installed editor."
+            _("The editor {command!r} was not found.").format(command=" ".join(command)[:100]),
+            _("Set $VISUAL or $EDITOR to an installed editor."),
         )
     folder = Path(tempfile.mkdtemp(prefix="mcphost-", dir=_temporary_directory()))  # mkdtemp sets mode 0700
     path = folder / "arguments.json"
@@ -85,18 +87,25 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
             status = await _run_editor((*command, str(path)))
         took = time.monotonic() - began
         if status != 0:
-            how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
-            raise UsageError(f"The editor {how}; nothing was applied.", "Save and leave it as usual.")
+            how = (
+                _("was ended by signal {text}").format(text=-status)
+                if status < 0
+                else _("ended with status {status}").format(status=status)
+            )
+            raise UsageError(
+                _("The editor {how}; nothing was applied.").format(how=how), _("Save and leave it as usual.")
+            )
         now = _read_result(path)
         if now == text and took < MIN_EDIT_SECONDS:
             raise UsageError(
-                "The editor returned at once and changed nothing.",
-                "Add the option that makes it wait, such as: code --wait",
+                _("The editor returned at once and changed nothing."),
+                _("Add the option that makes it wait, such as: code --wait"),
             )
         return now
     except OSError as error:
         raise UsageError(
-            f"The editor could not be used: {error.strerror or error}.", "Edit it here instead."
+            _("The editor could not be used: {strerror}.").format(strerror=error.strerror or error),
+            _("Edit it here instead."),
         ) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -128,11 +137,13 @@ async def _run_editor(command: tuple[str, ...]) -> int:
 def _read_result(path: Path) -> str:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise UsageError("The editor left no file.", "Save it under the same name.")
+            raise UsageError(_("The editor left no file."), _("Save it under the same name."))
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise UsageError(f"The edited text is over {MAX_BYTES // 1_000_000} MB.", "Shorten it.")
+        raise UsageError(
+            _("The edited text is over {max_bytes} MB.").format(max_bytes=MAX_BYTES // 1000000), _("Shorten it.")
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError("The edited text is not UTF-8.", "Save it as UTF-8.") from error
+        raise UsageError(_("The edited text is not UTF-8."), _("Save it as UTF-8.")) from error

@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.message import Message
 
 from mcphost.host.questions.questions import ApproveTool
+from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line
 
 _LANGUAGES_BY_SUFFIX = {
@@ -175,16 +176,18 @@ def diff_file(file_write: FileWrite) -> TextDiff | None:
             return None
         data = _read(path)
     except FileNotFoundError:
-        return TextDiff(f"{name} does not exist yet")
+        return TextDiff(_("{name} does not exist yet").format(name=name))
     except (OSError, ValueError):
         return None
     if data is None:
-        return TextDiff(f"{name} is over {FILE_LIMIT // 1024} kB and was not compared")
+        return TextDiff(
+            _("{name} is over {file_limit} kB and was not compared").format(name=name, file_limit=FILE_LIMIT // 1024)
+        )
     try:
         before = data.decode()
     except UnicodeDecodeError:
-        return TextDiff(f"{name} is not text and was not compared")
-    return diff_texts(f"{name} now, compared with this text", before, file_write.text)
+        return TextDiff(_("{name} is not text and was not compared").format(name=name))
+    return diff_texts(_("{name} now, compared with this text").format(name=name), before, file_write.text)
 
 
 def _read(path: str) -> bytes | None:
@@ -194,7 +197,7 @@ def _read(path: str) -> bytes | None:
     """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError("not a regular file")
+            raise OSError(_("not a regular file"))
         data = file.read(FILE_LIMIT + 1)
     return None if len(data) > FILE_LIMIT else data
 
@@ -232,25 +235,32 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
     """
     old, new = _split_lines(before), _split_lines(after)
     if before == after:
-        return TextDiff(f"{title}: no difference")
+        return TextDiff(_("{title}: no difference").format(title=title))
     if max(len(old), len(new)) > _MAX_LINES:
-        return TextDiff(f"{title}: over {_MAX_LINES:,} lines, not compared")
+        return TextDiff(_("{title}: over {max_lines:,} lines, not compared").format(title=title, max_lines=_MAX_LINES))
     blocks = _diff_opcodes(old, new)
-    added = sum(d - c for kind, _, _, c, d in blocks if kind != "equal")
-    removed = sum(b - a for kind, a, b, _, _ in blocks if kind != "equal")
+    added = sum(d - c for kind, _unused, _unused, c, d in blocks if kind != "equal")
+    removed = sum(b - a for kind, a, b, _unused, _unused in blocks if kind != "equal")
     matcher: Any = SequenceMatcher(None, "", "")
     matcher.opcodes = blocks  # instead of its own comparison, which could take arbitrarily long
     rows: list[str] = []
     for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
-        rows.append(f"@ line {group[0][3] + 1}")
+        rows.append(_("@ line {group}").format(group=group[0][3] + 1))
         for kind, a, b, c, d in group:
             if kind == "equal":
                 rows += _prefix_lines("  ", new[c:d])
             else:
                 rows += [*_prefix_lines("- ", old[a:b]), *_prefix_lines("+ ", new[c:d])]
     if len(rows) > _MAX_ROWS:
-        rows = [*rows[:_MAX_ROWS], f"@ {len(rows) - _MAX_ROWS:,} more rows of differences; the whole text is below"]
-    return TextDiff(f"{title}: +{added} −{removed} lines", tuple(rows))
+        rows = [
+            *rows[:_MAX_ROWS],
+            _("@ {rows_count:,} more rows of differences; the whole text is below").format(
+                rows_count=len(rows) - _MAX_ROWS
+            ),
+        ]
+    return TextDiff(
+        _("{title}: +{added} −{removed} lines").format(title=title, added=added, removed=removed), tuple(rows)
+    )
 
 
 def _split_lines(text: str) -> list[str]:
@@ -295,5 +305,5 @@ def _prefix_lines(mark: str, lines: list[str]) -> list[str]:
     for line in lines:
         rows.append(mark + clean(show_whitespace(line.removesuffix("\n"))))
         if not line.endswith("\n"):
-            rows.append("\\ no newline at end")
+            rows.append(_("\\ no newline at end"))
     return rows

@@ -27,6 +27,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.questions.sign_in import ChooseSecretStorage, EnterClientId, SignInQuestion, UnlockSecrets
 from mcphost.serialization import replace
+from mcphost.translation import N_, _
 
 if TYPE_CHECKING:
     from mcphost.tui.dialogs.dialog import AnyDialog
@@ -70,7 +71,7 @@ def create_dialog(question: Question[Any]) -> "AnyDialog | None":
 
 
 A = TypeVar("A")
-CALL_ENDED_SUFFIX = " (that call has ended)"
+CALL_ENDED_SUFFIX = N_(" (that call has ended)")
 OpenMode = Literal["auto", "follow_up", "entered", "minimized"]
 """How a question is shown.
 
@@ -186,8 +187,10 @@ class TuiFrontend:
         """
         for waiting in self._queue:
             question = waiting.question
-            if (question.server, question.number) == (server, number) and not question.why.endswith(CALL_ENDED_SUFFIX):
-                waiting.question = replace(question, why=f"{question.why}{CALL_ENDED_SUFFIX}")
+            if (question.server, question.number) == (server, number) and not question.why.endswith(
+                _(CALL_ENDED_SUFFIX)
+            ):
+                waiting.question = replace(question, why=f"{question.why}{_(CALL_ENDED_SUFFIX)}")
                 if waiting.dialog is not None:
                     waiting.dialog.update_reason(waiting.question.why)
                     if self._display is not None:

@@ -9,6 +9,7 @@ from textual.app import App
 
 from mcphost.sandbox.image_decoder import INSTALL_HINT, ImageDecoder, is_installed
 from mcphost.sandbox.image_formats import DecodedImage
+from mcphost.translation import _
 from mcphost.tui.reader_mode import is_reader
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024
@@ -18,12 +19,14 @@ _FAILURE_BYTES = 200  # size in bytes that is assumed for a cached error
 def images_unsupported_reason(app: App[Any]) -> str:
     """Return the reason why the terminal cannot show images, and a remedy if there is one; "" if it can show them."""
     if is_reader(app):
-        return "A screen reader cannot read it."
+        return _("A screen reader cannot read it.")
     if app.no_color:
-        return "NO_COLOR is set."
+        return _("NO_COLOR is set.")
     if app.console.color_system != "truecolor":
         shown = os.environ.get("TERM", "")[:60]
-        return f"This terminal ({shown}) does not report true color. If it has it, set COLORTERM=truecolor."
+        return _("This terminal ({shown}) does not report true color. If it has it, set COLORTERM=truecolor.").format(
+            shown=shown
+        )
     return "" if is_installed() else INSTALL_HINT
 
 

@@ -16,6 +16,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
+from mcphost.translation import N_, _
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
 
 GUARD_SECONDS = 0.3
@@ -139,9 +140,9 @@ _GLOBAL_ACTIONS = {"quit", "auto_approval"}
 
 _EDIT_KEYS = {"enter", "backspace", "delete", "ctrl+w", "ctrl+u", "ctrl+h", "shift+enter", "ctrl+j", "alt+enter"}
 _DELIVERY_TIMEOUT = 1.0
-NOT_ENTERED_HINT = "press {answer}, tab or an arrow first"
-KEEP_TYPING_HINT = " · keep typing to write your message"
-TOO_SOON_HINT = "too soon after another key: press it again"
+NOT_ENTERED_HINT = N_("press {answer}, tab or an arrow first")
+KEEP_TYPING_HINT = N_(" · keep typing to write your message")
+TOO_SOON_HINT = N_("too soon after another key: press it again")
 
 
 class InputGuardApp(App[None]):
@@ -160,7 +161,7 @@ class InputGuardApp(App[None]):
         return self.key_table.action_of(key) == "answer"
 
     def _show_not_entered(self, question: Guarded, more: str = "") -> None:
-        question.show_hint(self.key_table.fill(NOT_ENTERED_HINT) + more)
+        question.show_hint(self.key_table.fill(_(NOT_ENTERED_HINT)) + more)
 
     # -- text input
 
@@ -268,7 +269,7 @@ class InputGuardApp(App[None]):
         closed = guard.is_new(ago) if goes_back else guard.is_blocking(ago, is_letter=event.is_printable)
         guard.record_key(ago, is_navigation=moves)
         if closed and (key == "enter" or question.has_binding(key)):
-            question.show_hint(TOO_SOON_HINT)
+            question.show_hint(_(TOO_SOON_HINT))
         return not closed and not self._is_answer(key)
 
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
@@ -326,7 +327,7 @@ class InputGuardApp(App[None]):
             self._show_not_entered(question)
         elif waits and isinstance(event, events.Key) and event.is_printable:
             self._buffered_keys = (question, (*buffered, event))
-            self._show_not_entered(question, KEEP_TYPING_HINT)
+            self._show_not_entered(question, _(KEEP_TYPING_HINT))
         else:
             self._buffered_keys = (None, ())
             self._forward_keys(field, *buffered, event)

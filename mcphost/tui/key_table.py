@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
+from mcphost.translation import N_, _
 from mcphost.tui.keymap import ACTIONS, Action
 from mcphost.tui.screen_text import clean_line
 
@@ -12,15 +13,15 @@ KEPT_KEYS = frozenset({"answer", "auto_approval"})
 """Actions that must always have a key: to answer questions, and to stop automatic approval."""
 
 FIXED_KEYS: Mapping[str, str] = {
-    "ctrl+c": "copies and quits",
-    "ctrl+s": "confirms forms and questions",
+    "ctrl+c": N_("copies and quits"),
+    "ctrl+s": N_("confirms forms and questions"),
     "ctrl+v": "pastes",
     "ctrl+z": "undoes",
-    "ctrl+j": "starts a new line",
-    "ctrl+m": "stands for Enter in terminals",
-    "ctrl+i": "stands for Tab in terminals",
-    "ctrl+h": "stands for Backspace in terminals",
-    "escape": "stops and leaves",
+    "ctrl+j": N_("starts a new line"),
+    "ctrl+m": N_("stands for Enter in terminals"),
+    "ctrl+i": N_("stands for Tab in terminals"),
+    "ctrl+h": N_("stands for Backspace in terminals"),
+    "escape": N_("stops and leaves"),
 }
 """Keys that settings cannot change, and what each does."""
 
@@ -35,7 +36,7 @@ _MOVING_KEYS = {"up", "down", "left", "right", "home", "end", "pageup", "pagedow
 _OTHER_KEYS = {*_MOVING_KEYS, "enter", "tab", "space", "backspace", "escape"}
 _NAMED_LONG = {"escape": "Esc", "pageup": "PageUp", "pagedown": "PageDown"}
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_KITTY_ONLY = "arrives only from terminals with the Kitty keyboard protocol"
+_KITTY_ONLY = N_("arrives only from terminals with the Kitty keyboard protocol")
 _KITTY_TERMS = {"xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty"}
 _KITTY_PROGRAMS = {"ghostty", "iTerm.app"}
 _MAX_SHOWN = 60
@@ -122,24 +123,24 @@ def _read_key(text: str) -> _Key:
     *given, name = text.strip().lower().split("+")
     modifiers = sorted(set(given))
     if not name or not set(modifiers) <= set(_MODIFIERS):
-        return _Key("", 'is not a key; write "ctrl+k", "f6" or "alt+x"')
+        return _Key("", _('is not a key; write "ctrl+k", "f6" or "alt+x"'))
     key = "+".join([*modifiers, name])
     function = _FUNCTION_KEY.fullmatch(name)
     if not function and len(name) != 1 and name not in _OTHER_KEYS:
-        return _Key("", 'is not a key; write "ctrl+k", "f6" or "alt+x"')
+        return _Key("", _('is not a key; write "ctrl+k", "f6" or "alt+x"'))
     if key in FIXED_KEYS:
-        return _Key(key, f"always {FIXED_KEYS[key]}; write another key")
+        return _Key(key, _("always {fixed_keys}; write another key").format(fixed_keys=_(FIXED_KEYS[key])))
     if not function and not set(modifiers) - {"shift"}:
-        return _Key(key, "types text or moves the cursor; add ctrl or alt, or use a function key")
+        return _Key(key, _("types text or moves the cursor; add ctrl or alt, or use a function key"))
     return _Key(key, warning=_describe_terminals(modifiers, name, is_function=bool(function)))
 
 
 def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: bool) -> str:
     """Return a phrase about terminals that cannot send this key; "" if all common ones can."""
     if is_function and (int(name[1:]) > 12 or modifiers):
-        return "is missing on many keyboards and terminals"
+        return _("is missing on many keyboards and terminals")
     if is_function:
-        return "switches many terminals to full screen, and does not arrive then" if name == "f11" else ""
+        return _("switches many terminals to full screen, and does not arrive then") if name == "f11" else ""
     plain_letter = len(name) == 1 and "a" <= name <= "z"
     is_known = (
         (modifiers == ["ctrl"] and (plain_letter or name in _MOVING_KEYS))
@@ -189,16 +190,28 @@ def build_key_table(
     for word, texts in wanted.items():
         action = _find_action(word)
         if action is None:
-            problems.append(KeyProblem(word, f'"{clean_line(word, _MAX_SHOWN)}" is no action; {_suggest(word)}'))
+            problems.append(
+                KeyProblem(
+                    word,
+                    _('"{word}" is no action; {suggest}').format(
+                        word=clean_line(word, _MAX_SHOWN), suggest=_suggest(word)
+                    ),
+                )
+            )
             continue
         if action.name in entries:
             first = entries[action.name]
-            problems.append(KeyProblem(word, f'"{word}" is the action of "{first}"; write all its keys there.'))
+            problems.append(
+                KeyProblem(
+                    word,
+                    _('"{word}" is the action of "{first}"; write all its keys there.').format(word=word, first=first),
+                )
+            )
             continue
         entries[action.name] = word
         keys, notes = _accept_all(action, texts, chosen, kitty=kitty)
         if (texts and not keys) or (not keys and action.name in KEPT_KEYS):
-            notes.append(f"it keeps {DEFAULT_KEYS.long(action.name) or 'no key'}")
+            notes.append(_("it keeps {long}").format(long=DEFAULT_KEYS.long(action.name) or _("no key")))
         else:
             chosen.update(dict.fromkeys(keys, action.name))
             table[action.name] = (*keys, *(("escape",) if action.name == "stop" else ()))
@@ -216,7 +229,7 @@ def _suggest(word: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(word[:_MAX_SHOWN], [one.slash or one.name for one in ACTIONS], 1)
-    return f'did you mean "{near[0]}"?' if near else "/help lists them."
+    return _('did you mean "{near}"?').format(near=near[0]) if near else _("/help lists them.")
 
 
 def _accept_all(
@@ -224,15 +237,15 @@ def _accept_all(
 ) -> tuple[list[str], list[str]]:
     """Return the keys in *texts* that the action may have, and notes for the user about faults and warnings."""
     keys: list[str] = []
-    notes: list[str] = [] if texts or action.name not in KEPT_KEYS else ["it must have a key"]
+    notes: list[str] = [] if texts or action.name not in KEPT_KEYS else [_("it must have a key")]
     for text in texts:
         key, fault, warning = _read_key(text)
         if not fault and action.priority and key in QUESTION_KEYS:
-            fault = "belongs to questions, over which this action works as well; write another key"
+            fault = _("belongs to questions, over which this action works as well; write another key")
         if not fault and chosen.get(key, action.name) != action.name:
-            fault = f'is already the key of "{chosen[key]}" in this table; write another key'
+            fault = _('is already the key of "{chosen}" in this table; write another key').format(chosen=chosen[key])
         if fault or (warning and not (kitty and warning is _KITTY_ONLY)):
-            notes.append(f"{clean_line(text, _MAX_SHOWN)} {fault or warning}")
+            notes.append(f"{clean_line(text, _MAX_SHOWN)} {fault or _(warning)}")
         if not fault:
             keys.append(key)
     return keys, notes
@@ -251,12 +264,14 @@ def _move_taken_keys(
         word = _slash(name).removeprefix("/") or name
         if not left and name in KEPT_KEYS:
             table[taker] = tuple(key for key in table[taker] if key not in lost)
-            text = f'"{word}" must have a key, so {lost[0]} stays its own; give "{word}" another key first.'
+            text = _('"{word}" must have a key, so {lost} stays its own; give "{word}" another key first.').format(
+                word=word, lost=lost[0]
+            )
         else:
             table[name] = left
-            way = left[0] if left else _slash(name) or "the command palette"
-            text = (
-                f'{", ".join(lost)} is now the key of "{entries[taker]}", and "{word}" is reached with {way}; '
-                f"give it another key, or none with {word} = []."
-            )
+            way = left[0] if left else _slash(name) or _("the command palette")
+            text = _(
+                '{lost} is now the key of "{entries}", and "{word}" is reached with {way}; give it '
+                "another key, or none with {word} = []."
+            ).format(lost=", ".join(lost), entries=entries[taker], word=word, way=way)
         yield KeyProblem(entries[taker], text)

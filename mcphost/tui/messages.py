@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from textual.message import Message
 
+from mcphost.translation import N_
+
 if TYPE_CHECKING:
     from mcphost.config.rules import Rule
     from mcphost.host.consent.grants import PastCall
@@ -231,7 +233,7 @@ class SteerRequested(Message):
 class CopyRequested(Message):
     """Posted when the user copies text to the clipboard; `confirmation` is the notification to show."""
 
-    def __init__(self, text: str, confirmation: str = "Copied.") -> None:
+    def __init__(self, text: str, confirmation: str = N_("Copied.")) -> None:
         super().__init__()
         self.text, self.confirmation = text, confirmation
 

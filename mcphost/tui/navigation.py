@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from textual.screen import Screen
 from textual.widgets import Input
 
+from mcphost.translation import _
 from mcphost.tui.input_guard import InputGuardApp
 from mcphost.tui.messages import (
     BackgroundRequested,
@@ -112,7 +113,7 @@ class NavigationApp(InputGuardApp):
                 self.chat.attachments.add(result)
 
         if self.host.setup is None:
-            self.notify("The demo has only its own server.", markup=False)
+            self.notify(_("The demo has only its own server."), markup=False)
         else:
             self.open_page(RegistryScreen(self.host.setup.registry), finish)
 
@@ -160,7 +161,7 @@ class NavigationApp(InputGuardApp):
                 cast("Any", self).app_resume_signal.subscribe(self, self._send_pictures_again)
         return self._pictures
 
-    def _send_pictures_again(self, _: object) -> None:
+    def _send_pictures_again(self, _unused: object) -> None:
         if self._pictures is not None:
             self.run_worker(self._pictures.send_again, group="pictures")
 
@@ -168,7 +169,7 @@ class NavigationApp(InputGuardApp):
         """Copy the URL of the clicked link and show it in a notification. Links are never opened."""
         message.stop()
         self.post_message(CopyRequested(message.url))
-        self.notify(clean_line(message.url, 600), title="Link, not opened", markup=False, timeout=8)
+        self.notify(clean_line(message.url, 600), title=_("Link, not opened"), markup=False, timeout=8)
 
     async def on_unmount(self) -> None:
         """End the image decoder process, if it was started."""
@@ -188,7 +189,7 @@ class NavigationApp(InputGuardApp):
         """Open the screen on which the user can choose a model."""
         setup = self.host.setup
         if setup is None:
-            self.notify("The demo has only its own model.", markup=False)
+            self.notify(_("The demo has only its own model."), markup=False)
             return
         from mcphost.tui.screens.models import ModelsScreen
 
@@ -215,7 +216,7 @@ class NavigationApp(InputGuardApp):
     async def _open_setup(self, *, is_invited: bool) -> None:
         setup = self.host.setup
         if setup is None:
-            self.notify("The demo needs no set-up.", markup=False)
+            self.notify(_("The demo needs no set-up."), markup=False)
             return
         if not is_invited and not setup.is_first_run:
             return
@@ -413,7 +414,7 @@ class NavigationApp(InputGuardApp):
         """Open the permissions screen."""
         from mcphost.tui.screens.grants import GrantsScreen
 
-        self.open_page(GrantsScreen(self.host), lambda _: None)
+        self.open_page(GrantsScreen(self.host), lambda _unused: None)
 
     def action_accounts(self) -> None:
         """Open the accounts screen."""
@@ -447,7 +448,7 @@ class NavigationApp(InputGuardApp):
         except McpHostError as error:
             self.notify(str(error), severity="warning", markup=False, timeout=6)
         else:
-            self.notify("The answer goes on without it. F8 shows the call.", markup=False, timeout=4)
+            self.notify(_("The answer goes on without it. F8 shows the call."), markup=False, timeout=4)
 
     def action_audit(self) -> None:
         """Open the audit log screen."""
@@ -463,6 +464,6 @@ class NavigationApp(InputGuardApp):
             await self.host.conversation.open(choice.id)
             if choice.is_fork:
                 await self.host.conversation.fork()
-                self.notify(self.key_table.fill(COPY_NOTE), markup=False, timeout=8)
+                self.notify(self.key_table.fill(_(COPY_NOTE)), markup=False, timeout=8)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)

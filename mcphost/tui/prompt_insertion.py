@@ -4,7 +4,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.composer import Composer
@@ -58,9 +59,15 @@ async def _insert(chat: "ChatScreen", prompt: "FilledPrompt", *, asks: bool) -> 
         return
     name = clean_line(f"{prompt.server} · {prompt.name}", 80)
     back = keys_in_use(chat).fill(
-        "{undo_insert} takes it back." if len(prompt.messages) == 1 else "{undo_insert} takes them back."
+        _("{undo_insert} takes it back.") if len(prompt.messages) == 1 else _("{undo_insert} takes them back.")
     )
-    chat.notify(f"{pluralize(len(prompt.messages), 'message')} of {name} inserted. {back}", markup=False, timeout=8)
+    chat.notify(
+        _("{messages} of {name} inserted. {back}").format(
+            messages=translate_count(len(prompt.messages), "message"), name=name, back=back
+        ),
+        markup=False,
+        timeout=8,
+    )
     if asks:
         chat.call_later(chat.continue_turn)
 
@@ -72,4 +79,4 @@ async def undo_insert(chat: "ChatScreen") -> None:
     except McpHostError as error:
         chat.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=6)
         return
-    chat.notify(f"{pluralize(count, 'message')} taken back.", markup=False, timeout=4)
+    chat.notify(_("{messages} taken back.").format(messages=translate_count(count, "message")), markup=False, timeout=4)

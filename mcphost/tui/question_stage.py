@@ -5,11 +5,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events
+from textual._cells import cell_len
 from textual.content import Content
 from textual.geometry import Size
 from textual.screen import Screen, SystemModalScreen
 from textual.widget import Widget
 
+from mcphost.translation import N_, _
 from mcphost.tui.input_guard import Guarded, TextInput
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
     from mcphost.tui.frontend import OpenMode, TuiFrontend
 
 
-ENTER_HINT = "Press {answer} or click to open · your typing stays in the message"
-_SHORT_ENTER_HINT = "Press {answer} or click to open"
+ENTER_HINT = N_("Press {answer} or click to open · your typing stays in the message")
+_SHORT_ENTER_HINT = N_("Press {answer} or click to open")
 _FRAME_CELLS = 8
 _TITLE_ROWS = 2
 
@@ -55,12 +57,12 @@ class QuestionCard(Widget):
             self.refresh(layout=True)
 
     def _rows(self, width: int) -> list[Content]:
-        title, lines, _ = self._texts
+        title, lines, _place = self._texts
         rows = [Content.styled(line, "$text").truncate(width, ellipsis=True) for line in lines if line]
-        if len(title) + _FRAME_CELLS > width:  # the title does not fit into the border
+        if cell_len(title) + _FRAME_CELLS > width:  # the title does not fit into the border
             rows = [*Content.styled(title, "bold $warning").wrap(width)[:_TITLE_ROWS], *rows]
-        hints = [keys_in_use(self).fill(hint) for hint in (ENTER_HINT, _SHORT_ENTER_HINT)]
-        return [*rows, Content.styled(hints[len(hints[0]) > width], "$accent")]
+        hints = [keys_in_use(self).fill(_(hint)) for hint in (ENTER_HINT, _SHORT_ENTER_HINT)]
+        return [*rows, Content.styled(hints[cell_len(hints[0]) > width], "$accent")]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the height of the card in rows at a width of *width* columns."""

@@ -37,6 +37,11 @@ def clean_line(text: str, limit: int = 200) -> str:
     return line[: limit - 1] + "…" if cut or len(line) > limit else line
 
 
+def pad_cells(text: str, width: int) -> str:
+    """Append spaces to the text until it is *width* cells wide."""
+    return text + " " * (width - cell_len(text))
+
+
 def is_clean(text: str) -> bool:
     """Return whether `clean` would leave the text unchanged."""
     if text.isascii():

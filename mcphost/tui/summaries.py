@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
 from mcphost.host.message_text import describe_message, shorten_middle
+from mcphost.translation import _
 from mcphost.tui.dialogs.review_compaction import describe_sources
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
@@ -25,7 +26,7 @@ async def summarize(chat: "ChatScreen") -> None:
     An error becomes a notice in the transcript.
     """
     if chat.host.conversation.is_busy or chat.is_sending:
-        chat.notify("Still answering. Press Esc to stop, then summarize.", markup=False, timeout=6)
+        chat.notify(_("Still answering. Press Esc to stop, then summarize."), markup=False, timeout=6)
         return
     try:
         await chat.host.conversation.compact()
@@ -46,10 +47,10 @@ def show_summary(chat: "ChatScreen") -> None:
     """Open the current summary in the viewer; each sentence is followed by the messages it summarizes."""
     conversation = chat.host.conversation
     if conversation.compaction is None:
-        chat.notify("No summary is in use. Make one with /compact.", markup=False, timeout=6)
+        chat.notify(_("No summary is in use. Make one with /compact."), markup=False, timeout=6)
         return
     sections = make_sections(conversation.compaction, conversation.numbers, conversation.messages)
-    chat.post_message(TextViewRequested("Summary for the model", "", sections=sections))
+    chat.post_message(TextViewRequested(_("Summary for the model"), "", sections=sections))
 
 
 def make_sections(
@@ -68,7 +69,9 @@ def make_sections(
             if number in by_number and left > 0:
                 text = shorten_middle(describe_message(by_number[number]), min(left, _MAX_SOURCE_CHARS))
                 left -= len(text)
-                texts.append(f"message {number}, {by_number[number].role}\n{text}")
+                texts.append(
+                    _("message {number}, {role}\n{text}").format(number=number, role=by_number[number].role, text=text)
+                )
         heading = f"── {clean_line(sentence.text, 500)} ({clean_line(describe_sources(sentence), 200)})"
         sections.append(Section(heading, "\n\n".join(texts)))
     return tuple(sections)

@@ -8,6 +8,7 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.terminal_driver import TitledTerminal
 
@@ -105,7 +106,7 @@ def describe_question(question: "Question[Any]") -> str:
     """Return a sentence about a question; it names at most the server and the tool."""
     tool: object = getattr(question, "tool", "")
     name = describe_call(question.server, tool if isinstance(tool, str) else "")
-    return f"mcphost asks: {name}" if name else "mcphost asks you something"
+    return _("mcphost asks: {name}").format(name=name) if name else _("mcphost asks you something")
 
 
 def describe_call(server: str, tool: str) -> str:
@@ -114,10 +115,10 @@ def describe_call(server: str, tool: str) -> str:
 
 
 _TURN_ENDS = {
-    "done": "mcphost: the answer is ready",
-    "failed": "mcphost: the answer failed",
-    "rounds": "mcphost: the answer needs you to go on",
-    "budget": "mcphost: the answer stopped at its budget",
+    "done": N_("mcphost: the answer is ready"),
+    "failed": N_("mcphost: the answer failed"),
+    "rounds": N_("mcphost: the answer needs you to go on"),
+    "budget": N_("mcphost: the answer stopped at its budget"),
 }
 
 
@@ -157,10 +158,10 @@ class TerminalNotifier:
         self._is_answering = False
         self._show_title()
         if monotonic() - self._turn_started_at >= self._settings().after_seconds and event.outcome in _TURN_ENDS:
-            self.notify(_TURN_ENDS[event.outcome])
+            self.notify(_(_TURN_ENDS[event.outcome]))
 
     def _handle_background_ended(self, event: "BackgroundCallEnded") -> None:
-        self.notify(f"mcphost: {describe_call(event.server, event.tool)} has ended")
+        self.notify(_("mcphost: {server} has ended").format(server=describe_call(event.server, event.tool)))
 
     def show_questions(self, pending: "Sequence[Question[Any]]") -> None:
         """Show in the title whether questions are waiting; notify the user of the first one."""
@@ -175,7 +176,7 @@ class TerminalNotifier:
     def _show_title(self) -> None:
         state = "asks" if self._question_count else "answering" if self._is_answering else "ready"
         if isinstance(terminal := self._app.terminal, TitledTerminal) and self._settings().title:
-            terminal.set_title(f"mcphost - {state}")
+            terminal.set_title(_("mcphost - {state}").format(state=state))
 
     def notify(self, text: str) -> None:
         """Notify the user, unless the terminal has the focus or notifications are turned off.

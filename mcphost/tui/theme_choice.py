@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcphost.translation import _
 from mcphost.tui import themes
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class RememberedTheme:
         """Return the theme that the user chose while *configured* was set; "" if there is none."""
         try:
             with self._path.open(encoding="utf-8") as file:
-                chosen, _, instead_of = file.read(200).partition("\n")
+                chosen, _unused, instead_of = file.read(200).partition("\n")
         except (OSError, ValueError):
             return ""
         return chosen if instead_of.strip() == configured else ""
@@ -156,7 +157,7 @@ class ThemeChoice:
     def _read(self, name: str) -> "Theme":
         path = themes.find_file(name, self._user_folder)
         if path is None:
-            raise themes.ThemeError(f'The file of the theme "{name}" is gone.')
+            raise themes.ThemeError(_('The file of the theme "{name}" is gone.').format(name=name))
         return themes.read(path)
 
     def _replace(self, theme: "Theme") -> None:

@@ -8,6 +8,8 @@ from typing import Any, cast
 from textual.color import Color
 from textual.theme import Theme
 
+from mcphost.translation import _
+
 DEFAULT = "dark"
 DEFAULT_LIGHT = "light"
 AUTO = "auto"
@@ -72,7 +74,7 @@ def load(name: str, user_folder: Path | None = None) -> tuple[Theme, str]:
     try:
         return read(path), ""
     except ThemeError as error:
-        return _build_theme({}, name), f"{error} The default colors are used."
+        return _build_theme({}, name), _("{error} The default colors are used.").format(error=error)
 
 
 def read(path: Path) -> Theme:
@@ -81,15 +83,21 @@ def read(path: Path) -> Theme:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
         if len(content) > _MAX_BYTES:
-            raise ThemeError(f"{path}: over {_MAX_BYTES:,} bytes. Is it a theme?")
+            raise ThemeError(
+                _("{path}: over {max_bytes:,} bytes. Is it a theme?").format(path=path, max_bytes=_MAX_BYTES)
+            )
         table = tomllib.loads(content.decode())
     except (OSError, ValueError, RecursionError) as error:
-        raise ThemeError(f"{path}: {str(error)[:200] or type(error).__name__}. Correct the file.") from error
+        raise ThemeError(
+            _("{path}: {error}. Correct the file.").format(path=path, error=str(error)[:200] or type(error).__name__)
+        ) from error
     colors = table.get("colors")
     values = cast("dict[str, Any]", colors) if isinstance(colors, dict) else {}
     for role in _ROLES:
         if not _HEX_COLOR.fullmatch(str(values.get(role, ""))):
-            raise ThemeError(f'{path}: set "{role}" under [colors] to a color such as "#7aa2f7".')
+            raise ThemeError(
+                _('{path}: set "{role}" under [colors] to a color such as "#7aa2f7".').format(path=path, role=role)
+            )
     return _build_theme(table, path.stem)
 
 

@@ -48,6 +48,7 @@ SHELL = {
     "mcphost.errors",
     "mcphost.paths",
     "mcphost.pluralize",
+    "mcphost.translation",
 }
 AFTER_THE_FRAME = (
     "mcphost.tui.dialogs",

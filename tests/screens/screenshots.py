@@ -1,10 +1,10 @@
 """Screenshots of the main screens: `python -m tests.screens.screenshots FOLDER` writes SVG (PNG with rsvg-convert)."""
 
+import argparse
 import asyncio
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
@@ -56,6 +56,7 @@ from mcphost.sign_in import SignInProgress
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.grants import Grant
 from mcphost.store.tasks import StoredTask
+from mcphost.translation import ENGLISH, LANGUAGES, set_language
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.frontend import TuiFrontend
@@ -1061,16 +1062,17 @@ def _fit_fonts(svg: str) -> str:
     return svg.replace("font-size: 20px", f"font-size: {20 * 0.61 / 0.60205:.3f}px")
 
 
-def write_picture(folder: Path, name: str, size: tuple[int, int], theme: str) -> Path:
+def write_picture(folder: Path, name: str, size: tuple[int, int], theme: str, language: str = ENGLISH) -> Path:
     """Draw one screen, write it as SVG, and as PNG where possible."""
-    path = folder / f"{name}-{size[0]}x{size[1]}-{theme}.svg"
+    set_language(language)
+    path = folder / f"{name}-{size[0]}x{size[1]}-{theme}{'' if language == ENGLISH else f'-{language}'}.svg"
     path.write_text(asyncio.run(render_svg(name, size, theme)), "utf-8")
     if shutil.which("rsvg-convert"):
         subprocess.run(["rsvg-convert", str(path), "-o", str(path.with_suffix(".png"))], check=True)
     return path
 
 
-def main(folder: Path, only: set[str]) -> None:
+def main(folder: Path, only: set[str], language: str) -> None:
     """Write all screens, in both sizes and both themes."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["COLORTERM"] = "truecolor"  # without it images are named, not drawn
@@ -1079,8 +1081,13 @@ def main(folder: Path, only: set[str]) -> None:
             continue
         for size in ((80, 24), (120, 40)):
             for theme in ("dark", "light"):
-                print(write_picture(folder, name, size, theme))
+                print(write_picture(folder, name, size, theme, language))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), set(sys.argv[2:]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--language", choices=LANGUAGES, default=ENGLISH)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args()
+    main(given.folder, set(given.names), given.language)

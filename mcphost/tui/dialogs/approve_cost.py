@@ -22,6 +22,7 @@ from mcphost.host.questions.cost import (
     UseCheaperModel,
 )
 from mcphost.pluralize import format_dollars
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
@@ -32,10 +33,10 @@ _MAX_MODELS_SHOWN = 3
 _MAX_SERVERS_SHOWN = 3
 _BAR_CELLS = 10
 _LABELS = {
-    "ask_above": "one request",
-    "per_turn": "this turn",
-    "per_conversation": "this conversation",
-    "per_day": "today",
+    "ask_above": N_("one request"),
+    "per_turn": N_("this turn"),
+    "per_conversation": N_("this conversation"),
+    "per_day": N_("today"),
 }
 
 
@@ -50,12 +51,12 @@ class ApproveCostDialog(Dialog[CostVerdict]):
     """Dialog with the estimated cost of a request, a breakdown of its input, and the possible answers."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Stop"),
-        ("once", "Send once"),
-        ("raise", "Raise the budget"),
+        ("refuse", N_("Stop")),
+        ("once", N_("Send once")),
+        ("raise", N_("Raise the budget")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "raise"})
-    KEYS: ClassVar[str] = "esc/d stop · a send once · r raise"
+    KEYS: ClassVar[str] = N_("esc/d stop · a send once · r raise")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("a", "once", show=False),
@@ -78,7 +79,11 @@ class ApproveCostDialog(Dialog[CostVerdict]):
     def headline(self) -> str:
         """Return the title, which states the highest possible cost."""
         cost = self.details.cost
-        return f"Send a request for up to {format_dollars(cost)}?" if cost is not None else "Send another request?"
+        return (
+            _("Send a request for up to {cost}?").format(cost=format_dollars(cost))
+            if cost is not None
+            else _("Send another request?")
+        )
 
     def preview(self) -> str:
         """Return the exceeded limit for the card shown while the dialog is minimized."""
@@ -88,26 +93,32 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         """Show the raised limit in the label of the button."""
         raised = [use for use in self.details.budgets if use.raised]
         if len(raised) == 1:
-            label = f"Raise to {format_dollars(raised[0].raised)} in this conversation"
+            label = _("Raise to {raised} in this conversation").format(raised=format_dollars(raised[0].raised))
             self.query_one("#raise", Button).label = Content(label)
         super().on_mount()
 
     def key_hints(self) -> str:
         """Return the key hints, including those for the numbered choices."""
         last = len(self.choices)
-        return f"{self.KEYS} · {'1' if last == 1 else f'1 to {last}'} cheaper" if last else self.KEYS
+        return (
+            _("{keys} · {text} cheaper").format(
+                keys=_(self.KEYS), text="1" if last == 1 else _("1 to {last}").format(last=last)
+            )
+            if last
+            else self.KEYS
+        )
 
     def body(self) -> list[Content | Widget]:
         """Return the cost, the limits, the breakdown of the input, and the ways to make the request cheaper."""
         asked = self.details
-        limits = [(_LABELS[use.name], _describe_use(use)) for use in asked.budgets]
+        limits = [(_(_LABELS[use.name]), _describe_use(use)) for use in asked.budgets]
         out: list[Content | Widget] = [
-            KeyValueList([("model", clean_line(asked.label, 200)), *_describe_cost(asked), *limits]),
-            Content.styled("\nWhat is sent", "$muted"),
+            KeyValueList([(_("model"), clean_line(asked.label, 200)), *_describe_cost(asked), *limits]),
+            Content.styled(_("\nWhat is sent"), "$muted"),
             _render_shares(asked, 0 if is_reader(self) else _BAR_CELLS),
         ]
         if self.choices:
-            out.append(Content.styled("\nMake it cheaper", "$muted"))
+            out.append(Content.styled(_("\nMake it cheaper"), "$muted"))
         for number, choice in enumerate(self.choices, 1):
             label = Content.assemble((f"{number} ", "$accent"), clean_line(choice.label, 200))
             out.append(Button(label, id=f"choice-{number}", classes="choice", compact=True))
@@ -146,32 +157,57 @@ class ApproveCostDialog(Dialog[CostVerdict]):
 def _list_choices(asked: ApproveCost) -> Iterator[_Choice]:
     if asked.shorter_output_tokens:
         tokens = asked.shorter_output_tokens
-        yield _Choice(f"send it with an answer of at most {tokens:,} tokens", SendOnce(tokens))
+        yield _Choice(_("send it with an answer of at most {tokens:,} tokens").format(tokens=tokens), SendOnce(tokens))
     if asked.can_compact:
-        yield _Choice("compact the conversation first", CompactConversation())
+        yield _Choice(_("compact the conversation first"), CompactConversation())
     for offer in asked.cheaper[:_MAX_MODELS_SHOWN]:
-        price = f"up to {format_dollars(offer.cost)}" if offer.cost else "free"
-        yield _Choice(f"go on with {offer.name} · {price}", UseCheaperModel(offer.name))
+        price = _("up to {cost}").format(cost=format_dollars(offer.cost)) if offer.cost else _("free")
+        yield _Choice(
+            _("go on with {name} · {price}").format(name=offer.name, price=price), UseCheaperModel(offer.name)
+        )
     for share in [one for one in asked.shares if one.kind == "definitions" and one.server][:_MAX_SERVERS_SHOWN]:
         saved = _share_cost(asked, share)
-        saving = f"saves {format_dollars(saved)}" if saved is not None else f"saves {share.tokens:,} tokens"
-        yield _Choice(f"leave out the tools of {share.server} · {saving}", LeaveOutTools(share.server))
+        saving = (
+            _("saves {saved}").format(saved=format_dollars(saved))
+            if saved is not None
+            else _("saves {tokens:,} tokens").format(tokens=share.tokens)
+        )
+        yield _Choice(
+            _("leave out the tools of {server} · {saving}").format(server=share.server, saving=saving),
+            LeaveOutTools(share.server),
+        )
 
 
 def _describe_cost(asked: ApproveCost) -> list[tuple[str, str]]:
     if asked.input_cost is None or asked.output_cost is None:
-        return [("cost", "unknown: the model's price is not known")]
-    cached = f", {asked.cached_tokens:,} of them cached" if asked.cached_tokens else ""
+        return [(_("cost"), _("unknown: the model's price is not known"))]
+    cached = (
+        _(", {cached_tokens:,} of them cached").format(cached_tokens=asked.cached_tokens) if asked.cached_tokens else ""
+    )
     return [
-        ("input", f"about {format_dollars(asked.input_cost)} for {asked.input_tokens:,} tokens{cached}"),
-        ("answer", f"up to {format_dollars(asked.output_cost)} for {asked.max_output_tokens:,} tokens"),
+        (
+            _("input"),
+            _("about {input_cost} for {input_tokens:,} tokens{cached}").format(
+                input_cost=format_dollars(asked.input_cost), input_tokens=asked.input_tokens, cached=cached
+            ),
+        ),
+        (
+            _("answer"),
+            _("up to {output_cost} for {max_output_tokens:,} tokens").format(
+                output_cost=format_dollars(asked.output_cost), max_output_tokens=asked.max_output_tokens
+            ),
+        ),
     ]
 
 
 def _describe_use(use: BudgetUse) -> Content:
     limit = f"{format_dollars(use.limit)} ({use.name})"
-    text = f"at most {limit}" if use.name == "ask_above" else f"{format_dollars(use.spent)} spent of {limit}"
-    return Content.assemble((f"{text}: exceeded", "$warning") if use.raised else (text, "$text"))
+    text = (
+        _("at most {limit}").format(limit=limit)
+        if use.name == "ask_above"
+        else _("{spent} spent of {limit}").format(spent=format_dollars(use.spent), limit=limit)
+    )
+    return Content.assemble((_("{text}: exceeded").format(text=text), "$warning") if use.raised else (text, "$text"))
 
 
 def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:

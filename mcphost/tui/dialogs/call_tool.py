@@ -9,12 +9,13 @@ from textual.widget import Widget
 from mcphost.host.questions.forms import has_arguments
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw
+from mcphost.translation import N_, _
 from mcphost.tui import input_guard
 from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean
 
-NO_ARGUMENTS = "It takes no arguments."
+NO_ARGUMENTS = N_("It takes no arguments.")
 _MAX_DESCRIPTION_LENGTH = 600
 
 
@@ -25,14 +26,14 @@ class CallToolDialog(EditArgumentsDialog):
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Back"),
-        ("apply", "Call"),
+        ("refuse", N_("Back")),
+        ("apply", N_("Call")),
         ("as_json", "JSON"),
-        ("editor", "Editor"),
+        ("editor", N_("Editor")),
     )
-    KEYS: ClassVar[str] = "esc back · ctrl+s call · ctrl+e JSON"
-    FIELD_KEYS: ClassVar[str] = "tab/enter next · ctrl+s call · ctrl+e JSON · esc to the buttons"
-    JSON_KEYS: ClassVar[str] = "ctrl+s call · ctrl+e form · esc to the buttons"
+    KEYS: ClassVar[str] = N_("esc back · ctrl+s call · ctrl+e JSON")
+    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · ctrl+s call · ctrl+e JSON · esc to the buttons")
+    JSON_KEYS: ClassVar[str] = N_("ctrl+s call · ctrl+e form · esc to the buttons")
 
     def __init__(self, server: str, tool: Tool) -> None:
         super().__init__(server, tool.name, Raw(bytes(tool.input_schema)), {})
@@ -43,13 +44,13 @@ class CallToolDialog(EditArgumentsDialog):
 
     def headline(self) -> str:
         """Return the title, which names the server and the tool."""
-        return f"Call {self.server} · {self.tool}"
+        return _("Call {server} · {tool}").format(server=self.server, tool=self.tool)
 
     def body(self) -> Sequence[Content | Widget]:
         """Return the tool's description and the input for its arguments, which is a form or JSON text."""
         about = [
             clean(self._description) + "\n" if self._description else "",
-            "" if self._takes_arguments else NO_ARGUMENTS,
+            "" if self._takes_arguments else _(NO_ARGUMENTS),
         ]
         return [*(Content(text) for text in about if text), *super().body()]
 

@@ -8,6 +8,7 @@ from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.sanitize import has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
+from mcphost.translation import _
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, is_clean
@@ -84,20 +85,22 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
                 left_out += rest
                 if _is_multiline(inner) and not rest:
                     codes[len(pairs)] = language
-                more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
+                more = _("\n… {rest:,} more characters: v shows all of it").format(rest=rest) if rest else ""
                 pairs.append((_clean_name(part) + _kind_suffix(inner), clean(kept) + more))
             if edit:
                 styles[len(pairs)] = ORIGINAL_STYLES
-                pairs.append(("  asked for", _render_original(original[name]) if name in original else "not set"))
+                pairs.append((_("  asked for"), _render_original(original[name]) if name in original else _("not set")))
         elif number == _MAX_PAIRS:
-            more = f"{len(arguments) - _MAX_PAIRS:,} more arguments: v shows them all"
+            more = _("{arguments_count:,} more arguments: v shows them all").format(
+                arguments_count=len(arguments) - _MAX_PAIRS
+            )
             pairs.append(("…", more))
         if number >= _MAX_PAIRS:
             left_out += len(render_value(value)) + max(0, len(name) - _MAX_NAME_LENGTH)
     for name in [name for name in original if name not in arguments][:_MAX_PAIRS]:
         counts["removed"] += 1
         styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
-        pairs += [(_clean_name(name), "removed by you"), ("  asked for", _render_original(original[name]))]
+        pairs += [(_clean_name(name), _("removed by you")), (_("  asked for"), _render_original(original[name]))]
     hidden = any(has_hidden_characters(text) for text in _iter_texts(arguments))
     changes = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return CallView(pairs, left_out, hidden, styles, changes, codes)
@@ -162,7 +165,9 @@ def _clean_name(name: str) -> str:
 def _render_original(value: Any) -> str:
     text = render_value(value)
     return clean(text[:_MAX_ORIGINAL_LENGTH]) + (
-        f"… {len(text) - _MAX_ORIGINAL_LENGTH:,} more characters" if len(text) > _MAX_ORIGINAL_LENGTH else ""
+        _("… {text_count:,} more characters").format(text_count=len(text) - _MAX_ORIGINAL_LENGTH)
+        if len(text) > _MAX_ORIGINAL_LENGTH
+        else ""
     )
 
 
@@ -179,7 +184,7 @@ def _render_plain_value(value: Any) -> str:
     if not isinstance(value, str):
         return format_value(value)
     if not value:
-        return "(empty text)"
+        return _("(empty text)")
     if "\n" in value:
         return show_whitespace(value)
     if value != value.strip() or "\t" in value or value == "(empty text)":
@@ -206,14 +211,19 @@ def _kind_suffix(value: Any) -> str:
 
     The string gets this label instead of quotes, because quoting would put all its lines on one line.
     """
-    return " (text)" if _is_multiline(value) and _looks_like_json(value) else ""
+    return _(" (text)") if _is_multiline(value) and _looks_like_json(value) else ""
 
 
 def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
     """Return all arguments in full as sections for the full-screen viewer, which sanitizes them."""
     count = len(arguments)
     return tuple(
-        Section(f"── argument {number} of {count}: {part}{_kind_suffix(inner)}", render_value(inner))
+        Section(
+            _("── argument {number} of {count}: {part}{kind_suffix}").format(
+                number=number, count=count, part=part, kind_suffix=_kind_suffix(inner)
+            ),
+            render_value(inner),
+        )
         for number, (name, value) in enumerate(arguments.items(), 1)
         for part, inner in split_argument(name, value)
     )
@@ -233,7 +243,7 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
         word = f"{name} {render_value(value)[: limit + 1]}"
         words.append(word)
         used += len(word) + 2
-    return "  ".join(words) or "no arguments"
+    return "  ".join(words) or _("no arguments")
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
@@ -254,11 +264,11 @@ def describe_annotations(annotations: ToolAnnotations) -> str:
     """Describe the annotations that a server gives for a tool, such as "only reads"; empty if there are none."""
     words: list[str] = []
     if annotations.read_only_hint is not None:
-        words.append("only reads" if annotations.read_only_hint else "writes data")
+        words.append(_("only reads") if annotations.read_only_hint else _("writes data"))
     if annotations.destructive_hint is not None:
-        words.append("destructive" if annotations.destructive_hint else "not destructive")
+        words.append("destructive" if annotations.destructive_hint else _("not destructive"))
     if annotations.idempotent_hint:
-        words.append("safe to repeat")
+        words.append(_("safe to repeat"))
     if annotations.open_world_hint is not None:
-        words.append("outside access" if annotations.open_world_hint else "no outside access")
+        words.append(_("outside access") if annotations.open_world_hint else _("no outside access"))
     return " · ".join(words)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from textual import events
+from textual._cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
@@ -20,6 +21,7 @@ from textual.widgets import Button, Input, Static, TextArea
 
 from mcphost.host.questions.frontend import Question
 from mcphost.serialization import replace
+from mcphost.translation import N_, _, ngettext
 from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.key_table import keys_in_use
@@ -66,10 +68,10 @@ class WrappingRow(Widget):
 
 
 def wrap_key_hints(key_hints: str, width: int) -> list[str]:
-    """Wrap key hints, separated by " · ", into lines of *width* characters, breaking lines only between hints."""
+    """Wrap key hints, separated by " · ", into lines of *width* cells, breaking lines only between hints."""
     rows: list[str] = []
     for word in key_hints.split(" · "):
-        if rows and len(rows[-1]) + len(word) + 3 <= width:
+        if rows and cell_len(rows[-1]) + cell_len(word) + 3 <= width:
             rows[-1] += f" · {word}"
         else:
             rows.append(word)
@@ -77,7 +79,7 @@ def wrap_key_hints(key_hints: str, width: int) -> list[str]:
 
 
 A = TypeVar("A")
-ENTER_HINT = "press {answer} or tab to answer"
+ENTER_HINT = N_("press {answer} or tab to answer")
 _POLL_SECONDS = 0.03
 _FRAME_ROWS = 9  # border, padding, "more lines", keys, and a row of the chat above and below
 _SPACING_ROWS = 3  # part of _FRAME_ROWS; given to the body on a short screen
@@ -129,8 +131,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         Binding("end", "edge(1)", show=False),
     ]
     # The id and label of each button; the first one refuses and has the focus at first.
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "No"),)
-    KEYS: ClassVar[str] = "esc no"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("No")),)
+    KEYS: ClassVar[str] = N_("esc no")
     # Passed to `dismiss` if the user wants to answer another question first.
     POSTPONED: ClassVar[object] = object()
     # Passed to `dismiss` if the user types elsewhere; the question stays open as a card.
@@ -189,7 +191,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Return title, summary lines and queue position for the card shown while the dialog is minimized."""
         place, total = self._queue_position
         lines = (clean_line(self.preview(), 400), clean_line(self.question.why, 400))
-        return clean_line(self.headline(), 400), lines, f"{place} of {total} waiting" if total > 1 else ""
+        return (
+            clean_line(self.headline(), 400),
+            lines,
+            _("{place} of {total} waiting").format(place=place, total=total) if total > 1 else "",
+        )
 
     async def process_key(self, key: str) -> bool:
         """Run the action bound to a key before the next key is delivered; return False if the key has no action.
@@ -288,15 +294,19 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
                 yield from self.compose_extra()
             with WrappingRow(id="buttons"):
                 for number, (button_id, label) in enumerate(self.BUTTONS):
-                    yield Button(Content(label), id=button_id, classes="" if number else "refuse", compact=True)
-            yield Static(self.KEYS, id="keys", markup=False)
+                    yield Button(Content(_(label)), id=button_id, classes="" if number else "refuse", compact=True)
+            yield Static(_(self.KEYS), id="keys", markup=False)
 
     def _requester_text(self) -> str:
         """Return the reason for the request and the account, preceded by the title if the frame truncates the title."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
-        asker = " · ".join(filter(None, (clean_line(self.question.why, 400), account and f"account {account}")))
+        asker = " · ".join(
+            filter(
+                None, (clean_line(self.question.why, 400), account and _("account {account}").format(account=account))
+            )
+        )
         return "\n".join(filter(None, (whole, asker)))
 
     def _body_widgets(self) -> Iterator[Widget]:
@@ -383,7 +393,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         rows, used = 1, 0
         for button in self.query("#buttons Button").results(Button):
             if button.display:
-                cells = max(6, len(str(button.label)) + 2)
+                cells = max(6, cell_len(str(button.label)) + 2)
                 rows, used = (rows + 1, 0) if used and used + cells > width else (rows, used)
                 used += cells + 1
         return rows
@@ -394,7 +404,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     def _unread_message(self) -> str:
         rows = self._count_unread_rows()
-        return f"read to the end first: {rows} more line{'s' if rows != 1 else ''}"
+        return ngettext(
+            "read to the end first: {rows} more line", "read to the end first: {rows} more lines", rows
+        ).format(rows=rows)
 
     def _handle_layout(self) -> None:
         # A hint about the last key stays until another key is pressed, even if this layout is late.
@@ -417,9 +429,15 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self._update_read_state()
         body = self.query_one("#body")
         rest = round(body.max_scroll_y - body.scroll_y)
-        text = f"↓ {rest} more line{'s' if rest != 1 else ''} to read (down, page down)" if rest > 0 else ""
+        text = (
+            ngettext(
+                "↓ {rest} more line to read (down, page down)", "↓ {rest} more lines to read (down, page down)", rest
+            ).format(rest=rest)
+            if rest > 0
+            else ""
+        )
         if not self.is_read and self.query_one("#buttons").display:
-            text = f"↓ {self._unread_message()} (page down, end)"
+            text = _("↓ {unread_message} (page down, end)").format(unread_message=self._unread_message())
         more = self.query_one("#more", Static)
         more.remove_class("insists")
         more.update(Content(text or self.reminder()))
@@ -465,7 +483,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
 
     @property
     def _visible_key_hints(self) -> str:
-        return self.key_line if self.guard.is_entered else f"{keys_in_use(self).fill(ENTER_HINT)} · {self.key_line}"
+        return (
+            _(self.key_line)
+            if self.guard.is_entered
+            else f"{keys_in_use(self).fill(_(ENTER_HINT))} · {_(self.key_line)}"
+        )
 
     def update_reason(self, why: str) -> None:
         """Replace the reason for the request and highlight it."""
@@ -481,7 +503,9 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self._queue_position = (place, total)
         # The box is composed shortly after the dialog is attached; until then, this does nothing, and on_mount follows.
         for box in self.query("#box"):
-            box.border_subtitle = f"{place} of {total} waiting" if total > 1 else None
+            box.border_subtitle = (
+                _("{place} of {total} waiting").format(place=place, total=total) if total > 1 else None
+            )
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Run the action that has the button's id as its name."""

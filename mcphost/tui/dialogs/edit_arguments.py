@@ -17,6 +17,7 @@ from mcphost.host.questions.forms import argument_fields
 from mcphost.host.questions.frontend import Question
 from mcphost.sanitize import escape_unsafe_json
 from mcphost.serialization import Raw, dumps, loads
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.forms.text_fields import JSON_NULL
@@ -53,14 +54,14 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Back"),
-        ("apply", "Apply"),
+        ("refuse", N_("Back")),
+        ("apply", N_("Apply")),
         ("as_json", "JSON"),
-        ("editor", "Editor"),
+        ("editor", N_("Editor")),
     )
-    KEYS: ClassVar[str] = "esc back without changes · tab edit · ctrl+s apply · ctrl+e JSON"
-    FIELD_KEYS: ClassVar[str] = "tab/enter next · ctrl+s apply · ctrl+e JSON · esc to the buttons"
-    JSON_KEYS: ClassVar[str] = "ctrl+s apply · ctrl+e form · esc to the buttons"
+    KEYS: ClassVar[str] = N_("esc back without changes · tab edit · ctrl+s apply · ctrl+e JSON")
+    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · ctrl+s apply · ctrl+e JSON · esc to the buttons")
+    JSON_KEYS: ClassVar[str] = N_("ctrl+s apply · ctrl+e form · esc to the buttons")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "apply", show=False, priority=True),
         Binding("ctrl+e", "as_json", show=False, priority=True),
@@ -94,7 +95,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
     def headline(self) -> str:
         """Return the title, which names the server and the tool."""
-        return f"Edit the arguments of {self.server} · {self.tool}"
+        return _("Edit the arguments of {server} · {tool}").format(server=self.server, tool=self.tool)
 
     def body(self) -> Sequence[Content | Widget]:
         """Return the form and the text area for JSON; only one of them is visible at a time."""
@@ -116,7 +117,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     def focus_first(self) -> None:
         """Focus the first field of the form, or the JSON text, and update the buttons."""
         button = self.query_one("#as_json", Button)
-        button.label = Content("Form" if self.is_json else "JSON")
+        button.label = Content(_("Form") if self.is_json else _("JSON"))
         button.display = not self.is_json or bool(argument_fields(self.schema, self._initial_arguments))
         own = self.query_one("#editor", Button)
         own.display, own.label = bool(self._editor_name), Content(self._editor_name)
@@ -167,13 +168,15 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     def _parse(self, text: str) -> dict[str, Any] | str:
         """Parse JSON text into arguments; if it is not a JSON object, return an error message instead."""
         if len(text) > MAX_JSON_CHARACTERS:
-            return f"The arguments are over {MAX_JSON_CHARACTERS:,} characters."
+            return _("The arguments are over {max_json_characters:,} characters.").format(
+                max_json_characters=MAX_JSON_CHARACTERS
+            )
         try:
             value = loads(text, "JSON")
         except MalformedMessage as error:
             return _locate_json_error(text) or error.message
         if not isinstance(value, dict):
-            return 'The arguments must be one JSON object: {"name": value, …}.'
+            return _('The arguments must be one JSON object: {"name": value, …}.')
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:
@@ -233,12 +236,12 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         by_field: dict[str, list[str]] = {}
         rest: list[str] = []
         for fault in errors.faults:
-            name, _, deeper = fault.path.removeprefix("/").partition("/")
+            name, _unused, deeper = fault.path.removeprefix("/").partition("/")
             name = name.replace("~1", "/").replace("~0", "~")
             if name in names and fault.path:
                 by_field.setdefault(name, []).append(f"/{deeper}: {fault.message}" if deeper else fault.message)
             else:
-                rest.append(f"{fault.path or 'the arguments'}: {fault.message}")
+                rest.append(f"{fault.path or _('the arguments')}: {fault.message}")
         self.form.set_problems({name: "; ".join(texts) for name, texts in by_field.items()})
         if errors and not errors.faults:
             rest.append(errors.sentence)
@@ -263,7 +266,11 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         """Show the key hints for the focused widget."""
         keys = self.JSON_KEYS if self.is_json else self.FIELD_KEYS
         keys = self.KEYS if isinstance(event.widget, Button) else keys
-        self.show_key_hints(f"{keys} · ctrl+g {self._editor_name}" if self._editor_name else keys)
+        self.show_key_hints(
+            _("{keys} · ctrl+g {editor_name}").format(keys=keys, editor_name=self._editor_name)
+            if self._editor_name
+            else keys
+        )
         self.fit()
 
     def action_step(self, by: int) -> None:
@@ -300,7 +307,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         """Validate the arguments and, if they are valid, close the dialog with them."""
         arguments = self._read_arguments()
         if arguments is not None:
-            self._set_status("checking …" if self.is_json else "")
+            self._set_status(_("checking …") if self.is_json else "")
             self._check(arguments, apply=True)
 
     async def action_as_json(self) -> None:
@@ -309,7 +316,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         if arguments is None:
             return
         if self.is_json and not argument_fields(self.schema, arguments):
-            self._set_status("A form cannot show these arguments: apply them as JSON.")
+            self._set_status(_("A form cannot show these arguments: apply them as JSON."))
         else:
             await self._show_arguments(arguments, not self.is_json)
 
@@ -369,7 +376,9 @@ def _locate_json_error(text: str) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        return f"This is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}."
+        return _("This is not valid JSON: line {lineno}, column {colno}: {msg}.").format(
+            lineno=error.lineno, colno=error.colno, msg=error.msg
+        )
     except (ValueError, RecursionError):
         return ""
     return ""

@@ -13,6 +13,7 @@ from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, FormVerdict
 from mcphost.serialization import dumps, loads
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line, is_clean
@@ -28,14 +29,14 @@ class FillFormDialog(Dialog[FormVerdict]):
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Cancel"),
-        ("decline", "Decline"),
-        ("send", "Send"),
+        ("refuse", N_("Cancel")),
+        ("decline", N_("Decline")),
+        ("send", N_("Send")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
-    KEYS: ClassVar[str] = "esc cancel · ctrl+d decline · tab fill in · ctrl+s send · ctrl+e JSON"
-    FIELD_KEYS: ClassVar[str] = "tab/enter next · shift+tab back · ctrl+s send · esc to the buttons"
-    JSON_KEYS: ClassVar[str] = "ctrl+s apply · esc goes back"
+    KEYS: ClassVar[str] = N_("esc cancel · ctrl+d decline · tab fill in · ctrl+s send · ctrl+e JSON")
+    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · shift+tab back · ctrl+s send · esc to the buttons")
+    JSON_KEYS: ClassVar[str] = N_("ctrl+s apply · esc goes back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send", show=False),
         Binding("ctrl+d", "decline_unless_editing", show=False),
@@ -62,7 +63,7 @@ class FillFormDialog(Dialog[FormVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"{self.details.server} asks you to fill in a form"
+        return _("{server} asks you to fill in a form").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the server's message for the card shown while the dialog is minimized."""
@@ -71,13 +72,15 @@ class FillFormDialog(Dialog[FormVerdict]):
     def body(self) -> list[Content]:
         """Return the server's message, the warnings and a note on what will be sent."""
         asked = self.details
-        out = [Content.assemble(("The server says: ", "$faint"), clean(asked.message))]
+        out = [Content.assemble((_("The server says: "), "$faint"), clean(asked.message))]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
         if asked.fields:
-            must = "* required · " if any(field.required for field in asked.fields) else ""
-            out.append(Content.styled(f"{must}everything shown is sent · no passwords, no keys", "$faint"))
+            must = _("* required · ") if any(field.required for field in asked.fields) else ""
+            out.append(
+                Content.styled(_("{must}everything shown is sent · no passwords, no keys").format(must=must), "$faint")
+            )
         else:
-            out.append(Content.styled("\nThe form has no fields; sending it means yes.", "$muted"))
+            out.append(Content.styled(_("\nThe form has no fields; sending it means yes."), "$muted"))
         return out
 
     def update_remaining(self) -> None:
@@ -150,7 +153,7 @@ class FillFormDialog(Dialog[FormVerdict]):
 
     def action_button(self, by: int) -> None:
         """Focus the next or previous button; after the last button comes the first."""
-        ids = [button_id for button_id, _ in self.BUTTONS]
+        ids = [button_id for button_id, _unused in self.BUTTONS]
         focused = self.focused.id if self.focused is not None else None
         at = ids.index(focused) if focused in ids else 0
         self.query_one(f"#{ids[(at + by) % len(ids)]}").focus()
@@ -196,8 +199,10 @@ class FillFormDialog(Dialog[FormVerdict]):
             self._warned_secrets = secrets
             server = clean_line(self.details.server, 60)
             self._show_fault(
-                f"▲ {', '.join(secrets)[:300]} looks like a secret, and {server} may not ask for one in a form. "
-                "Decline, or send again to share it anyway."
+                _(
+                    "▲ {secrets} looks like a secret, and {server} may not ask for one in a form. "
+                    "Decline, or send again to share it anyway."
+                ).format(secrets=", ".join(secrets)[:300], server=server)
             )
             self.query_one("#decline").focus()
             return
@@ -246,7 +251,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         try:
             value = loads(self.query_one("#content", TextArea).text, "JSON")
             if not isinstance(value, dict):
-                raise UsageError('The form must be one JSON object: {"name": value, …}.')
+                raise UsageError(_('The form must be one JSON object: {"name": value, …}.'))
             content = validate_content(self.details.fields, cast("dict[str, Any]", value))
         except (MalformedMessage, UsageError) as error:
             self._show_fault(clean(error.message))

@@ -8,13 +8,14 @@ from textual.content import Content
 from mcphost.host.call_origins import FILES, ArgumentOrigin
 from mcphost.host.origins.argument_copies import copied_parts
 from mcphost.sanitize import mark_unusual_spaces
+from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean, clean_line
 
 COPIED_STYLE = "$warning underline"
 _MAX_LINES = 6
 _MAX_MARKS = 200
 _SHORTEST_LINE = 4
-_INCOMPLETE = "▲ Not all texts of other servers could be compared with this call."
+_INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this call.")
 
 
 def origin_lines(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
@@ -22,28 +23,41 @@ def origin_lines(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> lis
     shown = sorted(origins, key=lambda origin: -origin.characters)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_LINES]]
     if len(shown) > _MAX_LINES:
-        lines.append(Content.styled(f"▲ and {len(shown) - _MAX_LINES} more copied parts", "$warning"))
+        lines.append(
+            Content.styled(
+                _("▲ and {shown_count} more copied parts").format(shown_count=len(shown) - _MAX_LINES), "$warning"
+            )
+        )
     if not is_complete:
-        lines.append(Content.styled(_INCOMPLETE, "$warning"))
+        lines.append(Content.styled(_(_INCOMPLETE), "$warning"))
     return lines
 
 
 def _describe(origin: ArgumentOrigin) -> Iterable[tuple[str, str]]:
-    count = f"{origin.characters:,} characters"
-    source = "a file" if origin.server == FILES else clean_line(mark_unusual_spaces(origin.server), 60)
+    count = _("{characters:,} characters").format(characters=origin.characters)
+    source = _("a file") if origin.server == FILES else clean_line(mark_unusual_spaces(origin.server), 60)
     yield clean_line(mark_unusual_spaces(origin.argument), 60), "bold $warning"
-    yield f": {count} from {source} · {clean_line(mark_unusual_spaces(origin.source), 60)}", "$warning"
+    yield (
+        _(": {count} from {source} · {source2}").format(
+            count=count, source=source, source2=clean_line(mark_unusual_spaces(origin.source), 60)
+        ),
+        "$warning",
+    )
     notes = [
         *([_describe_encoding(origin.encoding)] if origin.encoding else []),
-        *(["you typed it too"] if origin.is_typed else []),
-        *(["the called server said it too"] if origin.is_own else []),
+        *([_("you typed it too")] if origin.is_typed else []),
+        *([_("the called server said it too")] if origin.is_own else []),
     ]
     if notes:
         yield f" ({'; '.join(notes)})", "$muted"
 
 
 def _describe_encoding(encoding: str) -> str:
-    return "spread over these arguments" if encoding == "split" else f"written as {encoding}"
+    return (
+        _("spread over these arguments")
+        if encoding == "split"
+        else _("written as {encoding}").format(encoding=encoding)
+    )
 
 
 def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> Content:

@@ -21,43 +21,46 @@ from mcphost.host.questions.compaction import (
     SummarySource,
     UseSummary,
 )
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList
 
-UNKNOWN_SOURCE = "source unknown"
+UNKNOWN_SOURCE = N_("source unknown")
 
 
 def describe_sources(sentence: SummarySentence) -> str:
     """Return the messages that a sentence summarizes, and whether the user wrote it, as text."""
     numbers = format_numbers(sentence.sources)
     count = "message" if len(sentence.sources) == 1 else "messages"
-    parts = [f"{count} {numbers}" if numbers else "", "by you" if sentence.by_user else ""]
-    return " · ".join(filter(None, parts)) or UNKNOWN_SOURCE
+    parts = [f"{count} {numbers}" if numbers else "", _("by you") if sentence.by_user else ""]
+    return " · ".join(filter(None, parts)) or _(UNKNOWN_SOURCE)
 
 
 def render_sentence(sentence: SummarySentence, *, dropped: bool = False) -> Content:
     """Return a sentence followed by a line with its sources; *dropped* strikes it through."""
     style = "$faint strike" if dropped else "$text"
     sources = clean_line(describe_sources(sentence), 200)
-    known = "$warning" if sources == UNKNOWN_SOURCE else "$muted"
-    note = ("  dropped · " if dropped else "  ") + sources
+    known = "$warning" if sources == _(UNKNOWN_SOURCE) else "$muted"
+    note = (_("  dropped · ") if dropped else "  ") + sources
     return Content.assemble((clean_line(sentence.text, MAX_SENTENCE_CHARS), style), "\n", (note, known))
 
 
 def make_source_sections(sources: Sequence[SummarySource]) -> tuple[Section, ...]:
     """Return the messages that a sentence summarizes, as sections for the viewer."""
-    return tuple(Section(f"── message {one.number}, {one.role}", one.text) for one in sources)
+    return tuple(
+        Section(_("── message {number}, {role}").format(number=one.number, role=one.role), one.text) for one in sources
+    )
 
 
 class OfferCompactionDialog(Dialog[bool]):
     """Dialog that asks whether to summarize messages because the next request nearly fills the context window."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Not now"), ("make", "Make a summary"))
-    KEYS: ClassVar[str] = "esc/d not now · m make a summary"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Not now")), ("make", N_("Make a summary")))
+    KEYS: ClassVar[str] = N_("esc/d not now · m make a summary")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("m", "make", show=False),
@@ -69,27 +72,29 @@ class OfferCompactionDialog(Dialog[bool]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Summarize earlier messages?"
+        return _("Summarize earlier messages?")
 
     def preview(self) -> str:
         """Return how full the context window is, for the card shown while the dialog is minimized."""
         asked = self.details
         if not asked.window:
-            return f"The next request has about {asked.tokens:,} tokens."
-        return f"The next request takes about {asked.tokens * 100 // asked.window} % of the model's window."
+            return _("The next request has about {tokens:,} tokens.").format(tokens=asked.tokens)
+        return _("The next request takes about {tokens} % of the model's window.").format(
+            tokens=asked.tokens * 100 // asked.window
+        )
 
     def body(self) -> Sequence[Content | Widget]:
         """Return the size of the request, what would be summarized, and what the summary costs."""
         asked = self.details
-        window = f" of {asked.window:,}" if asked.window else ""
+        window = _(" of {window:,}").format(window=asked.window) if asked.window else ""
         facts = [
-            ("next request", f"about {asked.tokens:,}{window} tokens"),
-            ("to summarize", f"the first {pluralize(asked.messages, 'message')}"),
-            ("written by", clean_line(asked.model, 200)),
+            (_("next request"), _("about {tokens:,}{window} tokens").format(tokens=asked.tokens, window=window)),
+            (_("to summarize"), _("the first {messages}").format(messages=translate_count(asked.messages, "message"))),
+            (_("written by"), clean_line(asked.model, 200)),
         ]
         if asked.cost is not None:
-            facts.append(("costs", f"about ${asked.cost:.4f}"))
-        words = "You see the summary before it is used. The messages stay stored as they are."
+            facts.append((_("costs"), _("about ${cost:.4f}").format(cost=asked.cost)))
+        words = _("You see the summary before it is used. The messages stay stored as they are.")
         return [KeyValueList(facts), Content.styled(f"\n{words}", "$muted")]
 
     def action_make(self) -> None:
@@ -101,13 +106,13 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     """Dialog to review a summary: compare its sentences with the messages, edit, drop or add sentences."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Keep all messages"),
-        ("edit", "Edit"),
-        ("drop", "Drop"),
-        ("add", "Add"),
-        ("use", "Use the summary"),
+        ("refuse", N_("Keep all messages")),
+        ("edit", N_("Edit")),
+        ("drop", N_("Drop")),
+        ("add", N_("Add")),
+        ("use", N_("Use the summary")),
     )
-    KEYS: ClassVar[str] = "esc/d keep all · ↑↓ enter messages · e edit · x drop · n add · u use"
+    KEYS: ClassVar[str] = N_("esc/d keep all · ↑↓ enter messages · e edit · x drop · n add · u use")
     APPROVING: ClassVar[frozenset[str]] = frozenset({"use"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"edit", "add"})
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -134,24 +139,33 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
 
     def headline(self) -> str:
         """Return the title with the number of messages."""
-        return f"Use this summary for the first {pluralize(self.details.messages, 'message')}?"
+        return _("Use this summary for the first {messages}?").format(
+            messages=translate_count(self.details.messages, "message")
+        )
 
     def preview(self) -> str:
         """Return the number of sentences for the card shown while the dialog is minimized."""
-        return f"{pluralize(len(self.sentences), 'sentence')}, written by {self.details.model}"
+        return _("{sentences}, written by {model}").format(
+            sentences=translate_count(len(self.sentences), "sentence"), model=self.details.model
+        )
 
     def body(self) -> Sequence[Content | Widget]:
         """Return what the summary saves and costs, and its sentences with their sources."""
         asked = self.details
         cost = "" if asked.usage.cost is None else f" · ${asked.usage.cost:.4f}"
         facts = [
-            ("size", f"about {asked.tokens_after:,} instead of {asked.tokens_before:,} tokens"),
-            ("written by", clean_line(f"{asked.model}{cost}", 200)),
+            (
+                _("size"),
+                _("about {tokens_after:,} instead of {tokens_before:,} tokens").format(
+                    tokens_after=asked.tokens_after, tokens_before=asked.tokens_before
+                ),
+            ),
+            (_("written by"), clean_line(f"{asked.model}{cost}", 200)),
         ]
         sentences = OptionList(*self._render_options(), id="sentences", markup=False, compact=True)
         # Room for the frame, the facts, the buttons and the keys.
         sentences.styles.max_height = max(4, self.size.height - 17)
-        words = "The model also gets the tool read_conversation, which returns the messages themselves."
+        words = _("The model also gets the tool read_conversation, which returns the messages themselves.")
         return [KeyValueList(facts), sentences, Content.styled(f"\n{words}", "$faint")]
 
     def _render_options(self) -> list[Option]:
@@ -171,7 +185,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     def disabled_reason(self, button_id: str) -> str:
         """Return why the summary cannot be used; empty if it can."""
         if button_id == "use" and not self._kept:
-            return "no sentence is left; keep all messages instead"
+            return _("no sentence is left; keep all messages instead")
         return super().disabled_reason(button_id)
 
     def action_line(self, by: int) -> None:
@@ -186,7 +200,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     def _selected(self) -> int | None:
         selected = self.query_one("#sentences", OptionList).highlighted
         if selected is None:
-            self.show_hint("choose a sentence first, with up and down")
+            self.show_hint(_("choose a sentence first, with up and down"))
         return selected
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -198,7 +212,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
             title = clean_line(sentence.text, 100)
             self.post_message(TextViewRequested(title, "", sections=make_source_sections(sources)))
         else:
-            self.show_hint("the messages of this sentence are not known")
+            self.show_hint(_("the messages of this sentence are not known"))
 
     # -- answers
 
@@ -220,7 +234,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     def compose_extra(self) -> ComposeResult:
         """Yield the input for a sentence, which is hidden until an action opens it."""
         yield OrderedInput(
-            placeholder="A sentence of yours. Enter applies it, esc goes back.",
+            placeholder=_("A sentence of yours. Enter applies it, esc goes back."),
             id="sentence", max_length=MAX_SENTENCE_CHARS, compact=True, select_on_focus=False,
         )  # fmt: skip
 
@@ -238,21 +252,21 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     def action_add(self) -> None:
         """Open the input for a new sentence."""
         if len(self.sentences) >= MAX_SENTENCES:
-            self.show_hint(f"a summary has at most {MAX_SENTENCES} sentences")
+            self.show_hint(_("a summary has at most {max_sentences} sentences").format(max_sentences=MAX_SENTENCES))
         else:
             self._open_input(None, "")
 
     def _open_input(self, edited: int | None, text: str) -> None:
         self._edited = edited
         self.query_one("#sentence", Input).value = clean_line(text, MAX_SENTENCE_CHARS)
-        self.open_extra("sentence", "enter applies · esc goes back")
+        self.open_extra("sentence", _("enter applies · esc goes back"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Apply the edited or new sentence, which is marked as the user's."""
         event.stop()
         text = " ".join(event.value.split())
         if not text:
-            self.show_hint("write a sentence, or go back with esc and drop this one with x")
+            self.show_hint(_("write a sentence, or go back with esc and drop this one with x"))
             return
         at = len(self.sentences) if self._edited is None else self._edited
         sources = () if self._edited is None else self.sentences[at].sources

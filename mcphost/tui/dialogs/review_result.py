@@ -21,7 +21,8 @@ from mcphost.host.questions.questions import (
     WithholdResult,
     edited_texts_error,
 )
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
@@ -34,7 +35,7 @@ MAX_TEXT_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 60_000
 _MAX_PARTS = 500
 _KIND_LABELS = {
-    "structured": "JSON", "link": "link", "other": "unknown kind", "error": "error", "note": "mcphost note",
+    "structured": "JSON", "link": "link", "other": N_("unknown kind"), "error": "error", "note": N_("mcphost note"),
 }  # fmt: skip
 REDACTED = "[redacted]"
 MAX_EDITABLE_CHARACTERS = 50_000
@@ -53,14 +54,14 @@ class ResultView(NamedTuple):
 
 
 def _kind_label(part: ResultPart) -> str:
-    return _KIND_LABELS.get(part.kind, clean_line(part.kind, 20))
+    return _(_KIND_LABELS.get(part.kind, clean_line(part.kind, 20)))
 
 
 def describe_part(part: ResultPart) -> str:
     """Describe a part of a result, such as "image/png, 2,048 bytes", by its MIME type or kind and its size."""
     of_its_own = part.kind in ("image", "audio") and part.mime_type
     name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
-    return f"{name}, {part.size:,} bytes" if part.size and part.kind != "note" else name
+    return _("{name}, {size:,} bytes").format(name=name, size=part.size) if part.size and part.kind != "note" else name
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
@@ -76,16 +77,18 @@ def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> R
             continue
         name = f"{number} {_kind_label(part)}"
         if text is None:
-            pairs.append((name, f"(not sent: {describe_part(part)})"))
+            pairs.append((name, _("(not sent: {part})").format(part=describe_part(part))))
             continue
         kept = text[: min(MAX_TEXT_CHARACTERS, room)]
         rest = len(text) - len(kept)
         room -= len(kept)
         left_out += rest
-        more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
-        pairs.append((name, (clean(kept) or "(empty text)") + more))
+        more = _("\n… {rest:,} more characters: v shows all of it").format(rest=rest) if rest else ""
+        pairs.append((name, (clean(kept) or _("(empty text)")) + more))
     if len(parts) > _MAX_PARTS:
-        pairs.append(("…", f"{len(parts) - _MAX_PARTS:,} more parts: v shows them all"))
+        pairs.append(
+            ("…", _("{parts_count:,} more parts: v shows them all").format(parts_count=len(parts) - _MAX_PARTS))
+        )
     return ResultView(pairs, left_out)
 
 
@@ -93,7 +96,12 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
     """Return all parts of a result in full as sections for the full-screen viewer, which sanitizes them."""
     return tuple(
         Section(
-            f"── part {number} of {len(parts)}: {describe_part(part)}{', left out by you' if text is None else ''}",
+            _("── part {number} of {parts_count}: {part}{text}").format(
+                number=number,
+                parts_count=len(parts),
+                part=describe_part(part),
+                text=_(", left out by you") if text is None else "",
+            ),
             text or "",
         )
         for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1)
@@ -164,17 +172,19 @@ class ResultPartsEditor(Vertical):
     def _show_part(self) -> None:
         part, text, area = self._parts[self._index], self._texts[self._index], self.query_one(TextArea)
         count = len(self._parts)
-        place = f"part {self._index + 1} of {count} · " if count > 1 else ""
+        place = _("part {index} of {count} · ").format(index=self._index + 1, count=count) if count > 1 else ""
         self.query_one("#part", Static).update(Content(place + describe_part(part)))
         area.read_only = text is None or self._is_long
         area.text = "" if area.read_only else self._editable_texts[self._index] or ""
         area.move_cursor((0, 0))
         self.screen.set_focus(area)
         if text is None:
-            self.show_status("Not sent; ctrl+o restores it.")
+            self.show_status(_("Not sent; ctrl+o restores it."))
         elif self._is_long:
             self.show_status(
-                f"{len(text):,} characters are too many to edit here: trim them (esc, t) or omit the part (ctrl+o)."
+                _(
+                    "{text_count:,} characters are too many to edit here: trim them (esc, t) or omit the part (ctrl+o)."
+                ).format(text_count=len(text))
             )
         else:
             self.show_status("")
@@ -210,7 +220,7 @@ class ResultPartsEditor(Vertical):
         area = self.query_one(TextArea)
         chosen = area.selected_text
         if not chosen.strip():
-            self.show_status("Select text with shift and the arrows, then press ctrl+r.")
+            self.show_status(_("Select text with shift and the arrows, then press ctrl+r."))
             return
         area.replace(REDACTED, *area.selection)
         self._save_edits()
@@ -222,7 +232,7 @@ class ResultPartsEditor(Vertical):
                     self._texts[at] = self._editable_texts[at] = text.replace(chosen, REDACTED)
             if area.text != self._editable_texts[self._index] and not area.read_only:
                 area.text = self._editable_texts[self._index] or ""
-        self.show_status(f"Redacted in {pluralize(places, 'place')}.")
+        self.show_status(_("Redacted in {places}.").format(places=translate_count(places, "place")))
 
     def show_status(self, text: str) -> None:
         """Show a message in the status line below the text."""
@@ -241,17 +251,17 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     """Dialog that asks whether the model may receive the result of a tool call."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Withhold"),
-        ("reason", "Withhold with reason"),
-        ("edit", "Edit"),
-        ("trim", "Trim"),
-        ("give", "Send to model"),
+        ("refuse", N_("Withhold")),
+        ("reason", N_("Withhold with reason")),
+        ("edit", N_("Edit")),
+        ("trim", N_("Trim")),
+        ("give", N_("Send to model")),
     )
-    KEYS: ClassVar[str] = "esc/d withhold · r reason · e edit · t trim · a send · v all"
+    KEYS: ClassVar[str] = N_("esc/d withhold · r reason · e edit · t trim · a send · v all")
     APPROVING: ClassVar[frozenset[str]] = frozenset({"give"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
-    EDIT_KEYS: ClassVar[str] = "ctrl+r redact · ctrl+s apply · esc discard"
-    EDIT_PARTS_KEYS: ClassVar[str] = f"ctrl+n next part · ctrl+o omit · {EDIT_KEYS}"
+    EDIT_KEYS: ClassVar[str] = N_("ctrl+r redact · ctrl+s apply · esc discard")
+    EDIT_PARTS_KEYS: ClassVar[str] = N_("ctrl+n next part · ctrl+o omit · ctrl+r redact · ctrl+s apply · esc discard")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "withhold", show=False),
         Binding("r", "reason", show=False, priority=True),
@@ -284,7 +294,9 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server and the tool."""
-        return f"Let the model read the result of {self.details.server} · {self.details.tool}?"
+        return _("Let the model read the result of {server} · {tool}?").format(
+            server=self.details.server, tool=self.details.tool
+        )
 
     def preview(self) -> str:
         """Return the arguments of the tool call for the card shown while the dialog is minimized."""
@@ -297,7 +309,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         asked, edited = self.details, self._is_edited
         facts = [
             (
-                "called with",
+                _("called with"),
                 clean_line(summarize_arguments(asked.arguments, _MAX_ARGUMENTS_LENGTH), _MAX_ARGUMENTS_LENGTH),
             )
         ]
@@ -306,19 +318,20 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         left = zip(asked.parts, self.texts, strict=True)
         pictures = [(describe_part(part), part.image.data) for part, text in left if part.image and text is not None]
         if pictures:
-            facts.append(("pictures", f"the model sees {' and '.join(name for name, _ in pictures[:9])}"))
+            names = _(" and ").join(name for name, _data in pictures[:9])
+            facts.append((_("pictures"), _("the model sees {names}").format(names=names)))
         self.result_view = render_result(asked.parts, self.texts)
         out: list[Content | Widget] = [
             KeyValueList([(name, clean_line(value, 600)) for name, value in facts]),
             Content(""),
         ]
         if edited:
-            out.append(Content.styled("edited by you; the model gets this text", "$accent"))
-        out += create_image_views(data for _, data in pictures)
+            out.append(Content.styled(_("edited by you; the model gets this text"), "$accent"))
+        out += create_image_views(data for _unused, data in pictures)
         out.append(KeyValueList(self.result_view.pairs, id="sent"))
         if not all(is_clean((text or "").replace("\r\n", "\n")) for text in self.texts):
-            out.append(Content.styled("▲ Hidden or control characters are shown as marks.", "$warning"))
-        words = "The result may contain instructions to the model. The model gets nothing that you withhold."
+            out.append(Content.styled(_("▲ Hidden or control characters are shown as marks."), "$warning"))
+        words = _("The result may contain instructions to the model. The model gets nothing that you withhold.")
         return [*out, Content.styled(f"\n{words}", "$faint")]
 
     def disabled_reason(self, button_id: str) -> str:
@@ -326,9 +339,9 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         if button_id not in self.APPROVING:
             return ""
         if self.editor is not None:
-            return "apply your edits first (ctrl+s) or discard them (esc)"
+            return _("apply your edits first (ctrl+s) or discard them (esc)")
         if all(text is None for text in self.texts):
-            return "nothing is left to send; withhold it"
+            return _("nothing is left to send; withhold it")
         return super().disabled_reason(button_id) or self.reminder()
 
     def reminder(self) -> str:
@@ -336,7 +349,9 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters
-        return f"{omitted:,} characters are not shown here: read them with v, to the end, or trim (t)"
+        return _("{omitted:,} characters are not shown here: read them with v, to the end, or trim (t)").format(
+            omitted=omitted
+        )
 
     async def _show_texts(self, texts: list[str | None]) -> None:
         """Show *texts* as what the model would receive; the user must read to the end again before approving."""
@@ -384,10 +399,10 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     def compose_extra(self) -> ComposeResult:
         """Yield the inputs for a reason and for the lengths to trim to, which are hidden until an action opens one."""
         yield OrderedInput(
-            placeholder="Why? The model reads this. Enter withholds, esc goes back.", id="why-not", compact=True
+            placeholder=_("Why? The model reads this. Enter withholds, esc goes back."), id="why-not", compact=True
         )
         yield OrderedInput(
-            placeholder="Characters to keep at the start and end of each text: 2000 500", id="numbers",
+            placeholder=_("Characters to keep at the start and end of each text: 2000 500"), id="numbers",
             compact=True,
         )  # fmt: skip
 
@@ -403,11 +418,11 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
 
     def action_reason(self) -> None:
         """Open the input for a reason to withhold the result; the model receives the reason."""
-        self._open_input("why-not", "enter withholds with this reason · esc goes back")
+        self._open_input("why-not", _("enter withholds with this reason · esc goes back"))
 
     def action_trim(self) -> None:
         """Open the input for the number of characters to keep at the start and end of each text."""
-        self._open_input("numbers", "characters to keep, first and last · enter shows the result · esc goes back")
+        self._open_input("numbers", _("characters to keep, first and last · enter shows the result · esc goes back"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Withhold the result with the entered reason, or trim the texts to the entered lengths."""
@@ -417,7 +432,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             return
         match = _TRIM_PATTERN.fullmatch(event.value)
         if match is None:
-            self.show_hint("enter one or two numbers: characters to keep at the start and at the end")
+            self.show_hint(_("enter one or two numbers: characters to keep at the start and at the end"))
             return
         texts = trim_texts(self.details.parts, self.texts, int(match[1]), int(match[2] or 0))
         self.close_extra()

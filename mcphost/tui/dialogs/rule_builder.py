@@ -20,6 +20,7 @@ from mcphost.host.consent.rule_matching import RuleMatch
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, replace
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.rule_form import initial_values
@@ -51,9 +52,9 @@ class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
 class RuleBuilderDialog(Dialog[Rule | None]):
     """Dialog that returns an allow rule matching the current tool call, or None if the user goes back."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("save", "Save rule and run"))
-    KEYS: ClassVar[str] = "esc back · tab change the rule · ctrl+s save and run"
-    FIELD_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s save and run · esc to the buttons"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Back")), ("save", N_("Save rule and run")))
+    KEYS: ClassVar[str] = N_("esc back · tab change the rule · ctrl+s save and run")
+    FIELD_KEYS: ClassVar[str] = N_("tab next · shift+tab back · ctrl+s save and run · esc to the buttons")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", show=False),
         # Handled before the field, so that text typed next goes to the next field.
@@ -86,7 +87,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Which calls run without asking?"
+        return _("Which calls run without asking?")
 
     def body(self) -> Sequence[Content | Widget]:
         """Return the form that describes the rule."""
@@ -180,7 +181,12 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             lines.append(Content.styled(rule_form.describe_rule(self.rule, self._value("until")), "bold $text"))
             lines.append(Content.styled(clean_line(format_rule(self.rule), 2 * rule_form.MAX_RULE_LENGTH), "$accent"))
             if self._unbound_names:
-                lines.append(Content.styled(f"▲ any value of {self._unbound_names} is allowed", "bold $warning"))
+                lines.append(
+                    Content.styled(
+                        _("▲ any value of {unbound_names} is allowed").format(unbound_names=self._unbound_names),
+                        "bold $warning",
+                    )
+                )
             lines += self._comparison_lines()
         live.update(Content("\n").join(lines))
         self.update_locked_buttons()
@@ -188,17 +194,19 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def _comparison_lines(self) -> list[Content]:
         if self._coverage is None:
-            return [Content.styled("comparing with this call and earlier calls …", "$faint")]
+            return [Content.styled(_("comparing with this call and earlier calls …"), "$faint")]
         if self._coverage != "yes":
             return [Content.styled(f"▲ {self._uncovered_reason()}", "bold $warning")]
         if self._past_calls is None:
-            return [Content.styled("Applies to this call. Earlier calls cannot be read.", "$muted")]
+            return [Content.styled(_("Applies to this call. Earlier calls cannot be read."), "$muted")]
         matched = [call for call in self._past_calls if call.answer == "yes"]
         if self._past_calls:
-            count = f"{len(matched)} of the {len(self._past_calls)} earlier calls of this server"
-            summary = f"Applies to this call and {count}."
+            count = _("{matched_count} of the {past_calls_count} earlier calls of this server").format(
+                matched_count=len(matched), past_calls_count=len(self._past_calls)
+            )
+            summary = _("Applies to this call and {count}.").format(count=count)
         else:
-            summary = "Applies from this call on."
+            summary = _("Applies from this call on.")
         first = [
             Content.styled(clean_line(f"  {call.tool} {dumps(call.arguments)[:200]}", 66), "$faint")
             for call in matched[:_MAX_SHOWN_CALLS]
@@ -207,9 +215,9 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def _uncovered_reason(self) -> str:
         return (
-            "it does not match this call"
+            _("it does not match this call")
             if self._coverage == "no"
-            else "mcphost cannot tell whether it matches this call"
+            else _("mcphost cannot tell whether it matches this call")
         )
 
     def disabled_reason(self, button_id: str) -> str:
@@ -218,7 +226,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             return ""
         if self.rule is None:
             return self._fault
-        return "still comparing with this call" if self._coverage is None else self._uncovered_reason()
+        return _("still comparing with this call") if self._coverage is None else self._uncovered_reason()
 
     # -- focus and keys
 

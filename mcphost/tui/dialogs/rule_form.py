@@ -14,29 +14,31 @@ from mcphost.errors import UsageError
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, is_number
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.call_view import has_hidden_characters
 from mcphost.tui.file_diff import looks_like_path
 from mcphost.tui.screen_text import clean_line
 
-ANY_VALUE, EXACT_VALUE, IN_FOLDER = "any value", "exactly this", "in this folder"
-THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL = "this tool", "tools whose names match", "every tool of this server"
+ANY_VALUE, EXACT_VALUE, IN_FOLDER = N_("any value"), N_("exactly this"), N_("in this folder")
+THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL = N_("this tool"), N_("tools whose names match"), N_("every tool of this server")
 SCOPES: dict[str, Scope] = {
-    "this conversation": "conversation", "this project": "project", "everywhere": "everywhere",
+    N_("this conversation"): "conversation", N_("this project"): "project", N_("everywhere"): "everywhere",
 }  # fmt: skip
-EXPIRIES = ("1 hour", "today", "30 days", "never")
+EXPIRIES = (N_("1 hour"), N_("today"), N_("30 days"), N_("never"))
 MAX_RULE_LENGTH = 400
 """Maximum characters of a rule; a longer one would not fit on the screen."""
 _TESTS: dict[str, Operator] = {
-    EXACT_VALUE: "is", IN_FOLDER: "under", "at most": "<=", "at least": ">=", "one of": "in",
-    "fits a pattern": "re",
+    EXACT_VALUE: "is", IN_FOLDER: "under", N_("at most"): "<=", N_("at least"): ">=", N_("one of"): "in",
+    N_("fits a pattern"): "re",
 }  # fmt: skip
 _TEST_PHRASES: dict[Operator, str] = {
-    "is": "is", "under": "is in", "<=": "is at most", ">=": "is at least", "in": "is one of", "re": "fits",
+    "is": N_("is"), "under": N_("is in"), "<=": N_("is at most"), ">=": N_("is at least"), "in": N_("is one of"),
+    "re": N_("fits"),
 }  # fmt: skip
 _MAX_ARGUMENTS = 12
 _MAX_VALUE_LENGTH = 200
-DEFAULT_SCOPE, DEFAULT_EXPIRY = "this project", "30 days"
-NARROW_SCOPE, NARROW_EXPIRY = "this conversation", "1 hour"
+DEFAULT_SCOPE, DEFAULT_EXPIRY = N_("this project"), N_("30 days")
+NARROW_SCOPE, NARROW_EXPIRY = N_("this conversation"), N_("1 hour")
 _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
@@ -101,18 +103,18 @@ def _is_usable(value: Any) -> bool:
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
     """Return the fields of the rule form. The dialog hides a test's value field if the test needs no value."""
     out = [
-        _choice_field("covers", "covers", (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
-        Field(name="names", kind="text", title="  names", required=True, description="* stands for any text"),
+        _choice_field("covers", _("covers"), (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
+        Field(name="names", kind="text", title=_("  names"), required=True, description=_("* stands for any text")),
     ]
     for number, one in enumerate(arguments):
         out.append(_choice_field(f"condition {number}", one.name, (ANY_VALUE, *_offered_tests(one, question.folder))))
-        out.append(Field(name=f"value {number}", kind="text", title="  value", required=True))
-    return (*out, _choice_field("where", "where", tuple(SCOPES)), _choice_field("until", "until", EXPIRIES))
+        out.append(Field(name=f"value {number}", kind="text", title=_("  value"), required=True))
+    return (*out, _choice_field("where", _("where"), tuple(SCOPES)), _choice_field("until", _("until"), EXPIRIES))
 
 
 def _choice_field(name: str, title: str, words: tuple[str, ...]) -> Field:
     return Field(
-        name=name, kind="choice", title=title, required=True, options=tuple(Option(word, word) for word in words)
+        name=name, kind="choice", title=title, required=True, options=tuple(Option(word, _(word)) for word in words)
     )
 
 
@@ -162,7 +164,7 @@ def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], value
         case "tools whose names match":
             names = values["names"] or ""
             if not names:
-                raise UsageError("Enter a name; * stands for any text.")
+                raise UsageError(_("Enter a name; * stands for any text."))
             tool = "*".join(exact_pattern(part) if part else "" for part in names.split("*"))
         case _:
             tool = ""
@@ -174,10 +176,14 @@ def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], value
     rule = Rule(server=question.server, tool=tool, conditions=conditions, scope=SCOPES[values["where"]])
     text = format_rule(rule)
     if len(text) > MAX_RULE_LENGTH:
-        raise UsageError(f"The rule is over {MAX_RULE_LENGTH} characters and cannot be shown.")
+        raise UsageError(
+            _("The rule is over {max_rule_length} characters and cannot be shown.").format(
+                max_rule_length=MAX_RULE_LENGTH
+            )
+        )
     read = parse_rule(text)
     if (read.server, read.tool, read.conditions) != (rule.server, tool, conditions):
-        raise UsageError("These conditions cannot be written as a rule.")
+        raise UsageError(_("These conditions cannot be written as a rule."))
     return rule
 
 
@@ -185,7 +191,7 @@ def _build_condition(argument: RuleArgument, test: Operator, text: str) -> Condi
     if test == "is":
         return Condition(argument.path, "is", (argument.value,))
     if not text:
-        raise UsageError(f"{argument.name}: a value is required.")
+        raise UsageError(_("{name}: a value is required.").format(name=argument.name))
     if test in ("<=", ">="):
         return Condition(argument.path, test, (_parse_number(argument.name, text),))
     if test == "in":
@@ -204,7 +210,7 @@ def _parse_number(name: str, text: str) -> Value:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise UsageError(f"{name}: {text[:40]!r} is not a number.")
+        raise UsageError(_("{name}: {text!r} is not a number.").format(name=name, text=text[:40]))
     return number
 
 
@@ -227,24 +233,32 @@ def describe_rule(rule: Rule, until: str) -> str:
     run = "runs"
     match rule.tool, rule.exact_tool:
         case "", _:
-            what = f"Every tool of {clean_line(rule.server, _MAX_VALUE_LENGTH)}"
+            what = _("Every tool of {server}").format(server=clean_line(rule.server, _MAX_VALUE_LENGTH))
         case _, None:
             server, tool = (clean_line(name, _MAX_VALUE_LENGTH) for name in (rule.server, rule.tool))
-            what = f"Tools of {server} named {tool}"
+            what = _("Tools of {server} named {tool}").format(server=server, tool=tool)
             run = "run"
         case _, name:
-            what = f"{clean_line(name, _MAX_VALUE_LENGTH)} of {clean_line(rule.server, _MAX_VALUE_LENGTH)}"
+            what = _("{name} of {server}").format(
+                name=clean_line(name, _MAX_VALUE_LENGTH), server=clean_line(rule.server, _MAX_VALUE_LENGTH)
+            )
     tests = ", ".join(map(_describe_condition, rule.conditions))
-    when = f" when {tests}, with any other arguments" if tests else " with any arguments"
+    when = _(" when {tests}, with any other arguments").format(tests=tests) if tests else _(" with any arguments")
     where = next(words for words, scope in SCOPES.items() if scope == rule.scope)
-    where = where if where == "everywhere" else f"in {where}"
-    ends = {"1 hour": "for 1 hour", "today": "until midnight", "30 days": "for 30 days"}.get(until, "with no expiry")
-    return f"{what} {run} without asking{when}; {where}, {ends}."
+    where = where if where == "everywhere" else _("in {where}").format(where=where)
+    ends = {"1 hour": _("for 1 hour"), "today": _("until midnight"), "30 days": _("for 30 days")}.get(
+        until, _("with no expiry")
+    )
+    return _("{what} {run} without asking{when}; {where}, {ends}.").format(
+        what=what, run=run, when=when, where=where, ends=ends
+    )
 
 
 def _describe_condition(condition: Condition) -> str:
     values = ", ".join(one if isinstance(one, str) else dumps(one) for one in condition.values)
-    return clean_line(f"{'.'.join(condition.argument)} {_TEST_PHRASES[condition.operator]} {values}", MAX_RULE_LENGTH)
+    return clean_line(
+        f"{'.'.join(condition.argument)} {_(_TEST_PHRASES[condition.operator])} {values}", MAX_RULE_LENGTH
+    )
 
 
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:

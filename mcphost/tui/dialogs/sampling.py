@@ -20,6 +20,7 @@ from mcphost.host.questions.questions import (
     ReviewSampling,
 )
 from mcphost.serialization import dumps, replace
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line
@@ -37,8 +38,8 @@ MAX_TEXTS = 50
 """Maximum text blocks of a message that can be edited, the last ones; a form with thousands of fields is slow."""
 _MAX_NAMED_TOOLS = 4
 _STOP_REASONS = {
-    "endTurn": "end of turn", "maxTokens": "token limit", "stopSequence": "stop sequence",
-    "toolUse": "tool call",
+    "endTurn": N_("end of turn"), "maxTokens": N_("token limit"), "stopSequence": N_("stop sequence"),
+    "toolUse": N_("tool call"),
 }  # fmt: skip
 
 
@@ -58,7 +59,7 @@ class SamplingDialog(Dialog[Any]):
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
     APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
-    EDIT_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s apply · esc discard"
+    EDIT_KEYS: ClassVar[str] = N_("tab next · shift+tab back · ctrl+s apply · esc discard")
     DEFAULT_CSS = """
     SamplingDialog #fault { height: auto; color: $error; }
     SamplingDialog #body { scrollbar-gutter: stable; }
@@ -93,7 +94,9 @@ class SamplingDialog(Dialog[Any]):
         if len(value) > room or self._remaining_characters < 0:
             self.is_too_long = True
             left = len(value) - room
-            value = f"{value[:room]}\n… {max(0, left):,} more characters: too long to approve here."
+            value = _("{value}\n… {count:,} more characters: too long to approve here.").format(
+                value=value[:room], count=max(0, left)
+            )
         return QuotedPart(clean(value), style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
@@ -135,9 +138,11 @@ class SamplingDialog(Dialog[Any]):
                 yield self.text_part(str(block.get("text", "")))
             case "image" | "audio" as kind:
                 size = len(str(block.get("data", ""))) * 3 // 4
-                yield self.heading_part(f"[{kind}: {block.get('mimeType')}, {size:,} bytes]")
+                yield self.heading_part(
+                    _("[{kind}: {text}, {size:,} bytes]").format(kind=kind, text=block.get("mimeType"), size=size)
+                )
             case "tool_use":
-                yield self.heading_part(f"calls {block.get('name')}", "$accent")
+                yield self.heading_part(_("calls {text}").format(text=block.get("name")), "$accent")
                 yield self.text_part(dumps(block.get("input")), "$accent")
             case kind:
                 yield self.heading_part(f"[{kind}]")
@@ -146,7 +151,7 @@ class SamplingDialog(Dialog[Any]):
     def disabled_reason(self, button_id: str) -> str:
         """Return a phrase that explains why a button is disabled; empty if it is enabled."""
         if button_id == "send" and self.is_too_long:
-            return "this is too long to approve here"
+            return _("this is too long to approve here")
         return super().disabled_reason(button_id)
 
     def compose_extra(self) -> ComposeResult:
@@ -241,9 +246,9 @@ def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> s
     *tokens* is the number of input tokens, and *max_tokens* the maximum number of output tokens.
     """
     if offer is None or offer.input_price is None or offer.output_price is None:
-        return "cost not known"
+        return _("cost not known")
     dollars = tokens * offer.input_price + max_tokens * offer.output_price
-    return f"about {format_dollars(dollars)}" if dollars > 0 else "costs nothing"
+    return _("about {dollars}").format(dollars=format_dollars(dollars)) if dollars > 0 else _("costs nothing")
 
 
 def format_dollars(dollars: float) -> str:
@@ -272,7 +277,7 @@ def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field
     The name of a field is *prefix* followed by the block's index in *content*.
     """
     found = _text_blocks(content)
-    fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _ in found]
+    fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _unused in found]
     return fields, {f"{prefix}{at}": block["text"] or None for at, block in found}
 
 
@@ -281,7 +286,7 @@ def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
 
     Text blocks that the user emptied are removed. *prefix* and the keys of *values* are those of `build_text_fields`.
     """
-    known = {at for at, _ in _text_blocks(content) if f"{prefix}{at}" in values}
+    known = {at for at, _unused in _text_blocks(content) if f"{prefix}{at}" in values}
     made: list[Any] = []
     for at, block in enumerate(_content_items(content)):
         if at not in known:
@@ -296,8 +301,12 @@ def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
 class ReviewSamplingDialog(SamplingDialog):
     """Dialog that asks whether a server may send a sampling request to the model."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Deny"), ("edit", "Edit"), ("send", "Ask the model"))
-    KEYS: ClassVar[str] = "esc/d deny · e edit, other model · a ask the model"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", N_("Deny")),
+        ("edit", N_("Edit")),
+        ("send", N_("Ask the model")),
+    )
+    KEYS: ClassVar[str] = N_("esc/d deny · e edit, other model · a ask the model")
 
     def __init__(self, question: ReviewSampling) -> None:
         super().__init__(question)
@@ -307,7 +316,7 @@ class ReviewSamplingDialog(SamplingDialog):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Let {self.details.server} ask your model?"
+        return _("Let {server} ask your model?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the beginning of the last message for the card shown while the dialog is minimized."""
@@ -332,7 +341,10 @@ class ReviewSamplingDialog(SamplingDialog):
         """Return the model, the cost, everything that would be sent to the model, and the settings of the request."""
         asked = self.edited_details
         dear = format_cost(self._model_offer(), asked.tokens, asked.max_tokens)
-        facts = [("model", clean_line(asked.label, 200)), ("at most", f"{asked.max_tokens:,} tokens · {dear}")]
+        facts = [
+            (_("model"), clean_line(asked.label, 200)),
+            (_("at most"), _("{max_tokens:,} tokens · {dear}").format(max_tokens=asked.max_tokens, dear=dear)),
+        ]
         out: list[Content | Widget] = [
             KeyValueList([*facts, *self._request_rows()]),
             self.build_quoted_text(self._sent_parts()),
@@ -340,24 +352,32 @@ class ReviewSamplingDialog(SamplingDialog):
         out += self.image_views(message.get("content") for message in self.edited_details.messages)
         out += [Content(""), KeyValueList([*self._model_rows(), *self._setting_rows()])]
         out.append(
-            Content.styled("\nYour model gets exactly this, and you see its answer before the server does.", "$faint")
+            Content.styled(
+                _("\nYour model gets exactly this, and you see its answer before the server does."), "$faint"
+            )
         )
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
         """Yield rows with the reason for the selected model, the other models, and the server's use of its budget."""
         asked = self.edited_details
-        reason = asked.reason if asked.model == self.details.model else "You chose it."
+        reason = asked.reason if asked.model == self.details.model else _("You chose it.")
         if reason:
-            yield "reason", clean_line(reason, 600)
+            yield _("reason"), clean_line(reason, 600)
         others = [one for one in asked.models if one.name != asked.model]
         if others:
             names = (
                 f"{clean_line(one.name, 100)} ({format_cost(one, asked.tokens, asked.max_tokens)})" for one in others
             )
-            yield "other models", "\n".join(names)
+            yield _("other models"), "\n".join(names)
         if asked.budget:
-            yield "used so far", "\n".join(f"{one.used:,} of {one.limit:,} {one.label}" for one in asked.budget)
+            yield (
+                _("used so far"),
+                "\n".join(
+                    _("{used:,} of {limit:,} {label}").format(used=one.used, limit=one.limit, label=one.label)
+                    for one in asked.budget
+                ),
+            )
 
     def _model_offer(self) -> ModelCandidate | None:
         return next((one for one in self.edited_details.models if one.name == self.edited_details.model), None)
@@ -365,34 +385,43 @@ class ReviewSamplingDialog(SamplingDialog):
     def _setting_rows(self) -> Iterator[tuple[str, str]]:
         asked = self.edited_details
         if asked.temperature is not None:
-            yield "temperature", f"{asked.temperature:g}"
+            yield _("temperature"), f"{asked.temperature:g}"
         if asked.stop:
-            yield "stop sequences", " ".join(dumps(clean_line(stop, 1_000)) for stop in asked.stop)
+            yield _("stop sequences"), " ".join(dumps(clean_line(stop, 1_000)) for stop in asked.stop)
 
     def _request_rows(self) -> Iterator[tuple[str, str]]:
         asked = self.edited_details
         if asked.include_context != "none":
-            offered = "not included" + (", unless you add it (e)" if asked.conversation else "")
-            yield "requests", f"your conversation; {'added by you' if self.includes_context else offered}"
+            offered = _("not included") + (_(", unless you add it (e)") if asked.conversation else "")
+            yield (
+                _("requests"),
+                _("your conversation; {text}").format(text=_("added by you") if self.includes_context else offered),
+            )
         if asked.tools:
             names = ", ".join(clean_line(str(tool.get("name", "")), 100) for tool in asked.tools[:_MAX_NAMED_TOOLS])
-            names += f", … {len(asked.tools)} in all, below" if len(asked.tools) > _MAX_NAMED_TOOLS else ""
-            must = {"required": "; one must be called", "none": "; none may be called"}.get(asked.tool_choice, "")
-            yield "server tools", f"{names} (run by the server{must})"
+            names += (
+                _(", … {tools_count} in all, below").format(tools_count=len(asked.tools))
+                if len(asked.tools) > _MAX_NAMED_TOOLS
+                else ""
+            )
+            must = {"required": _("; one must be called"), "none": _("; none may be called")}.get(asked.tool_choice, "")
+            yield _("server tools"), _("{names} (run by the server{must})").format(names=names, must=must)
 
     def _sent_parts(self) -> Iterator[QuotedPart]:
         """Yield everything that would be sent to the model: instructions, added conversation, messages and tools."""
         if self.edited_details.system:
-            yield from self._section_heading("the server's instructions")
+            yield from self._section_heading(_("the server's instructions"))
             yield self.text_part(self.edited_details.system)
         if self.includes_context:
-            yield from self._section_heading("your conversation, added by you", "$warning")
+            yield from self._section_heading(_("your conversation, added by you"), "$warning")
             yield self.text_part(self.edited_details.conversation)
         for message in self.edited_details.messages:
             yield from self._section_heading(clean_line(str(message.get("role", "")), 20))
             yield from self.content_parts(message.get("content"))
         for tool in self.edited_details.tools:
-            yield from self._section_heading(f"its tool {clean_line(str(tool.get('name', '')), 100)}")
+            yield from self._section_heading(
+                _("its tool {text}").format(text=clean_line(str(tool.get("name", "")), 100))
+            )
             if words := tool.get("description") or tool.get("title"):
                 yield self.text_part(str(words))
             if schema := tool.get("inputSchema"):
@@ -419,7 +448,7 @@ class ReviewSamplingDialog(SamplingDialog):
         if now.conversation:
             fields.append(Field(name="add my conversation", kind="boolean", required=True))
             values["add my conversation"] = self.includes_context
-        fields.append(Field(name="system", kind="text", title="its instructions"))
+        fields.append(Field(name="system", kind="text", title=_("its instructions")))
         for number, message in enumerate(now.messages):
             role = clean_line(str(message.get("role", "")), 20)
             more, texts = build_text_fields(message.get("content"), f"{number}.", f"{number + 1} {role}")
@@ -435,10 +464,10 @@ class ReviewSamplingDialog(SamplingDialog):
             if content is not None:
                 made.append({**message, "content": content})
         if not made:
-            return "Keep at least one message."
+            return _("Keep at least one message.")
         model = values.get("model") or self.edited_details.model
         label = next((one.label for one in self.edited_details.models if one.name == model), self.edited_details.label)
-        self.includes_context = bool(values.get("add my conversation"))
+        self.includes_context = bool(values.get(_("add my conversation")))
         self.edited_details = replace(
             self.edited_details,
             messages=tuple(made) if made != list(self.edited_details.messages) else self.edited_details.messages,
@@ -453,8 +482,12 @@ class ReviewSamplingDialog(SamplingDialog):
 class ReviewReplyDialog(SamplingDialog):
     """Dialog that asks whether a server may receive the model's reply to its sampling request."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Don't send"), ("edit", "Edit"), ("send", "Send"))
-    KEYS: ClassVar[str] = "esc/d don't send · e edit · a send"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", N_("Don't send")),
+        ("edit", N_("Edit")),
+        ("send", N_("Send")),
+    )
+    KEYS: ClassVar[str] = N_("esc/d don't send · e edit · a send")
 
     def __init__(self, question: ReviewReply) -> None:
         super().__init__(question)
@@ -463,7 +496,7 @@ class ReviewReplyDialog(SamplingDialog):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Send this answer to {self.details.server}?"
+        return _("Send this answer to {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the beginning of the reply for the card shown while the dialog is minimized."""
@@ -476,13 +509,23 @@ class ReviewReplyDialog(SamplingDialog):
     def body(self) -> list[Content | Widget]:
         """Return the model, its usage and the reply."""
         reason = clean_line(self.details.stop_reason, 60)
-        facts = [("model", clean_line(self.details.model, 200)), ("stop reason", _STOP_REASONS.get(reason, reason))]
+        facts = [
+            (_("model"), clean_line(self.details.model, 200)),
+            (_("stop reason"), _(_STOP_REASONS.get(reason, reason))),
+        ]
         usage = self.details.usage
         if usage.input_tokens or usage.output_tokens:
             dear = f" · {format_dollars(usage.cost)}" if usage.cost is not None else ""
-            facts.append(("usage", f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{dear}"))
+            facts.append(
+                (
+                    _("usage"),
+                    _("{input_tokens:,} tokens in, {output_tokens:,} out{dear}").format(
+                        input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, dear=dear
+                    ),
+                )
+            )
         if self.content != self.details.content:
-            facts.append(("edited", "by you"))
+            facts.append(("edited", _("by you")))
         return [
             KeyValueList(facts),
             Content(""),
@@ -499,6 +542,6 @@ class ReviewReplyDialog(SamplingDialog):
         """Apply the edited values, which are keyed by field name; return an error message, or "" if they are valid."""
         content = replace_texts(list(self.content), "", values)
         if content is None:
-            return "The reply cannot be empty. To send nothing, choose Don't send."
+            return _("The reply cannot be empty. To send nothing, choose Don't send.")
         self.content = tuple(cast("list[dict[str, Any]]", content))
         return ""

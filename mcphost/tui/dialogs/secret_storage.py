@@ -19,6 +19,7 @@ from mcphost.host.questions.sign_in import (
     UnlockSecrets,
     UnlockVerdict,
 )
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup
@@ -31,12 +32,12 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
     """Dialog that asks whether to keep secrets in memory, in an encrypted file or in a plain file."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "This session only"),
-        ("encrypt", "Encrypted file"),
-        ("plain", "Plain file"),
+        ("refuse", N_("This session only")),
+        ("encrypt", N_("Encrypted file")),
+        ("plain", N_("Plain file")),
     )
-    KEYS: ClassVar[str] = "esc/d this session only · e encrypted file · f plain file"
-    INPUT_KEYS: ClassVar[str] = "enter goes on · esc goes back"
+    KEYS: ClassVar[str] = N_("esc/d this session only · e encrypted file · f plain file")
+    INPUT_KEYS: ClassVar[str] = N_("enter goes on · esc goes back")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"encrypt"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -51,11 +52,11 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the servers whose sign-in would be saved."""
-        return f"Save your sign-in to {', '.join(self.details.servers)}?"
+        return _("Save your sign-in to {servers}?").format(servers=", ".join(self.details.servers))
 
     def preview(self) -> str:
         """Return why there is no keyring, for the card shown while the dialog is minimized."""
-        return self.details.reason or "There is no usable keyring."
+        return self.details.reason or _("There is no usable keyring.")
 
     def body(self) -> list[Content | Widget]:
         """Return why there is no keyring, and what each choice means."""
@@ -63,20 +64,25 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         out: list[Content | Widget] = []
         if asked.note:
             out.append(Content.styled(clean(asked.note) + "\n", "bold $warning"))
-        out.append(Content(clean(asked.reason or "There is no usable keyring.") + "\n"))
+        out.append(Content(clean(asked.reason or _("There is no usable keyring.")) + "\n"))
         pairs = [
-            ("this session only", "nothing is saved; you sign in again next time"),
+            (_("this session only"), _("nothing is saved; you sign in again next time")),
             (
-                "encrypted file",
-                clean_line(asked.sealed_file, _MAX_PATH) + "\nyou enter its passphrase once per session",
+                _("encrypted file"),
+                clean_line(asked.sealed_file, _MAX_PATH) + _("\nyou enter its passphrase once per session"),
             ),
-            ("plain file", clean_line(asked.plain_file, _MAX_PATH) + "\nmode 0600; all your programs can read it"),
+            (
+                _("plain file"),
+                clean_line(asked.plain_file, _MAX_PATH) + _("\nmode 0600; all your programs can read it"),
+            ),
         ]
         out.append(KeyValueList(pairs))
         out.append(
             Content.styled(
-                "\nYou stay signed in either way. A file is used from now on and set in config.toml: "
-                '[secrets] store = "…". Set it to "session" to not be asked again.',
+                _(
+                    "\nYou stay signed in either way. A file is used from now on and set in config.toml: "
+                    '[secrets] store = "…". Set it to "session" to not be asked again.'
+                ),
                 "$faint",
             )
         )
@@ -86,8 +92,8 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         """Yield the input for the passphrase, and a second one if the passphrase is new."""
         if self.details.is_new:
             yield LabeledInputGroup(
-                LabeledInput("new passphrase", "phrase", hidden=True),
-                LabeledInput("the same again", "again", hidden=True),
+                LabeledInput(_("new passphrase"), "phrase", hidden=True),
+                LabeledInput(_("the same again"), "again", hidden=True),
             )
         else:
             yield LabeledInputGroup(LabeledInput("passphrase", "phrase", hidden=True))
@@ -119,11 +125,11 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         phrase, *again = event.values
         if not phrase:
             self.query_one(LabeledInputGroup).focus_input()
-            self.show_hint("enter a passphrase")
+            self.show_hint(_("enter a passphrase"))
         elif event.index < len(again):
             return
         elif again and again != [phrase]:
-            self.show_hint("the passphrases differ")
+            self.show_hint(_("the passphrases differ"))
         else:
             self.dismiss(KeepInEncryptedFile(phrase))
 
@@ -131,9 +137,12 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 class UnlockSecretsDialog(Dialog[UnlockVerdict]):
     """Dialog that asks for the passphrase of the encrypted secrets file, once per run of mcphost."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Leave it locked"), ("unlock", "Type the passphrase"))
-    KEYS: ClassVar[str] = "esc/d leave it locked · p type the passphrase"
-    INPUT_KEYS: ClassVar[str] = "enter opens the file · esc goes back"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", N_("Leave it locked")),
+        ("unlock", N_("Type the passphrase")),
+    )
+    KEYS: ClassVar[str] = N_("esc/d leave it locked · p type the passphrase")
+    INPUT_KEYS: ClassVar[str] = N_("enter opens the file · esc goes back")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"unlock"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -146,7 +155,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Unlock your sign-ins?"
+        return _("Unlock your sign-ins?")
 
     def preview(self) -> str:
         """Return the path of the secrets file for the card shown while the dialog is minimized."""
@@ -157,10 +166,10 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         out: list[Content | Widget] = []
         if self.details.note:
             out.append(Content.styled(clean(self.details.note) + "\n", "bold $warning"))
-        out.append(KeyValueList([("file", clean_line(self.details.file, _MAX_PATH))]))
+        out.append(KeyValueList([(_("file"), clean_line(self.details.file, _MAX_PATH))]))
         out.append(
             Content.styled(
-                "\nWithout it you must sign in again. The key of the file stays in memory until mcphost quits.",
+                _("\nWithout it you must sign in again. The key of the file stays in memory until mcphost quits."),
                 "$faint",
             )
         )

@@ -19,15 +19,16 @@ from mcphost.host.questions.questions import (
     ShareSession,
 )
 from mcphost.host.server_requests.root_list import uri_path
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 
 _MAX_PATH = 4_096
 _CHOICE_LABELS = {
-    "deny": ("don't share", "$error"), "never": ("never", "$error"), "once": ("once", "$success"),
-    "session": ("this session", "$success"), "always": ("always", "$success"),
+    "deny": (N_("don't share"), "$error"), "never": (N_("never"), "$error"), "once": (N_("once"), "$success"),
+    "session": (N_("this session"), "$success"), "always": (N_("always"), "$success"),
 }  # fmt: skip
 
 
@@ -38,23 +39,25 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
     for at, root in enumerate(details.roots):
         pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _MAX_PATH)))
         origin, warning = ("".join(texts[at : at + 1]) for texts in (details.origins, details.warnings))
-        name = f'shared as "{clean_line(root.name, 60)}"' if root.name else ""
+        name = _('shared as "{name}"').format(name=clean_line(root.name, 60)) if root.name else ""
         for words, style in ((" · ".join(filter(None, (name, origin))), "$muted"), (warning, "$warning")):
             if words:
                 styles[len(pairs)] = (style, style)
                 pairs.append(("", clean_line(words, _MAX_PATH)))
     out: list[Content | Widget] = [KeyValueList(pairs, styles=styles)]
     if any(details.warnings):
-        out.append(Content.styled("\nMany servers treat shared folders as the folders they may access.", "$warning"))
+        out.append(Content.styled(_("\nMany servers treat shared folders as the folders they may access."), "$warning"))
     if details.gone:
         lost = "\n".join(clean_line(path, _MAX_PATH) for path in details.gone)
-        out.append(Content.assemble(("\nNot shared because they cannot be read:\n", "$warning"), (lost, "$muted")))
-    they, them = ("They get", "them") if details.askers else ("It gets", "it")
+        out.append(Content.assemble((_("\nNot shared because they cannot be read:\n"), "$warning"), (lost, "$muted")))
+    they, them = (_("They get"), "them") if details.askers else (_("It gets"), "it")
     out.append(
         Content.styled(
-            f"\n{they} these paths, not the files. This does not confine {them}: what a server may read depends on how "
-            "it was started. Always and never apply to a server and these folders, until its start configuration "
-            "changes or you revoke that (/grants).",
+            _(
+                "\n{they} these paths, not the files. This does not confine {them}: what a server may "
+                "read depends on how it was started. Always and never apply to a server and these "
+                "folders, until its start configuration changes or you revoke that (/grants)."
+            ).format(they=they, them=them),
             "$faint",
         )
     )
@@ -65,14 +68,14 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
     """Dialog that asks whether a server may receive the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Don't share"),
-        ("once", "Once"),
-        ("session", "This session"),
-        ("always", "Always"),
-        ("never", "Never"),
+        ("refuse", N_("Don't share")),
+        ("once", N_("Once")),
+        ("session", N_("This session")),
+        ("always", N_("Always")),
+        ("never", N_("Never")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
-    KEYS: ClassVar[str] = "esc/d don't share · o once · s this session · a always · n never"
+    KEYS: ClassVar[str] = N_("esc/d don't share · o once · s this session · a always · n never")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "once", show=False),
@@ -87,7 +90,7 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Share your folder paths with {self.details.server}?"
+        return _("Share your folder paths with {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the paths for the card shown while the dialog is minimized."""
@@ -122,15 +125,15 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     """Dialog in which the user chooses which of several servers may receive the folder paths."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Share with none"),
-        ("done", "Apply"),
-        ("all_once", "All once"),
-        ("all_session", "All this session"),
-        ("all_always", "All always"),
+        ("refuse", N_("Share with none")),
+        ("done", N_("Apply")),
+        ("all_once", N_("All once")),
+        ("all_session", N_("All this session")),
+        ("all_always", N_("All always")),
     )
-    KEYS: ClassVar[str] = (
-        "esc share with none · ↑↓ server · d don't share · n never · o once · s session · a always · f apply · "
-        "O S A the same for all"
+    KEYS: ClassVar[str] = N_(
+        "esc share with none · ↑↓ server · d don't share · n never · o once · s session · a "
+        "always · f apply · O S A the same for all"
     )
     SHOW_ACCOUNT: ClassVar[bool] = False
     # "done" approves only if the user has chosen to share with a server.
@@ -155,7 +158,9 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
 
     def headline(self) -> str:
         """Return the title, which says how many servers request the paths."""
-        return f"Share your folder paths with {pluralize(len(self.details.askers), 'server')}?"
+        return _("Share your folder paths with {servers}?").format(
+            servers=translate_count(len(self.details.askers), "server")
+        )
 
     def preview(self) -> str:
         """Return the names of the servers for the card shown while the dialog is minimized."""
@@ -179,9 +184,11 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
             words, style = _CHOICE_LABELS[self.choices[one.server]]
             rows.append(("▸ " if here else "  ", "$accent"))
             rows.append((name + " " * (widest + 2 - Content(name).cell_length), "bold $text" if here else "$text"))
-            rows.append((f"{words}\n", style))
+            rows.append((f"{_(words)}\n", style))
             which = [str(number + 1) for number, root in enumerate(self.details.roots) if root in one.roots]
-            only = f"only folder {', '.join(which)}" if len(which) < len(self.details.roots) else ""
+            only = (
+                _("only folder {which}").format(which=", ".join(which)) if len(which) < len(self.details.roots) else ""
+            )
             why = " · ".join(filter(None, (clean_line(one.why, 400), only)))
             rows.append((f"    {why}\n", "$muted"))
         return Content.assemble(*rows)
@@ -247,4 +254,4 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
 
 def _server_label(one: RequestingServer) -> str:
     name, account = clean_line(one.server, 40), clean_line(one.account, 40)
-    return f"{name}, account {account}" if account else name
+    return _("{name}, account {account}").format(name=name, account=account) if account else name

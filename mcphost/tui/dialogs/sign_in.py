@@ -23,6 +23,7 @@ from mcphost.host.questions.sign_in import (
     describe_scope,
 )
 from mcphost.sign_in import SignInProgress
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
@@ -31,23 +32,28 @@ from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList
 
-NO_BROWSER = "No browser can open on this machine."
-BROWSER_HELP = (
-    "\nmcphost never sees your password. If the browser cannot return here, open the address elsewhere, sign in, and "
-    "paste the final address, even if its page does not load."
+NO_BROWSER = N_("No browser can open on this machine.")
+BROWSER_HELP = N_(
+    "\nmcphost never sees your password. If the browser cannot return here, open the "
+    "address elsewhere, sign in, and paste the final address, even if its page does not "
+    "load."
 )
 MAX_UNCOUNTED_SCOPES = 5
 """Maximum number of scopes that are listed without stating how many there are."""
-DEVICE_CODE_HELP = "\nUse any browser on any device. mcphost never sees your password."
+DEVICE_CODE_HELP = N_("\nUse any browser on any device. mcphost never sees your password.")
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
     """Describe what OAuth scopes permit, one scope per line, followed by its name."""
     if not scopes:
-        return "use what the server permits every user"
+        return _("use what the server permits every user")
     told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
     lines = [f"{words}  ({raw})" if words else raw for words, raw in told]
-    return "\n".join([f"{len(lines)} things:", *lines] if len(lines) > MAX_UNCOUNTED_SCOPES else lines)
+    return "\n".join(
+        [_("{lines_count} things:").format(lines_count=len(lines)), *lines]
+        if len(lines) > MAX_UNCOUNTED_SCOPES
+        else lines
+    )
 
 
 def format_remaining(seconds: float) -> str:
@@ -61,14 +67,14 @@ class SignInDialog(Dialog[SignInVerdict]):
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Cancel"),
-        ("browser", "Open the browser"),
-        ("paste", "Paste an address"),
-        ("switch_method", "Use a code"),
-        ("qr_code", "QR code"),
+        ("refuse", N_("Cancel")),
+        ("browser", N_("Open the browser")),
+        ("paste", N_("Paste an address")),
+        ("switch_method", N_("Use a code")),
+        ("qr_code", N_("QR code")),
     )
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"paste"})
-    INPUT_KEYS: ClassVar[str] = "enter takes the address · esc goes back"
+    INPUT_KEYS: ClassVar[str] = N_("enter takes the address · esc goes back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "browser", show=False),
@@ -91,22 +97,22 @@ class SignInDialog(Dialog[SignInVerdict]):
     def key_hints(self) -> str:
         """Return the key hints for the available sign-in methods."""
         asked = self.details
-        words = ["esc/d cancel"]
+        words = [_("esc/d cancel")]
         if asked.browser:
-            words.append("o open the browser")
+            words.append(_("o open the browser"))
         if not asked.code:
-            words.append("p paste")
+            words.append(_("p paste"))
         if asked.other_method:
-            words.append("c code" if asked.other_method == "code" else "c without a code")
-        return " · ".join((*words, "q QR", "y copy"))
+            words.append(_("c code") if asked.other_method == "code" else _("c without a code"))
+        return " · ".join((*words, _("q QR"), _("y copy")))
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Sign in to {self.details.server}?"
+        return _("Sign in to {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the host at which the user signs in, for the card shown while the dialog is minimized."""
-        return f"you sign in at {self.details.host}"
+        return _("you sign in at {host}").format(host=self.details.host)
 
     def body(self) -> list[Content | Widget]:
         """Return the authorization server, the requested scopes, and the URL or the device code."""
@@ -115,29 +121,31 @@ class SignInDialog(Dialog[SignInVerdict]):
         if asked.note:
             out.append(Content.styled(clean(asked.note) + "\n", "bold $warning"))
         elif not asked.browser and not asked.code:
-            out.append(Content.styled(NO_BROWSER + "\n", "bold $warning"))
+            out.append(Content.styled(_(NO_BROWSER) + "\n", "bold $warning"))
         out += [Content.styled(f"▲ {clean(warning)}\n", "bold $warning") for warning in asked.warnings]
         if asked.code:
-            out.append(Content.assemble(("Enter this code at ", "$faint"), highlight_host(asked.url)))
+            out.append(Content.assemble((_("Enter this code at "), "$faint"), highlight_host(asked.url)))
             # Spaced letters are easier to read out and to type.
             spaced = f"    {' '.join(clean_line(asked.code, 100))}    "
             blank = " " * Content(spaced).cell_length
             out.append(Content.styled(f"{blank}\n{spaced}\n{blank}", "bold $accent on $background"))
         pairs = [
-            ("you sign in at", clean_line(asked.host, 300)),
-            ("issuer", clean(asked.issuer)),
-            ("it may then", describe_scopes(asked.scopes)),
+            (_("you sign in at"), clean_line(asked.host, 300)),
+            (_("issuer"), clean(asked.issuer)),
+            (_("it may then"), describe_scopes(asked.scopes)),
         ]
         if asked.account:
-            pairs.append(("account", clean_line(asked.account, 100)))
+            pairs.append((_("account"), clean_line(asked.account, 100)))
         if asked.other_accounts:
             names = clean_line(", ".join(asked.other_accounts), 300)
-            pairs.append(("already signed in", f"{names}; to use it instead: esc, then /accounts"))
+            pairs.append(
+                (_("already signed in"), _("{names}; to use it instead: esc, then /accounts").format(names=names))
+            )
         out.append(KeyValueList(pairs))
         if not asked.code:
-            told = "\nThe full address that the browser opens:\n"
+            told = _("\nThe full address that the browser opens:\n")
             out.append(Content.assemble((told, "$faint"), highlight_host(asked.url)))
-        out.append(Content.styled(DEVICE_CODE_HELP if asked.code else BROWSER_HELP, "$faint"))
+        out.append(Content.styled(_(DEVICE_CODE_HELP) if asked.code else _(BROWSER_HELP), "$faint"))
         return out
 
     def compose_extra(self) -> ComposeResult:
@@ -155,7 +163,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         ):
             self.query_one(f"#{button_id}").display = is_available
         if asked.other_method == "browser":
-            self.query_one("#switch_method", Button).label = Content("Without a code")
+            self.query_one("#switch_method", Button).label = Content(_("Without a code"))
         self.show_key_hints(self.key_hints())
         self.update_remaining_time()
         self.set_interval(update_seconds(self, 1.0), self.update_remaining_time)
@@ -167,13 +175,19 @@ class SignInDialog(Dialog[SignInVerdict]):
         if asked.interval:
             polled = ""
             if now is not None and now.polls:
-                times = "once" if now.polls == 1 else f"{now.polls} times"
-                polled = f"asked {times}, {round(monotonic() - self._progress_at)} s ago, and "
+                times = "once" if now.polls == 1 else _("{polls} times").format(polls=now.polls)
+                polled = _("asked {times}, {monotonic} s ago, and ").format(
+                    times=times, monotonic=round(monotonic() - self._progress_at)
+                )
             every = now.interval if now is not None else asked.interval
-            seldom = "only " if now is not None and now.slowed else ""
-            words.append(f"mcphost {polled}asks {seldom}every {every:g} s")
+            seldom = _("only ") if now is not None and now.slowed else ""
+            words.append(
+                _("mcphost {polled}asks {seldom}every {every:g} s").format(polled=polled, seldom=seldom, every=every)
+            )
         if asked.seconds:
-            words.append(f"{format_remaining(asked.asked_at + asked.seconds - monotonic())} left")
+            words.append(
+                _("{asked_at} left").format(asked_at=format_remaining(asked.asked_at + asked.seconds - monotonic()))
+            )
         return " · ".join(words)
 
     def update_remaining_time(self) -> None:
@@ -207,7 +221,8 @@ class SignInDialog(Dialog[SignInVerdict]):
         """Show a QR code of the sign-in URL; the URL includes the device code if the server supports this."""
         self.post_message(
             QrCodeRequested(
-                f"Sign in at {self.details.host}", self.details.verification_uri_complete or self.details.url
+                _("Sign in at {host}").format(host=self.details.host),
+                self.details.verification_uri_complete or self.details.url,
             )
         )
 
@@ -232,10 +247,10 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
     """Dialog that asks for the OAuth client ID and secret that identify mcphost to an authorization server."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Cancel"), ("enter", "Enter the client id"))
-    KEYS: ClassVar[str] = "esc/d cancel · e enter the client id"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client id")))
+    KEYS: ClassVar[str] = N_("esc/d cancel · e enter the client id")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"enter"})
-    INPUT_KEYS: ClassVar[str] = "enter goes on · esc goes back"
+    INPUT_KEYS: ClassVar[str] = N_("enter goes on · esc goes back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("e", "enter", show=False, priority=True),
@@ -247,27 +262,29 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Enter a client id for {self.details.server}?"
+        return _("Enter a client id for {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return where mcphost must be registered, for the card shown while the dialog is minimized."""
-        return f"mcphost must be registered at {self.details.issuer}"
+        return _("mcphost must be registered at {issuer}").format(issuer=self.details.issuer)
 
     def body(self) -> list[Content | Widget]:
         """Return where and with which redirect URI to register mcphost, and where the secret is stored and sent."""
         asked = self.details
-        pairs = [("register mcphost at", clean(asked.issuer)), ("for the address", clean(asked.redirect_uri))]
+        pairs = [(_("register mcphost at"), clean(asked.issuer)), (_("for the address"), clean(asked.redirect_uri))]
         if asked.account:
-            pairs.append(("account", clean_line(asked.account, 100)))
+            pairs.append((_("account"), clean_line(asked.account, 100)))
         return [
             Content.styled(clean(asked.note) + "\n", "bold $warning"),
             Content(
-                "mcphost must be registered there before you can sign in. Register it, then enter its client id.\n"
+                _("mcphost must be registered there before you can sign in. Register it, then enter its client id.\n")
             ),
             KeyValueList(pairs),
             Content.styled(
-                "\nThe id and secret are sent only there, and saved with your sign-ins after a successful sign-in. "
-                "Do not enter your own password.",
+                _(
+                    "\nThe id and secret are sent only there, and saved with your sign-ins after a "
+                    "successful sign-in. Do not enter your own password."
+                ),
                 "$faint",
             ),
         ]
@@ -275,8 +292,8 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
     def compose_extra(self) -> ComposeResult:
         """Yield the inputs for the client ID and secret, which are hidden until an action opens them."""
         yield LabeledInputGroup(
-            LabeledInput("client id", "client"),
-            LabeledInput("client secret", "secret", hidden=True, placeholder="if there is one; not shown"),
+            LabeledInput(_("client id"), "client"),
+            LabeledInput(_("client secret"), "secret", hidden=True, placeholder=_("if there is one; not shown")),
         )
 
     def action_refuse(self) -> None:

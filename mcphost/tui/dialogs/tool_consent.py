@@ -24,6 +24,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.call_view import (
     argument_sections,
     describe_annotations,
@@ -86,15 +87,15 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     SHOW_ACCOUNT: ClassVar[bool] = False
     REPEAT_LONG_TITLE: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Deny"),
-        ("reason", "Deny with reason"),
-        ("once", "Allow once"),
-        ("session", "Allow this session"),
-        ("always", "Always…"),
+        ("refuse", N_("Deny")),
+        ("reason", N_("Deny with reason")),
+        ("once", N_("Allow once")),
+        ("session", N_("Allow this session")),
+        ("always", N_("Always…")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason"})
-    REASON_KEYS: ClassVar[str] = "enter denies with this reason · esc goes back"
+    REASON_KEYS: ClassVar[str] = N_("enter denies with this reason · esc goes back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("r", "reason", show=False, priority=True),
@@ -136,14 +137,16 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server and the tool."""
-        return f"{mark_unusual_spaces(self.details.server)} wants to run {mark_unusual_spaces(self.details.tool)}"
+        return _("{server} wants to run {tool}").format(
+            server=mark_unusual_spaces(self.details.server), tool=mark_unusual_spaces(self.details.tool)
+        )
 
     def preview(self) -> str:
         """Return the arguments for the card shown while the dialog is minimized.
 
         The tool's name comes first if the title is too long to show it.
         """
-        words = summarize_arguments(self.review.arguments, _MAX_PREVIEW_LENGTH) or "no arguments"
+        words = summarize_arguments(self.review.arguments, _MAX_PREVIEW_LENGTH) or _("no arguments")
         return f"{self.details.tool}: {words}" if len(self.headline()) > _MAX_HEADLINE_LENGTH else words
 
     # -- content
@@ -155,14 +158,14 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if pairs := self._name_pairs():
             out.append(KeyValueList(pairs))
         out += self._diff_widgets()
-        sent: list[tuple[str, str | Content]] = [*self.call_view.pairs] or [("", "It takes no arguments.")]
+        sent: list[tuple[str, str | Content]] = [*self.call_view.pairs] or [("", _("It takes no arguments."))]
         for at, language in self.call_view.languages.items():
             sent[at] = (sent[at][0], render_code(str(sent[at][1]), language))
         if origins := self._origins():
             sent = [(name, self._mark_copies(at, name, value, origins)) for at, (name, value) in enumerate(sent)]
         out.append(KeyValueList(sent, styles=self.call_view.styles, id="sent"))
         if self._has_hidden_characters:
-            words = "▲ Hidden or control characters are shown as marks. Such a call can only be allowed once."
+            words = _("▲ Hidden or control characters are shown as marks. Such a call can only be allowed once.")
             out.append(Content.styled(words, "$warning"))
         return [*out, *self._server_statements()]
 
@@ -220,17 +223,17 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         question = self.details
         out: list[Content] = []
         if danger := describe_name_risk(question.server):
-            out.append(Content.styled(f"▲ The server {danger}", "bold $warning"))
+            out.append(Content.styled(_("▲ The server {danger}").format(danger=danger), "bold $warning"))
         if question.has_changed:
-            words = "▲ The server changed this tool since you allowed it. Review it again."
+            words = _("▲ The server changed this tool since you allowed it. Review it again.")
             out.append(Content.styled(words, "bold $warning"))
         elif question.first_use:
-            out.append(Content.styled("first use of this tool", "$warning"))
+            out.append(Content.styled(_("first use of this tool"), "$warning"))
         if question.arguments_error:
             out.append(Content.styled(f"▲ {clean(question.arguments_error)}", "bold $error"))
         out += origin_lines(self._origins(), is_complete=question.are_origins_complete)
         if self.review.is_edited:
-            words = f"edited by you: {self.call_view.changes} · allowed once, or by a rule"
+            words = _("edited by you: {changes} · allowed once, or by a rule").format(changes=self.call_view.changes)
             out.append(Content.styled(words, "$accent"))
         return out
 
@@ -239,25 +242,37 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         pairs: list[tuple[str, str]] = []
         if len(self.headline()) > _MAX_HEADLINE_LENGTH:
             server, tool = mark_unusual_spaces(self.details.server), mark_unusual_spaces(self.details.tool)
-            pairs += [("server", clean_line(server, 400)), ("tool", clean_line(tool, 400))]
+            pairs += [(_("server"), clean_line(server, 400)), (_("tool"), clean_line(tool, 400))]
         if self.details.account:
-            pairs.append(("account", clean_line(self.details.account, 200)))
+            pairs.append((_("account"), clean_line(self.details.account, 200)))
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> list[Content]:
         """Return the annotations, description and title that the server gives for the tool, presented as its claims."""
         question = self.details
         told = describe_annotations(question.claims)
-        said = f"The server claims: {told}" if told else "The server claims nothing about what this tool does"
-        out = [Content.assemble("\n", (said, "$text"), ("   (a claim, not checked)" if told else "", "$faint"))]
+        said = (
+            _("The server claims: {told}").format(told=told)
+            if told
+            else _("The server claims nothing about what this tool does")
+        )
+        out = [Content.assemble("\n", (said, "$text"), (_("   (a claim, not checked)") if told else "", "$faint"))]
         if question.description:
             words = clean(question.description[:_MAX_DESCRIPTION_LENGTH])
             rest = len(question.description) - _MAX_DESCRIPTION_LENGTH
-            more = f"\n… {rest:,} more characters of the description: v shows all of it" if rest > 0 else ""
-            said = ("The server describes it as: ", "$faint"), (words, "$muted"), (more, "$warning")
+            more = (
+                _("\n… {rest:,} more characters of the description: v shows all of it").format(rest=rest)
+                if rest > 0
+                else ""
+            )
+            said = (_("The server describes it as: "), "$faint"), (words, "$muted"), (more, "$warning")
             out.append(Content.assemble(*said))
         if question.claims.title:
-            out.append(Content.styled(f'The server titles it "{clean_line(question.claims.title, 120)}"', "$faint"))
+            out.append(
+                Content.styled(
+                    _('The server titles it "{title}"').format(title=clean_line(question.claims.title, 120)), "$faint"
+                )
+            )
         return out
 
     @property
@@ -276,7 +291,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             return ""
         if self.query("#extra.shown") or not self.is_active:
             # The key was meant for the input or page that was opening.
-            return "something else is open: esc goes back"
+            return _("something else is open: esc goes back")
         if unread := super().disabled_reason(button_id):
             return unread
         if unread := self.reminder():
@@ -287,14 +302,16 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         """Return a reminder to read the arguments that are not shown in the dialog; empty if all were read."""
         if not self.call_view.omitted_characters or self.review.is_fully_shown:
             return ""
-        return f"{self.call_view.omitted_characters:,} characters are not shown here: read them with v, to the end"
+        return _("{omitted_characters:,} characters are not shown here: read them with v, to the end").format(
+            omitted_characters=self.call_view.omitted_characters
+        )
 
     def _excluded_reason(self, button_id: str) -> str:
         """Return why a button is not offered for this call, such as hidden characters; empty if it is offered."""
         if button_id != "once" and self._has_hidden_characters:
-            return "calls with hidden characters can be allowed once only"
+            return _("calls with hidden characters can be allowed once only")
         if button_id == "session" and self.review.is_edited:
-            return "an edited call is allowed once, or by a rule"
+            return _("an edited call is allowed once, or by a rule")
         return ""
 
     def update_locked_buttons(self) -> None:
@@ -308,22 +325,22 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 
     def key_hints(self) -> str:
         """Return the key hints for the answers that are enabled."""
-        words = ["esc/d deny", "r reason"]
+        words = [_("esc/d deny"), _("r reason")]
         if self.disabled_reason("once"):
-            words.append("a once: not yet")
+            words.append(_("a once: not yet"))
         else:
-            known = {"once": "a once", "session": "s session", "always": "A always"}
+            known = {"once": _("a once"), "session": _("s session"), "always": _("A always")}
             words += [text for button_id, text in known.items() if not self._excluded_reason(button_id)]
         if self.details.editable:
-            words.append("e edit")
-        return " · ".join([*words, "v all", *(["l list"] if self._has_list else [])])
+            words.append(_("e edit"))
+        return " · ".join([*words, _("v all"), *([_("l list")] if self._has_list else [])])
 
     # -- answers
 
     def compose_extra(self) -> ComposeResult:
         """Yield the input for the reason to deny the call, which is hidden until an action opens it."""
         yield OrderedInput(
-            placeholder="Why not? The model reads this. Enter denies, esc goes back.", id="reason-text", compact=True
+            placeholder=_("Why not? The model reads this. Enter denies, esc goes back."), id="reason-text", compact=True
         )
 
     def action_refuse(self) -> None:
@@ -376,8 +393,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         title = f"{self.details.server} · {self.details.tool}"
         shown = argument_sections(self.review.arguments)
         if len(self.details.description) > _MAX_DESCRIPTION_LENGTH:
-            shown = (*shown, Section("── how the server describes the tool", self.details.description))
-        self.post_message(TextViewRequested(title, "It takes no arguments.", seen, sections=shown))
+            shown = (*shown, Section(_("── how the server describes the tool"), self.details.description))
+        self.post_message(TextViewRequested(title, _("It takes no arguments."), seen, sections=shown))
 
     def action_edit(self) -> None:
         """Open the dialog for editing the arguments, unless they cannot be edited."""
@@ -400,8 +417,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
 class ContinueTurnDialog(Dialog[bool]):
     """Dialog that asks whether the model may continue after it reached the limit of tool rounds in a turn."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Stop here"), ("continue", "Go on"))
-    KEYS: ClassVar[str] = "esc/d stop here · g go on"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Stop here")), ("continue", N_("Go on")))
+    KEYS: ClassVar[str] = N_("esc/d stop here · g go on")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("g", "continue", show=False),
@@ -413,18 +430,21 @@ class ContinueTurnDialog(Dialog[bool]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Continue?"
+        return _("Continue?")
 
     def preview(self) -> str:
         """Return the number of rounds for the card shown while the dialog is minimized."""
-        return f"The model asked for tools {self.rounds} times in this turn."
+        return _("The model asked for tools {rounds} times in this turn.").format(rounds=self.rounds)
 
     def body(self) -> list[Content]:
         """Return the number of rounds so far and what continuing allows."""
         return [
             Content(
-                f"The model asked for tools {self.rounds} times in this turn. It may be stuck, or the task is long. "
-                f"Going on allows up to {self.rounds} more rounds; every call is still subject to your approval."
+                _(
+                    "The model asked for tools {rounds} times in this turn. It may be stuck, or the task "
+                    "is long. Going on allows up to {rounds} more rounds; every call is still subject to "
+                    "your approval."
+                ).format(rounds=self.rounds)
             )
         ]
 

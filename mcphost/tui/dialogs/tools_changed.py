@@ -8,6 +8,7 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
@@ -22,7 +23,11 @@ def render_definition_diff(change: ToolChange) -> KeyValueList:
     """Render the diff of a tool's definition. Each line starts with a mark, so it can be read without color."""
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in change.difference[:_MAX_LINES]]
     if len(change.difference) > len(shown):
-        shown.append(f"  … {len(change.difference) - len(shown):,} more lines: v shows all")
+        shown.append(
+            _("  … {difference_count:,} more lines: v shows all").format(
+                difference_count=len(change.difference) - len(shown)
+            )
+        )
     return render_diff_lines(shown, id="sent")
 
 
@@ -37,14 +42,14 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Quarantine all"),
-        ("accept_one", "Keep this one"),
-        ("done", "Done"),
-        ("accept_all", "Keep all"),
+        ("refuse", N_("Quarantine all")),
+        ("accept_one", N_("Keep this one")),
+        ("done", N_("Done")),
+        ("accept_all", N_("Keep all")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"accept_one", "accept_all"})
-    ONE_KEYS: ClassVar[str] = "esc quarantine it · k keep it · v all"
-    KEYS: ClassVar[str] = "esc quarantine all · k keep · n/p next, previous · f done · K keep all · v all"
+    ONE_KEYS: ClassVar[str] = N_("esc quarantine it · k keep it · v all")
+    KEYS: ClassVar[str] = N_("esc quarantine all · k keep · n/p next, previous · f done · K keep all · v all")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "accept_one", show=False),
         Binding("f", "done", show=False),
@@ -66,8 +71,8 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     def headline(self) -> str:
         """Return the title, which names the server and the tool, or the number of tools."""
         count = len(self.details.changes)
-        what = f"{count} of its tools" if count > 1 else self.details.changes[0].tool
-        return f"{self.details.server} changed {what}"
+        what = _("{count} of its tools").format(count=count) if count > 1 else self.details.changes[0].tool
+        return _("{server} changed {what}").format(server=self.details.server, what=what)
 
     def preview(self) -> str:
         """Return the names of the changed tools for the card shown while the dialog is minimized."""
@@ -77,16 +82,18 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         """Return the diff of one tool and an explanation of quarantine."""
         change = self.details.changes[self.index]
         count = len(self.details.changes)
-        place = f"   {self.index + 1} of {count}" if count > 1 else ""
-        mark = "  ✓ kept" if change.tool in self.accepted else ""
+        place = _("   {index} of {count}").format(index=self.index + 1, count=count) if count > 1 else ""
+        mark = _("  ✓ kept") if change.tool in self.accepted else ""
         return [
             Content.assemble(
                 (clean_line(change.tool, 120), "bold $text"), (place, "$faint"), (mark, "$success"), ("\n", "")
             ),
             render_definition_diff(change),
             Content.styled(
-                "\nBefore (-) and after (+). A quarantined tool is hidden from the model and cannot be called; "
-                "its earlier permissions apply again only when you keep it.",
+                _(
+                    "\nBefore (-) and after (+). A quarantined tool is hidden from the model and cannot "
+                    "be called; its earlier permissions apply again only when you keep it."
+                ),
                 "$faint",
             ),
         ]
@@ -97,8 +104,8 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         if len(self.details.changes) == 1:
             for button_id in ("#done", "#accept_all"):
                 self.query_one(button_id).display = False
-            self.query_one("#refuse", Button).label = "Quarantine it"
-            self.query_one("#accept_one", Button).label = "Keep it"
+            self.query_one("#refuse", Button).label = _("Quarantine it")
+            self.query_one("#accept_one", Button).label = _("Keep it")
             self.show_key_hints(self.ONE_KEYS)
 
     # -- reading state
@@ -125,13 +132,13 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         """Return a reminder to read what is not shown in the dialog; empty if there is nothing left to read."""
         if self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index]):
             return ""
-        return "not everything is shown here: read it with v, to the end"
+        return _("not everything is shown here: read it with v, to the end")
 
     def disabled_reason(self, button_id: str) -> str:
         """Return a phrase that explains why a button is disabled; empty if it is enabled."""
         unread = len(self.details.changes) - len(self._read_indexes)
         if button_id == "accept_all" and unread:
-            return f"{unread} of them not read yet: n shows the next"
+            return _("{unread} of them not read yet: n shows the next").format(unread=unread)
         return super().disabled_reason(button_id) or (self.reminder() if button_id == "accept_one" else "")
 
     def action_view(self) -> None:
@@ -142,7 +149,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             self._fully_shown_indexes.add(place)
             self.update_remaining()
 
-        shown = Section(f"── how {change.tool} changed", "\n".join(change.difference))
+        shown = Section(_("── how {tool} changed").format(tool=change.tool), "\n".join(change.difference))
         self.post_message(TextViewRequested(f"{self.details.server} · {change.tool}", "", seen, sections=(shown,)))
 
     # -- answers

@@ -8,31 +8,32 @@ from textual.widget import Widget
 
 from mcphost.host.questions.questions import DoNotTrust, ShownText, TrustAlways, TrustOnce, TrustProject, TrustVerdict
 from mcphost.sanitize import sanitize
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.key_values import QuotedPart, QuotedText, render_diff_lines
 
 _HEADLINES = {
-    "instructions": "Follow the instructions of this project?",
-    "command": "Use this command of the project?",
-    "hooks": "Run the hooks of this project?",
+    "instructions": N_("Follow the instructions of this project?"),
+    "command": N_("Use this command of the project?"),
+    "hooks": N_("Run the hooks of this project?"),
 }
 _MAX_LINES = 400
 """Maximum lines of each text in the dialog; more would make layout slow."""
-_HIDDEN = "▲ It has hidden or deceptive characters, marked like ‹U+200B›; the model does not get them as they are."
+_HIDDEN = N_("▲ It has hidden or deceptive characters, marked like ‹U+200B›; the model does not get them as they are.")
 
 
 class TrustProjectDialog(Dialog[TrustVerdict]):
     """Dialog that asks whether mcphost may use a project's files; V opens them in the viewer."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Do not use"),
-        ("once", "This session"),
-        ("always", "Until it changes"),
+        ("refuse", N_("Do not use")),
+        ("once", N_("This session")),
+        ("always", N_("Until it changes")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
-    KEYS: ClassVar[str] = "esc/d do not use · o this session · A until it changes · v view"
+    KEYS: ClassVar[str] = N_("esc/d do not use · o this session · A until it changes · v view")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "once", show=False),
@@ -47,7 +48,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
 
     def headline(self) -> str:
         """Return the title, which says what the files are for."""
-        return _HEADLINES.get(self.details.purpose, "Use these files of the project?")
+        return _(_HEADLINES.get(self.details.purpose, N_("Use these files of the project?")))
 
     def preview(self) -> str:
         """Return the names of the files for the card shown while the dialog is minimized."""
@@ -60,14 +61,14 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
             out += [Content("")] if out else []
             out += _render_text(one)
         out.append(
-            Content.styled("\nApproval applies to exactly this text; if it changes, you are asked again.", "$faint")
+            Content.styled(_("\nApproval applies to exactly this text; if it changes, you are asked again."), "$faint")
         )
         return out
 
     def reminder(self) -> str:
         """Return a reminder to read what is not shown in the dialog; "" if there is nothing left to read."""
         is_long = any(len(_shown_lines(one)) > _MAX_LINES for one in self.details.texts)
-        return "not everything is shown here: read it with v, to the end" if is_long and not self._is_viewed else ""
+        return _("not everything is shown here: read it with v, to the end") if is_long and not self._is_viewed else ""
 
     def disabled_reason(self, button_id: str) -> str:
         """Return a phrase that explains why a button is disabled; "" if it is enabled."""
@@ -103,14 +104,14 @@ def _shown_lines(one: ShownText) -> list[str]:
 def _render_text(one: ShownText) -> list[Content | Widget]:
     out: list[Content | Widget] = [Content.styled(clean(one.path), "bold $text")]
     if sanitize(one.text) != one.text.replace("\r\n", "\n"):
-        out.append(Content.styled(_HIDDEN, "bold $warning"))
+        out.append(Content.styled(_(_HIDDEN), "bold $warning"))
     lines = _shown_lines(one)
     more = len(lines) - _MAX_LINES
     if one.changed:
-        out.append(Content.styled("▲ Changed since you approved it:", "bold $warning"))
+        out.append(Content.styled(_("▲ Changed since you approved it:"), "bold $warning"))
         out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in lines[:_MAX_LINES]]))
     else:
         out.append(QuotedText([QuotedPart(clean("\n".join(lines[:_MAX_LINES])))]))
     if more > 0:
-        out.append(Content.styled(f"… {more:,} more lines: v shows all", "$warning"))
+        out.append(Content.styled(_("… {more:,} more lines: v shows all").format(more=more), "$warning"))
     return out

@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
@@ -25,12 +26,12 @@ class TrustServerDialog(Dialog[TrustVerdict]):
     """Dialog that asks whether mcphost may start a server or connect to it."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Do not use"),
-        ("once", "This session"),
-        ("always", "Always"),
+        ("refuse", N_("Do not use")),
+        ("once", N_("This session")),
+        ("always", N_("Always")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
-    KEYS: ClassVar[str] = "esc/d do not use · o this session · A always"
+    KEYS: ClassVar[str] = N_("esc/d do not use · o this session · A always")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "once", show=False),
@@ -43,7 +44,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Use the server {self.details.server}?"
+        return _("Use the server {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the command or the URL for the card shown while the dialog is minimized."""
@@ -55,32 +56,32 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]
         if asked.trusts_claims:
-            words = "▲ Your mcp.json sets trustAnnotations for it: tools that it calls read-only run without asking."
+            words = _("▲ Your mcp.json sets trustAnnotations for it: tools that it calls read-only run without asking.")
             out.append(Content.styled(words, "$warning"))
         out += [Content("")] if out else []
         if asked.command:
-            out.append(Content("It starts this program on your machine, with your rights:"))
+            out.append(Content(_("It starts this program on your machine, with your rights:")))
             words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
             # A long command has a line per word, so that the limits of each argument are visible.
-            pairs.append(("command", ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
+            pairs.append((_("command"), ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
             if asked.cwd:
-                pairs.append(("folder", clean(asked.cwd)))
+                pairs.append((_("folder"), clean(asked.cwd)))
             if asked.env_file:
-                pairs.append(("env file", clean(asked.env_file)))
+                pairs.append((_("env file"), clean(asked.env_file)))
         if asked.url:
-            out.append(Content("It sends what you and the model give it to this address:"))
-            pairs.append(("address", clean(asked.url)))
+            out.append(Content(_("It sends what you and the model give it to this address:")))
+            pairs.append((_("address"), clean(asked.url)))
             if asked.ca_file:
-                pairs.append(("CA file", clean(asked.ca_file)))
+                pairs.append((_("CA file"), clean(asked.ca_file)))
         if asked.file:
-            pairs.append(("configured in", clean(asked.file)))
+            pairs.append((_("configured in"), clean(asked.file)))
         out.append(Content(""))
         out.append(KeyValueList(pairs))
         for heading, values in (
-            ("What its references stand for now:", asked.expansion),
-            ("It gets these environment variables:", asked.environment),
-            ("It gets these headers:", asked.headers),
-            ("Its sign-in settings:", asked.sign_in),
+            (_("What its references stand for now:"), asked.expansion),
+            (_("It gets these environment variables:"), asked.environment),
+            (_("It gets these headers:"), asked.headers),
+            (_("Its sign-in settings:"), asked.sign_in),
         ):
             if values:
                 # Names have a column of their own: a long value that wraps cannot imitate the next name.
@@ -88,15 +89,16 @@ class TrustServerDialog(Dialog[TrustVerdict]):
                 out += [Content(f"\n{heading}"), KeyValueList(named)]
         if asked.restrictions:
             named = [
-                (clean(what), clean(value)) for what, _, value in (one.partition(": ") for one in asked.restrictions)
+                (clean(what), clean(value))
+                for what, _unused, value in (one.partition(": ") for one in asked.restrictions)
             ]
-            out += [Content("\nIts restrictions:"), KeyValueList(named)]
+            out += [Content(_("\nIts restrictions:")), KeyValueList(named)]
         if asked.changed:
-            out.append(Content.styled("\n▲ Changed since you approved it:", "bold $warning"))
+            out.append(Content.styled(_("\n▲ Changed since you approved it:"), "bold $warning"))
             out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in asked.changed]))
         out.append(
             Content.styled(
-                "\nApproval applies to exactly this; if it changes, you are asked again. Each tool call still asks.",
+                _("\nApproval applies to exactly this; if it changes, you are asked again. Each tool call still asks."),
                 "$faint",
             )
         )

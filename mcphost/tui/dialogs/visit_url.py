@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.reader_mode import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
@@ -58,12 +59,12 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
     """Dialog that asks whether to open a URL in the browser for a server."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Cancel"),
-        ("decline", "Decline"),
-        ("visit", "Open the browser"),
+        ("refuse", N_("Cancel")),
+        ("decline", N_("Decline")),
+        ("visit", N_("Open the browser")),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"visit"})
-    KEYS: ClassVar[str] = "esc cancel · d decline · o open the browser"
+    KEYS: ClassVar[str] = N_("esc cancel · d decline · o open the browser")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "decline", show=False),
         Binding("o", "visit", show=False),
@@ -75,7 +76,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Open an address for {self.details.server}?"
+        return _("Open an address for {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the host and the server's message for the card shown while the dialog is minimized."""
@@ -84,16 +85,16 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
     def body(self) -> list[Content | Widget]:
         """Return the host, the warnings, the full URL and the server's message."""
         asked = self.details
-        out: list[Content | Widget] = [KeyValueList([("host", clean_line(asked.host, 300))], style="bold $text")]
+        out: list[Content | Widget] = [KeyValueList([(_("host"), clean_line(asked.host, 300))], style="bold $text")]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
         whole = Content.assemble(
-            ("\nThe full address that the browser opens:\n", "$faint"), highlight_question_host(asked)
+            (_("\nThe full address that the browser opens:\n"), "$faint"), highlight_question_host(asked)
         )
         out.append(Static(whole, id="sent", markup=False))
-        out.append(Content.assemble(("\nThe server says:\n", "$faint"), clean(asked.message)))
+        out.append(Content.assemble((_("\nThe server says:\n"), "$faint"), clean(asked.message)))
         out.append(
             Content.styled(
-                "\nmcphost has not opened it. Neither mcphost nor the model sees the page or what you enter.",
+                _("\nmcphost has not opened it. Neither mcphost nor the model sees the page or what you enter."),
                 "$faint",
             )
         )
@@ -115,8 +116,8 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 class RetryCallDialog(Dialog[bool]):
     """Dialog that asks whether to repeat a call after the user has completed a step in the browser."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Give up"), ("retry", "Repeat the call"))
-    KEYS: ClassVar[str] = "esc/d give up · r repeat the call"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Give up")), ("retry", N_("Repeat the call")))
+    KEYS: ClassVar[str] = N_("esc/d give up · r repeat the call")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "refuse", show=False), Binding("r", "retry", show=False)]
 
     def __init__(self, question: RetryCall) -> None:
@@ -126,7 +127,7 @@ class RetryCallDialog(Dialog[bool]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Repeat the call of {self.details.server}?"
+        return _("Repeat the call of {server}?").format(server=self.details.server)
 
     def preview(self) -> str:
         """Return the URLs for the card shown while the dialog is minimized."""
@@ -143,14 +144,18 @@ class RetryCallDialog(Dialog[bool]):
 
     def _waiting_text(self) -> Content:
         seconds = int(monotonic() - self._started_at)
-        shown = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
-        closes = " · closes automatically when the server says that you are done\n"
-        return Content.assemble((f"waiting for {shown}", "$warning"), (closes, "$faint"))
+        shown = (
+            f"{seconds} s"
+            if seconds < 60
+            else _("{seconds} min {seconds2} s").format(seconds=seconds // 60, seconds2=seconds % 60)
+        )
+        closes = _(" · closes automatically when the server says that you are done\n")
+        return Content.assemble((_("waiting for {shown}").format(shown=shown), "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
         """Return the URLs that the user must visit before the call is repeated."""
         urls = [Content.assemble("\n", highlight_host(url, "$muted")) for url in self.details.urls]
-        return [Content("The call waits until you finish in the browser at:"), *urls]
+        return [Content(_("The call waits until you finish in the browser at:")), *urls]
 
     def action_retry(self) -> None:
         """Repeat the call."""

@@ -12,6 +12,7 @@ from textual.widgets.option_list import Option
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import Struct
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.tool_consent import CallReview
@@ -78,13 +79,13 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Refuse all"),
-        ("open", "Open"),
-        ("deny", "Deny this one"),
-        ("allow_all", "Allow all once"),
+        ("refuse", N_("Refuse all")),
+        ("open", N_("Open")),
+        ("deny", N_("Deny this one")),
+        ("allow_all", N_("Allow all once")),
     )
-    KEYS: ClassVar[str] = "esc refuse all · up/down choose · o open · d deny this one"
-    ALL_READ_KEYS: ClassVar[str] = "esc refuse all · up/down choose · o open · d deny this one · A allow all once"
+    KEYS: ClassVar[str] = N_("esc refuse all · up/down choose · o open · d deny this one")
+    ALL_READ_KEYS: ClassVar[str] = N_("esc refuse all · up/down choose · o open · d deny this one · A allow all once")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", show=False),
         Binding("d", "deny", show=False),
@@ -99,15 +100,15 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     """
 
     def __init__(self, entries: Sequence[WaitingCall], cursor: str = "") -> None:
-        super().__init__(WaitingCallsQuestion(server="", why="No call runs until you allow it."))
+        super().__init__(WaitingCallsQuestion(server="", why=_("No call runs until you allow it.")))
         self._entries = list(entries)
         self._cursor = self._selected_key = cursor
 
     def headline(self) -> str:
         """Return the title, which says how many calls are waiting and how many of them are unread."""
         unread = sum(not entry.is_read for entry in self._entries)
-        words = f"{unread} not read yet" if unread else "all were read to the end"
-        return f"{len(self._entries)} calls wait · {words}"
+        words = _("{unread} not read yet").format(unread=unread) if unread else _("all were read to the end")
+        return _("{entries_count} calls wait · {words}").format(entries_count=len(self._entries), words=words)
 
     def preview(self) -> str:
         """Return the server and tool of each call for the card shown while the dialog is minimized."""
@@ -218,7 +219,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
 def _render_entry(entry: WaitingCall) -> Content:
     question = entry.question
-    mark = ("✓ read    ", "$success") if entry.is_read else ("○ not read", "$warning")
+    mark = (_("✓ read    "), "$success") if entry.is_read else (_("○ not read"), "$warning")
     arguments = entry.review.arguments if entry.review else question.arguments
     return Content.assemble(
         mark,

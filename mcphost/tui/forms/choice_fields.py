@@ -18,6 +18,7 @@ from textual.widgets import Checkbox, OptionList, SelectionList
 from textual.widgets.selection_list import Selection
 
 from mcphost.host.questions.form_fields import Field
+from mcphost.translation import _
 from mcphost.tui.forms.field_messages import EXIT_KEYS, FieldChanged, request_focus_move
 from mcphost.tui.screen_text import clean_line
 
@@ -25,7 +26,7 @@ _MAX_ROWS = 6
 
 
 def _describe_missing(field: Field) -> str:
-    return "to be chosen" if field.required else "not sent"
+    return _("to be chosen") if field.required else _("not sent")
 
 
 class TristateCheckbox(Checkbox, inherit_bindings=False):
@@ -60,7 +61,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
     @property
     def key_hints(self) -> str:
         """The key hints to show while the field has the focus."""
-        return "space, y, n" if self.field.required else "space, y, n · backspace: not sent"
+        return _("space, y, n") if self.field.required else _("space, y, n · backspace: not sent")
 
     @property
     def _answers(self) -> list[bool | None]:
@@ -158,8 +159,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     @property
     def key_hints(self) -> str:
         """The key hints to show while the field has the focus."""
-        keys = "↑ ↓ · space selects" + (" several" if self._is_multiple else "")
-        return keys if self.field.required else keys + " · backspace none"
+        keys = _("↑ ↓ · space selects") + (_(" several") if self._is_multiple else "")
+        return keys if self.field.required else keys + _(" · backspace none")
 
     # -- what is shown
 
@@ -244,7 +245,9 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         """Show the position in a long list, such as "3 of 20", below the list."""
         super().watch_highlighted(highlighted)
         if len(self.field.options) > _MAX_ROWS:
-            self.border_subtitle = f"{(highlighted or 0) + 1} of {len(self.field.options)}"
+            self.border_subtitle = _("{highlighted} of {options_count}").format(
+                highlighted=(highlighted or 0) + 1, options_count=len(self.field.options)
+            )
 
     def exit_direction(self, key: str) -> int:
         """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0.

@@ -20,6 +20,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
+from mcphost.translation import N_, _
 from mcphost.tui.forms.choice_fields import ChoiceList, TristateCheckbox
 from mcphost.tui.forms.field_messages import FieldChanged, FocusMoveRequested
 from mcphost.tui.forms.text_fields import (
@@ -59,8 +60,8 @@ def create_field_widget(field: Field, value: Any) -> FieldWidget:
 
 _MAX_LABEL_WIDTH = 40
 _MAX_PROBLEM_LENGTH = 400
-_FORMAT_LABELS = {"email": "an email address", "uri": "a URL with its scheme", "date": "a date, 2026-07-28"}
-_FORMAT_LABELS["date-time"] = "a time with its zone, 2026-07-28T12:00:00Z"
+_FORMAT_LABELS = {"email": N_("an email address"), "uri": N_("a URL with its scheme"), "date": N_("a date, 2026-07-28")}
+_FORMAT_LABELS["date-time"] = N_("a time with its zone, 2026-07-28T12:00:00Z")
 
 
 def _cell_width(text: str) -> int:
@@ -72,15 +73,21 @@ def describe_constraints(field: Field) -> str:
     low, high = (f"{bound:.15g}" if bound is not None else "" for bound in (field.minimum, field.maximum))
     match field.kind:
         case "text":
-            kind = _FORMAT_LABELS.get(field.format, clean_line(field.format, 40))
+            kind = _(_FORMAT_LABELS.get(field.format, clean_line(field.format, 40)))
             words = [kind, _describe_range(field.min_length, field.max_length, "characters")]
-            words.append(f"pattern {clean_line(field.pattern, 80)}" if field.pattern else "")
+            words.append(_("pattern {pattern}").format(pattern=clean_line(field.pattern, 80)) if field.pattern else "")
         case "number" | "integer":
-            kind = "a whole number" if field.kind == "integer" else "a number"
-            words = [f"{kind} from {low} to {high}" if low and high else kind]
-            words += [f"at least {low}"] if low and not high else [f"at most {high}"] if high and not low else []
+            kind = _("a whole number") if field.kind == "integer" else _("a number")
+            words = [_("{kind} from {low} to {high}").format(kind=kind, low=low, high=high) if low and high else kind]
+            words += (
+                [_("at least {low}").format(low=low)]
+                if low and not high
+                else [_("at most {high}").format(high=high)]
+                if high and not low
+                else []
+            )
         case "choices":
-            words = [_describe_range(field.min_items, field.max_items, "of them")]
+            words = [_describe_range(field.min_items, field.max_items, _("of them"))]
         case "json":
             words = ["JSON"]
         case _:
@@ -90,8 +97,14 @@ def describe_constraints(field: Field) -> str:
 
 def _describe_range(low: int | None, high: int | None, what: str) -> str:
     if low and high is not None:
-        return f"{low} to {high} {what}" if low != high else f"{low} {what}"
-    return f"at least {low} {what}" if low else f"at most {high} {what}" if high is not None else ""
+        return _("{low} to {high} {what}").format(low=low, high=high, what=what) if low != high else f"{low} {what}"
+    return (
+        _("at least {low} {what}").format(low=low, what=what)
+        if low
+        else _("at most {high} {what}").format(high=high, what=what)
+        if high is not None
+        else ""
+    )
 
 
 class FormRow(Vertical):
@@ -192,7 +205,7 @@ class FormRow(Vertical):
         """Return the error in the current value, as a phrase that can follow the field's name, or "" if it is valid."""
         if self.value is JSON_NULL:
             return ""
-        return "must be JSON" if self.value is INVALID_JSON else field_error(self.field, self.value)
+        return _("must be JSON") if self.value is INVALID_JSON else field_error(self.field, self.value)
 
     def validate(self) -> bool:
         """Return whether the value may be sent; from then on, the row shows an error if a required field is empty."""
@@ -215,11 +228,11 @@ class FormRow(Vertical):
         elif self._external_problem:
             lines.append(Content.styled(f"✗ {clean_line(self._external_problem, _MAX_PROBLEM_LENGTH)}", "$error"))
         if self.field.secret:
-            lines.append(Content.styled("▲ looks like a secret: do not send it", "bold $warning"))
+            lines.append(Content.styled(_("▲ looks like a secret: do not send it"), "bold $warning"))
         typed = self.field_widget.text if isinstance(self.field_widget, TextEntry | LineEntry) else ""
         if typed and not is_clean(typed):
             marked = clean_line(typed, _MAX_PROBLEM_LENGTH)
-            lines.append(Content.styled(f"▲ contains hidden characters: {marked}", "$warning"))
+            lines.append(Content.styled(_("▲ contains hidden characters: {marked}").format(marked=marked), "$warning"))
         focused = self.field_widget.has_focus
         if focused and _cell_width(self._title) > self._label_width - 2:
             lines.append(Content.styled(self._title, "$text"))

@@ -15,6 +15,7 @@ from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError, UnsupportedCapability
 from mcphost.protocol.prompts import Completion
+from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.inputs import OrderedInput
 
@@ -56,7 +57,7 @@ class SuggestionInput(Vertical):
     hints.
     """
 
-    HINT = "down suggestions · "
+    HINT = N_("down suggestions · ")
     DEFAULT_CSS = """
     SuggestionInput { height: auto; margin-bottom: 1; }
     SuggestionInput SuggestionLine { border: none; height: 1; background: $surface; padding: 0 1; margin: 0; }
@@ -141,7 +142,7 @@ class SuggestionInput(Vertical):
         popup.clear_options()
         popup.add_options([Option(Content(clean_line(value, 200))) for value in values])
         if more:
-            popup.add_option(Option(Content.styled("… and more: keep typing", "$muted"), disabled=True))
+            popup.add_option(Option(Content.styled(_("… and more: keep typing"), "$muted"), disabled=True))
         popup.highlighted = None
         popup.call_after_refresh(self.scroll_visible, animate=False)
 

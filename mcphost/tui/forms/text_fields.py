@@ -12,6 +12,7 @@ from textual.widgets import Input, Static, TextArea
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.form_fields import Field, accepts_empty_text
 from mcphost.serialization import dumps, loads
+from mcphost.translation import N_, _
 from mcphost.tui.forms.field_messages import EXIT_KEYS, FieldChanged, request_focus_move
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.inputs import OrderedInput, OrderedTextArea
@@ -57,7 +58,7 @@ class TextEntry(OrderedTextArea):
 
     def _placeholder(self) -> str:
         if self._is_empty_text:
-            return '"" · the empty text is sent'
+            return _('"" · the empty text is sent')
         return _describe_empty(self.field)
 
     @property
@@ -71,9 +72,9 @@ class TextEntry(OrderedTextArea):
     @property
     def key_hints(self) -> str:
         """The key hints to show while the field has the focus."""
-        lines = "ctrl+j new line" if self.field.kind in ("text", "json") and not self.field.format else ""
+        lines = _("ctrl+j new line") if self.field.kind in ("text", "json") and not self.field.format else ""
         offer = accepts_empty_text(self.field) and not self.text
-        empty = ("ctrl+t not sent" if self._is_empty_text else "ctrl+t empty text") if offer else ""
+        empty = (_("ctrl+t not sent") if self._is_empty_text else _("ctrl+t empty text")) if offer else ""
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:
@@ -161,7 +162,7 @@ class LineEntry(OrderedInput):
 
 
 def _describe_empty(field: Field) -> str:
-    return "required" if field.required else "not sent"
+    return "required" if field.required else _("not sent")
 
 
 def format_value(field: Field, value: Any) -> str:
@@ -207,12 +208,16 @@ class ReadOnlyValue(Static, can_focus=True):
     Hidden characters are shown as marks. Backspace clears the value, after which the field can be edited.
     """
 
-    key_hints = "backspace clears it"
+    key_hints = N_("backspace clears it")
 
     def __init__(self, field: Field, value: Any) -> None:
         self.field_value: Any = value
         text = format_value(field, value)
-        more = f"\n… {len(text) - MAX_EDITABLE_LENGTH:,} more characters" if len(text) > MAX_EDITABLE_LENGTH else ""
+        more = (
+            _("\n… {text_count:,} more characters").format(text_count=len(text) - MAX_EDITABLE_LENGTH)
+            if len(text) > MAX_EDITABLE_LENGTH
+            else ""
+        )
         super().__init__(Content(clean(text[:MAX_EDITABLE_LENGTH]) + more), markup=False)
 
     class Cleared(Message):

@@ -21,6 +21,7 @@ from mcphost.host.servers.accounts import (
     validity,
 )
 from mcphost.host.views import ServerView
+from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
-_NAME_FORM_ABOUT = (
-    "You sign in with an additional account, and mcphost uses it from then on. The name is yours "
-    "to choose. If the browser remembers another account there, sign out of it first."
+_NAME_FORM_ABOUT = N_(
+    "You sign in with an additional account, and mcphost uses it from then on. The name "
+    "is yours to choose. If the browser remembers another account there, sign out of it "
+    "first."
 )
 
 
@@ -53,16 +55,16 @@ class AccountNameForm(FormScreen[str]):
 
     def headline(self) -> str:
         """Return the title, which names the server."""
-        return f"Sign in to {self.server} under another name"
+        return _("Sign in to {server} under another name").format(server=self.server)
 
     def body(self) -> ComposeResult:
         """Yield an explanation and the input for the account name."""
-        yield Static(Content.styled(_NAME_FORM_ABOUT, "$muted"), markup=False)
-        yield OrderedInput(placeholder="work", id="name", max_length=MAX_NAME, compact=True)
+        yield Static(Content.styled(_(_NAME_FORM_ABOUT), "$muted"), markup=False)
+        yield OrderedInput(placeholder=_("work"), id="name", max_length=MAX_NAME, compact=True)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys of the form."""
-        return "enter signs in · esc back"
+        return _("enter signs in · esc back")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show an error if the name is invalid, or a warning if an account already has this name."""
@@ -74,7 +76,11 @@ class AccountNameForm(FormScreen[str]):
             name = parse_account_name(text)
         except UsageError as error:
             return Content.styled(error.message, "$error")
-        note = f"{name} is signed in already; this signs in again." if name in self.existing_names else ""
+        note = (
+            _("{name} is signed in already; this signs in again.").format(name=name)
+            if name in self.existing_names
+            else ""
+        )
         return Content.styled(clean_line(note, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -88,17 +94,17 @@ class AccountNameForm(FormScreen[str]):
             self.dismiss(name)
 
 
-NOT_SIGNED_IN = "not signed in"
+NOT_SIGNED_IN = N_("not signed in")
 
 
 def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
     """Return a symbol, its color, and a label such as "in use" or "not in use, expired"."""
     ended = validity(stored_account.account) == "ended"
     if stored_account.used_by:
-        return ("▲", "$warning", "in use, but expired: sign in again") if ended else ("●", "$success", "in use")
+        return ("▲", "$warning", _("in use, but expired: sign in again")) if ended else ("●", "$success", _("in use"))
     if not stored_account.servers:
-        return "◇", "$warning", "its server is no longer configured"
-    return ("▲", "$warning", "not in use, expired") if ended else ("○", "$muted", "not in use")
+        return "◇", "$warning", _("its server is no longer configured")
+    return ("▲", "$warning", _("not in use, expired")) if ended else ("○", "$muted", _("not in use"))
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
@@ -121,17 +127,17 @@ class AccountsScreen(ListScreen):
     If *server* is given, only that server and its accounts are listed.
     """
 
-    TITLE_TEXT: ClassVar[str] = "Accounts"
-    EMPTY_TEXT: ClassVar[str] = (
-        "You are not signed in to any server.\n\n"
-        "HTTP servers may require a sign-in; you are asked when mcphost connects to them. "
-        "On the page of a server ({servers}), s signs in."
+    TITLE_TEXT: ClassVar[str] = N_("Accounts")
+    EMPTY_TEXT: ClassVar[str] = N_(
+        "You are not signed in to any server.\n\nHTTP servers may require a sign-in; you are "
+        "asked when mcphost connects to them. On the page of a server ({servers}), s signs "
+        "in."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("enter", "use", "screen.use"),
-        ("n", "another name", "screen.add_account"),
-        ("s", "sign in", "screen.sign_in"),
-        ("o o", "sign out", "screen.sign_out"),
+        ("enter", N_("use"), "screen.use"),
+        ("n", N_("another name"), "screen.add_account"),
+        ("s", N_("sign in"), "screen.sign_in"),
+        ("o o", N_("sign out"), "screen.sign_out"),
     )
     DEFAULT_CSS = "AccountsScreen.narrow #facts { max-height: 100%; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -198,7 +204,7 @@ class AccountsScreen(ListScreen):
             rows.append(ListRow(stored, f"{_server_names(stored)} · {stored.account.name}", detail, mark, style))
         signed_in = {name for stored in self._stored_accounts for name in stored.servers}
         rows += [
-            ListRow(view, view.name, NOT_SIGNED_IN, "◌", "$warning")
+            ListRow(view, view.name, _(NOT_SIGNED_IN), "◌", "$warning")
             for view in self.host.servers.views()
             if view.name not in signed_in
             and (self.server == view.name if self.server else view.state == "sign_in")
@@ -212,8 +218,10 @@ class AccountsScreen(ListScreen):
         if isinstance(row.value, ServerView):
             view = row.value
             status = self._sign_in_progress((view.name,))
-            next_step = "s stops that" if status else "s signs in"
-            self.show_about(clean_pairs([("server", view.name), ("state", status or view.detail), ("next", next_step)]))
+            next_step = _("s stops that") if status else _("s signs in")
+            self.show_about(
+                clean_pairs([(_("server"), view.name), (_("state"), status or view.detail), (_("next"), next_step)])
+            )
             return
         stored: StoredAccount = row.value
         account = stored.account
@@ -222,17 +230,24 @@ class AccountsScreen(ListScreen):
         self.show_about(
             clean_pairs(
                 [
-                    ("account", account.name),
-                    ("signing in", f"{status}; s stops that" if status else ""),
-                    ("in use", f"by {', '.join(stored.used_by)}" if stored.used_by else ""),
-                    ("set in", "mcp.json, so no other can be selected here" if stored.configured_by else ""),
-                    ("next", self._next_step(stored)),
-                    ("server", ", ".join(stored.servers) or f"{account.server}, which is no longer configured"),
-                    ("address", account.url),
-                    ("valid", describe_validity(account)),
-                    ("issuer", issuer),
-                    ("scopes", describe_scopes(stored) or "whatever the server allows every user"),
-                    ("stored", describe_storage(account)),
+                    (_("account"), account.name),
+                    (_("signing in"), _("{status}; s stops that").format(status=status) if status else ""),
+                    (
+                        _("in use"),
+                        _("by {used_by}").format(used_by=", ".join(stored.used_by)) if stored.used_by else "",
+                    ),
+                    (_("set in"), _("mcp.json, so no other can be selected here") if stored.configured_by else ""),
+                    (_("next"), self._next_step(stored)),
+                    (
+                        _("server"),
+                        ", ".join(stored.servers)
+                        or _("{server}, which is no longer configured").format(server=account.server),
+                    ),
+                    (_("address"), account.url),
+                    (_("valid"), describe_validity(account)),
+                    (_("issuer"), issuer),
+                    (_("scopes"), describe_scopes(stored) or _("whatever the server allows every user")),
+                    (_("stored"), describe_storage(account)),
                 ]
             )
         )
@@ -246,10 +261,10 @@ class AccountsScreen(ListScreen):
 
     def _next_step(self, stored: StoredAccount) -> str:
         if not stored.servers:
-            return "o signs out"
+            return _("o signs out")
         if len(stored.configured_by) == len(stored.servers):
             return ""
-        return "n signs in under another name" if stored.used_by else "enter uses it"
+        return _("n signs in under another name") if stored.used_by else _("enter uses it")
 
     # -- actions
 
@@ -269,11 +284,16 @@ class AccountsScreen(ListScreen):
         servers = [name for name in stored.servers if name not in stored.used_by]
         if not servers:
             self.notify(
-                f"{row.title} is already in use." if stored.servers else "Its server is no longer configured.",
-                markup=False, timeout=4,
-            )  # fmt: skip
+                _("{title} is already in use.").format(title=row.title)
+                if stored.servers
+                else _("Its server is no longer configured."),
+                markup=False,
+                timeout=4,
+            )
             return
-        self.show_about(Content(f"Connecting {', '.join(servers)} as {stored.account.name}…"))
+        self.show_about(
+            Content(_("Connecting {servers} as {name}…").format(servers=", ".join(servers), name=stored.account.name))
+        )
         # A worker of the app, so that it continues when this screen is closed.
         work = partial(self._use_account, servers, stored.account.name)
         self.app.run_worker(work, group="accounts-use")  # pyright: ignore[reportUnknownMemberType]
@@ -290,7 +310,7 @@ class AccountsScreen(ListScreen):
     def action_add_account(self) -> None:
         """Ask for an account name, then sign in to the selected server with a new account of that name."""
         if not (server := self._current_server()):
-            self.notify("Its server is no longer configured.", markup=False, timeout=4)
+            self.notify(_("Its server is no longer configured."), markup=False, timeout=4)
             return
         existing = tuple(stored.account.name for stored in self._stored_accounts if server in stored.servers)
 
@@ -310,7 +330,7 @@ class AccountsScreen(ListScreen):
         elif row.value.servers:
             self._sign_in(row.value.servers[0], row.value.account.name)
         else:
-            self.notify("Its server is no longer configured.", markup=False, timeout=4)
+            self.notify(_("Its server is no longer configured."), markup=False, timeout=4)
 
     def _current_server(self) -> str:
         row = self.current_row()
@@ -323,7 +343,7 @@ class AccountsScreen(ListScreen):
     def _sign_in(self, server: str, name: str | None) -> None:
         if self.host.servers.view(server).sign_in_status and self.host.accounts.cancel_sign_in(server):
             return
-        self.show_about(Content(f"Signing in to {server}… s stops that."))
+        self.show_about(Content(_("Signing in to {server}… s stops that.").format(server=server)))
         self.run_worker(
             partial(self._run_and_report, partial(self.host.accounts.sign_in, server, name)),
             group="sign-in",
@@ -337,7 +357,7 @@ class AccountsScreen(ListScreen):
             return
         if self._sign_out_candidate != row.value:
             self._sign_out_candidate = row.value
-            self.notify(f"Press o again to sign out of {row.title}.", markup=False, timeout=4)
+            self.notify(_("Press o again to sign out of {title}.").format(title=row.title), markup=False, timeout=4)
             return
         self._sign_out_candidate = None
         self.run_worker(
@@ -351,6 +371,6 @@ class AccountsScreen(ListScreen):
             self.notify(describe_error(error), severity="warning", markup=False)
         else:
             if isinstance(result, bool):
-                outcome = "its tokens were revoked" if result else "its tokens are erased here"
-                self.notify(f"Signed out: {outcome}.", markup=False, timeout=4)
+                outcome = _("its tokens were revoked") if result else _("its tokens are erased here")
+                self.notify(_("Signed out: {outcome}.").format(outcome=outcome), markup=False, timeout=4)
         await self._load_accounts()

@@ -10,6 +10,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
+from mcphost.translation import _
 from mcphost.tui.file_diff import detect_language
 from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.messages import TextViewRequested
@@ -65,23 +66,25 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
         row = build_row(self.part)
         name = clean_line(row.name, 120)
         yield Static(Content.assemble((f"{row.kind}  ", "$faint"), (name, "bold $accent")), id="head", markup=False)
-        facts = f"{clean_line(self.part.mime_type, 60)} · {row.size} · about {row.tokens:,} tokens"
+        facts = _("{mime_type} · {size} · about {tokens:,} tokens").format(
+            mime_type=clean_line(self.part.mime_type, 60), size=row.size, tokens=row.tokens
+        )
         yield Static(Content(f"{facts}{self._describe()}"), id="facts", markup=False)
         if isinstance(self.part, ImagePart):
             with Vertical(id="space"):
                 yield ImageView(self.part, rows=MAX_PICTURE_ROWS, id="picture")
-        yield KeyBar((("esc", "back", "screen.leave"),))
+        yield KeyBar((("esc", _("back"), "screen.leave"),))
 
     def _describe(self) -> str:
         """Return the size of an image in pixels, or why the attachment cannot be shown."""
         if isinstance(self.part, FilePart):
-            return "\nIts content is sent as it is and cannot be shown here."
+            return _("\nIts content is sent as it is and cannot be shown here.")
         kind = detect_image(self.part)
         if kind is None:
-            return "\nIt is not a picture that can be drawn."
+            return _("\nIt is not a picture that can be drawn.")
         reason = images_unsupported_reason(self.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        size = f" · {kind.width:,} × {kind.height:,} pixels"
-        return f"{size}\nIt cannot be drawn here. {reason}" if reason else size
+        size = _(" · {width:,} × {height:,} pixels").format(width=kind.width, height=kind.height)
+        return _("{size}\nIt cannot be drawn here. {reason}").format(size=size, reason=reason) if reason else size
 
     def action_leave(self) -> None:
         """Return to the message."""

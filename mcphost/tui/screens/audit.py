@@ -13,6 +13,7 @@ from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow as Written
+from mcphost.translation import N_, _
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -29,16 +30,16 @@ _FAILED_DECISIONS = frozenset({"failed", "error", "lost", "not opened"})
 class AuditScreen(ListScreen):
     """List of the rows of the audit log, in pages of 200; the search covers all pages."""
 
-    TITLE_TEXT: ClassVar[str] = "Audit"
-    EMPTY_TEXT: ClassVar[str] = (
+    TITLE_TEXT: ClassVar[str] = N_("Audit")
+    EMPTY_TEXT: ClassVar[str] = N_(
         "Nothing is recorded yet.\n\nEvery question, answer and outcome is listed here before it takes effect."
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.verify"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("v", "verify", "screen.verify"),
-        ("o", "older", "screen.older"),
-        ("n", "newer", "screen.newer"),
-        ("u u", "revoke the grant", "screen.undo"),
+        ("v", N_("verify"), "screen.verify"),
+        ("o", N_("older"), "screen.older"),
+        ("n", N_("newer"), "screen.newer"),
+        ("u u", N_("revoke the grant"), "screen.undo"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "verify", show=False),
@@ -93,9 +94,15 @@ class AuditScreen(ListScreen):
             return
         self.entries = list(self.load())
         super().filter("")
-        newest = f"newest {len(self._audit_rows)}" if len(self._page_starts) == 1 else f"page {len(self._page_starts)}"
+        newest = (
+            _("newest {audit_rows_count}").format(audit_rows_count=len(self._audit_rows))
+            if len(self._page_starts) == 1
+            else _("page {page_starts_count}").format(page_starts_count=len(self._page_starts))
+        )
         which = f"  {newest}" if self._audit_rows else ""
-        self.query_one("#head", Static).update(Content.assemble((self.TITLE_TEXT, "bold $accent"), (which, "$faint")))
+        self.query_one("#head", Static).update(
+            Content.assemble((_(self.TITLE_TEXT), "bold $accent"), (which, "$faint"))
+        )
 
     def action_older(self) -> None:
         """Show the next page, with older rows, if there is one."""
@@ -121,11 +128,14 @@ class AuditScreen(ListScreen):
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
-            self.show_about(Content.styled("This row is not about a stored grant.", "$muted"))
+            self.show_about(Content.styled(_("This row is not about a stored grant."), "$muted"))
         elif self._revoke_candidate != grant:
             self._revoke_candidate = grant
             self.show_about(
-                Content.styled(f"Press u again to revoke the grant {grant}; its calls will ask again.", "$warning")
+                Content.styled(
+                    _("Press u again to revoke the grant {grant}; its calls will ask again.").format(grant=grant),
+                    "$warning",
+                )
             )
         else:
             self._revoke_candidate = ""
@@ -137,7 +147,7 @@ class AuditScreen(ListScreen):
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        self.show_about(Content.styled(f"The grant {grant} is revoked.", "$success"))
+        self.show_about(Content.styled(_("The grant {grant} is revoked.").format(grant=grant), "$success"))
 
     # -- verification
     def action_verify(self) -> None:
@@ -145,7 +155,7 @@ class AuditScreen(ListScreen):
         self.run_worker(self._verify, group="verify", exclusive=True)
 
     async def _verify(self) -> None:
-        self.show_about(Content.styled("Checking…", "$muted"))
+        self.show_about(Content.styled(_("Checking…"), "$muted"))
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
@@ -164,7 +174,9 @@ class AuditScreen(ListScreen):
 
     def _show_verify_progress(self, done: int, total: int) -> None:
         if not self._is_closing:
-            self.show_about(Content.styled(f"Checking… {done:,} of {total:,} rows", "$muted"))
+            self.show_about(
+                Content.styled(_("Checking… {done:,} of {total:,} rows").format(done=done, total=total), "$muted")
+            )
 
     def action_search(self) -> None:
         """Focus the search line."""
@@ -187,20 +199,20 @@ def _list_row(row: Written) -> ListRow:
 
 def _detail_pairs(row: Written) -> list[tuple[str, str]]:
     """Return a row's columns as name-value pairs, most important first because small screens cut off the end."""
-    took = f"{row.duration:,} ms" if row.duration else ""
-    result = f"{row.size:,} bytes" if row.size else ""
+    took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
+    result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [
-        ("event", f"{row.kind} {row.event}" + (f": {row.decision}" if row.decision else "")),
-        ("subject", " ".join(part for part in (row.server, row.subject) if part)),
-        ("by", row.who),
-        ("grant", row.grant),
-        ("took", ", ".join(part for part in (took, result) if part)),
-        ("row", f"{row.seq:,}" + (f", about row {row.about:,}" if row.about else "")),
-        ("time", format_time(row.at / 1_000_000)),
-        ("arguments", row.arguments[:16]),
-        ("shown", row.shown[:16]),
-        ("definition", row.definition[:16]),
-        ("hash", row.hash[:16]),
+        (_("event"), f"{row.kind} {row.event}" + (f": {row.decision}" if row.decision else "")),
+        (_("subject"), " ".join(part for part in (row.server, row.subject) if part)),
+        (_("by"), row.who),
+        (_("grant"), row.grant),
+        (_("took"), ", ".join(part for part in (took, result) if part)),
+        (_("row"), f"{row.seq:,}" + (_(", about row {about:,}").format(about=row.about) if row.about else "")),
+        (_("time"), format_time(row.at / 1_000_000)),
+        (_("arguments"), row.arguments[:16]),
+        (_("shown"), row.shown[:16]),
+        (_("definition"), row.definition[:16]),
+        (_("hash"), row.hash[:16]),
     ]
 
 
@@ -213,6 +225,8 @@ def _format_detail(detail: str) -> str:
 
 def _describe_verification(found: AuditVerification) -> Content:
     if found.is_intact:
-        text = f"All {found.rows:,} rows are unchanged."
-        return Content.assemble((text, "$success"), (f"\nThe last one has the hash {found.reached.hash}", "$muted"))
-    return Content.styled(f"Problems found in {found.rows:,} rows:", "$error")
+        text = _("All {rows:,} rows are unchanged.").format(rows=found.rows)
+        return Content.assemble(
+            (text, "$success"), (_("\nThe last one has the hash {hash}").format(hash=found.reached.hash), "$muted")
+        )
+    return Content.styled(_("Problems found in {rows:,} rows:").format(rows=found.rows), "$error")

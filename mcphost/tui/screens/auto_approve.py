@@ -11,6 +11,7 @@ from textual.widgets import Input, Static
 from mcphost.errors import UsageError
 from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
 from mcphost.host.questions.form_fields import Field, Option
+from mcphost.translation import N_, _
 from mcphost.tui.forms.choice_fields import ChoiceList
 from mcphost.tui.forms.field_messages import FocusMoveRequested
 from mcphost.tui.key_table import keys_in_use
@@ -20,11 +21,12 @@ from mcphost.tui.widgets.inputs import OrderedInput
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval
 
-_ABOUT = (
-    "In this conversation the selected tools run without asking, until a limit is reached or you press "
-    "{auto_approval}. Each claims to be read-only, which is not verified. Everything else asks as usual."
+_ABOUT = N_(
+    "In this conversation the selected tools run without asking, until a limit is "
+    "reached or you press {auto_approval}. Each claims to be read-only, which is not "
+    "verified. Everything else asks as usual."
 )
-_NO_TOOLS = "No tool of a ready server claims to be read-only, so there is nothing to select."
+_NO_TOOLS = N_("No tool of a ready server claims to be read-only, so there is nothing to select.")
 _MAX_TOOLS = 500
 
 
@@ -59,16 +61,18 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Auto-approve"
+        return _("Auto-approve")
 
     def body(self) -> ComposeResult:
         """Yield the list of tools, and inputs for the limits on tool calls, minutes and tokens."""
         default = AutoApprovalBudget()
-        yield Static(Content.styled(keys_in_use(self).fill(_ABOUT) if self.tools else _NO_TOOLS, "$text"), markup=False)
+        yield Static(
+            Content.styled(keys_in_use(self).fill(_(_ABOUT)) if self.tools else _(_NO_TOOLS), "$text"), markup=False
+        )
         if self.tools:
             names = tuple(Option(value=title, title=title) for title in self.tools)
             field = Field(name="tools", kind="choices", options=names)
-            self.tool_choice = ChoiceList(field, None, missing="no tool selected")
+            self.tool_choice = ChoiceList(field, None, missing=_("no tool selected"))
             yield self.tool_choice
             with Horizontal(id="limits"):
                 for label, input_id, value in (
@@ -81,11 +85,11 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button; "Start" is left out if there is no tool."""
-        return (("leave", "Back"), ("start", "Start"))[: 2 if self.tools else 1]
+        return (("leave", _("Back")), ("start", _("Start")))[: 2 if self.tools else 1]
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "↑ ↓ · space selects · tab next · ctrl+s start · esc back" if self.tools else "esc back"
+        return _("↑ ↓ · space selects · tab next · ctrl+s start · esc back") if self.tools else _("esc back")
 
     def on_mount(self) -> None:
         """Focus the list of tools, or the Back button if there is no tool."""
@@ -117,4 +121,4 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         try:
             return float(self.query_one(f"#{input_id}", Input).value)
         except ValueError:
-            raise UsageError(f"The number of {input_id} is missing.") from None
+            raise UsageError(_("The number of {input_id} is missing.").format(input_id=input_id)) from None

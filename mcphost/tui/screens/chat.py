@@ -9,6 +9,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
+from mcphost.translation import N_, _
 from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import find_slash_command
@@ -56,15 +57,17 @@ if TYPE_CHECKING:
 
 SIDEBAR_MIN_WIDTH = 100
 _MAX_RECALLED = 2_000  # number of messages searched for the composer's history
-SENT_WHEN_READY = "sent when mcphost is ready"
-WELCOME = "Ask anything. You approve each tool call. {help} shows all keys, {quit} quits."
-NO_MODEL = "Choose a model to start chatting."
-NO_MODEL_HINT = (
-    "/setup searches this machine for keys, local models and servers of other hosts; {model} lists all models. "
-    "Tools work without a model: type !server/tool key=value."
+SENT_WHEN_READY = N_("sent when mcphost is ready")
+WELCOME = N_("Ask anything. You approve each tool call. {help} shows all keys, {quit} quits.")
+NO_MODEL = N_("Choose a model to start chatting.")
+NO_MODEL_HINT = N_(
+    "/setup searches this machine for keys, local models and servers of other hosts; "
+    "{model} lists all models. Tools work without a model: type !server/tool key=value."
 )
-SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
-PARTLY_TYPED = "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."
+SENT_AS_MESSAGE = N_("Sent as a message, because it was not typed. Type a call or a command to run it.")
+PARTLY_TYPED = N_(
+    "Nothing was run or sent, because part of it was not typed. Start with a space to send it as a message."
+)
 
 
 class ChatBody(Horizontal):
@@ -178,7 +181,7 @@ class ChatScreen(Screen[None]):
                 if setup is None or not setup.is_first_run:  # otherwise, the setup screen opens
                     self.explain_missing_model()
             elif not self.greeting:
-                self.presenter.add_notice("info", keys_in_use(self).fill(WELCOME))
+                self.presenter.add_notice("info", keys_in_use(self).fill(_(WELCOME)))
 
     def _submit_early_drafts(self) -> None:
         """Submit the first draft that was entered during startup, and put the others back into the composer."""
@@ -212,7 +215,7 @@ class ChatScreen(Screen[None]):
             from mcphost.tui.screens.pending_edit import EDITING
 
             if self.pending_edit.fits(self.host.conversation.id, len(messages)):
-                self.presenter.add_notice("info", EDITING)
+                self.presenter.add_notice("info", _(EDITING))
         self.run_worker(self._load_spending, group="spending", exclusive=True)
         self.query_one(Composer).load_history(
             [message.text for message in messages[-_MAX_RECALLED:] if message.is_typed and message.text]
@@ -250,7 +253,9 @@ class ChatScreen(Screen[None]):
 
     def _handle_model_changed(self, event: "ModelChanged") -> None:
         if event.state == "failed":
-            self.presenter.add_notice("error", event.detail or f"The model {event.label} does not work.")
+            self.presenter.add_notice(
+                "error", event.detail or _("The model {label} does not work.").format(label=event.label)
+            )
 
     def _handle_conversation_opened(self, event: "ConversationOpened") -> None:
         self.load_conversation()
@@ -259,7 +264,7 @@ class ChatScreen(Screen[None]):
 
     def _handle_auto_approval(self, event: "AutoApprovalChanged") -> None:
         if not event.on and event.why != "started anew":
-            self.presenter.add_notice("info", f"Auto-approve ended; tools ask again: {event.why}.")
+            self.presenter.add_notice("info", _("Auto-approve ended; tools ask again: {why}.").format(why=event.why))
 
     def _handle_any_event(self, _event: object) -> None:
         self.refresh_status()
@@ -272,11 +277,11 @@ class ChatScreen(Screen[None]):
         if event.state in ("ready", "waiting"):
             self._reported_failures.pop(event.server, None)
         elif event.state in ("failed", "sign_in"):
-            detail = event.detail or "the server failed."
+            detail = event.detail or _("the server failed.")
             named = detail if event.server in detail else f"{event.server}: {detail}"
             if self._reported_failures.get(event.server) != named:
                 self._reported_failures[event.server] = named
-                way = keys_in_use(self).fill("Press s on the servers page ({servers}) to sign in.")
+                way = keys_in_use(self).fill(_("Press s on the servers page ({servers}) to sign in."))
                 key = way if event.state == "sign_in" else ""
                 self.presenter.add_notice("error", named, " ".join(filter(None, (key, event.hint))))
 
@@ -323,7 +328,7 @@ class ChatScreen(Screen[None]):
         """
         if self._host is None:
             self._early_drafts.append(draft)
-            self._pending_messages.append(UserMessage(draft.text, time=SENT_WHEN_READY))
+            self._pending_messages.append(UserMessage(draft.text, time=_(SENT_WHEN_READY)))
             self.query_one(Transcript).add(self._pending_messages[-1])
             self.query_one(Composer).mark_sent()
             return
@@ -331,7 +336,7 @@ class ChatScreen(Screen[None]):
         is_typed = draft.origin == "typed"
         may_run = draft.origin != "inserted"
         if may_run and not is_typed and (draft.is_call or draft.is_command):
-            self.notify(PARTLY_TYPED, markup=False, timeout=8)
+            self.notify(_(PARTLY_TYPED), markup=False, timeout=8)
         elif is_typed and draft.is_command and (action := find_slash_command(written[1:].rstrip())):
             self.query_one(Composer).mark_sent()
             self.post_message(ActionRequested(action.name))
@@ -345,11 +350,11 @@ class ChatScreen(Screen[None]):
         elif self.host.model_selection.model is None:
             self.explain_missing_model()
         elif self.is_answering and self.queue.is_full:
-            self.notify("Too many messages are waiting. Press Esc to stop the answer.", markup=False, timeout=4)
+            self.notify(_("Too many messages are waiting. Press Esc to stop the answer."), markup=False, timeout=4)
         else:
             self.query_one(Composer).mark_sent()
             if draft.is_call or draft.is_command:
-                self.notify(SENT_AS_MESSAGE, markup=False, timeout=8)
+                self.notify(_(SENT_AS_MESSAGE), markup=False, timeout=8)
             self.queue.add(QueuedMessage(draft, self.attachments.take_all()))
             if not self.is_answering:
                 self.is_sending = True
@@ -433,7 +438,7 @@ class ChatScreen(Screen[None]):
     def explain_missing_model(self) -> None:
         """If no model is selected, tell the user how to choose one."""
         if self.host.model_selection.model is None:
-            self.presenter.add_notice("warning", NO_MODEL, keys_in_use(self).fill(NO_MODEL_HINT))
+            self.presenter.add_notice("warning", _(NO_MODEL), keys_in_use(self).fill(_(NO_MODEL_HINT)))
 
     async def apply_setup(self, choice: "SetupChoice") -> None:
         """Save and use the chosen model, add the chosen servers, and report the result in the transcript."""
@@ -441,8 +446,8 @@ class ChatScreen(Screen[None]):
         if setup is None:
             return
         result = await setup.apply(choice.model, choice.servers, choice.seen)
-        done = [f"Using {result.model}."] if result.model else []
-        done += [f"Added: {', '.join(result.servers)}."] if result.servers else []
+        done = [_("Using {model}.").format(model=result.model)] if result.model else []
+        done += [_("Added: {servers}.").format(servers=", ".join(result.servers))] if result.servers else []
         if done:
             self.presenter.add_notice("info", " ".join(done))
         for problem in result.problems:
@@ -458,15 +463,17 @@ class ChatScreen(Screen[None]):
         if setup is None:
             return
         if self.host.conversation.is_busy or self.is_sending:
-            self.notify("Still answering. Press Esc to stop, then choose the model again.", markup=False, timeout=6)
+            self.notify(_("Still answering. Press Esc to stop, then choose the model again."), markup=False, timeout=6)
             return
         try:
             place = await setup.use_model(choice.config, is_default=choice.is_default)
         except McpHostError as error:
             self.presenter.add_notice("error", error.message, error.hint)
         else:
-            saved = f" It is saved as {place}." if place else ""
-            self.presenter.add_notice("info", f"Using {choice.config.name} from now on.{saved}")
+            saved = _(" It is saved as {place}.").format(place=place) if place else ""
+            self.presenter.add_notice(
+                "info", _("Using {name} from now on.{saved}").format(name=choice.config.name, saved=saved)
+            )
         self.refresh_status()
 
     async def _switch_model(self, name: str) -> None:
@@ -481,7 +488,7 @@ class ChatScreen(Screen[None]):
     def continue_turn(self) -> None:
         """Ask the model to continue an answer that was cut off, or to answer an unanswered message."""
         if self.host.conversation.is_busy:
-            self.notify("Still answering. Press Esc to stop.", markup=False, timeout=4)
+            self.notify(_("Still answering. Press Esc to stop."), markup=False, timeout=4)
         else:
             self.run_worker(self._continue_turn, group="turn")
 

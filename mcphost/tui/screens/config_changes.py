@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from mcphost.translation import N_, _
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
@@ -16,9 +17,9 @@ _SECRET_FIELDS = ("env", "headers")
 class ConfigChangesScreen(ListScreen):
     """List of changes; its result is the ConfigChanges to apply, or None if the user leaves."""
 
-    TITLE_TEXT: ClassVar[str] = "Changes in the configuration files"
-    EMPTY_TEXT: ClassVar[str] = "Nothing changed."
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("^S", "apply all", "screen.apply"),)
+    TITLE_TEXT: ClassVar[str] = N_("Changes in the configuration files")
+    EMPTY_TEXT: ClassVar[str] = N_("Nothing changed.")
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("^S", N_("apply all"), "screen.apply"),)
     BINDINGS: ClassVar[list[Any]] = [("ctrl+s", "apply", "")]
 
     def __init__(self, changes: "ConfigChanges") -> None:
@@ -29,25 +30,32 @@ class ConfigChangesScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each change."""
         changes = self._changes
-        rows = [ListRow(_server_facts(server), server.name, "new server", "+") for server in changes.added]
+        rows = [ListRow(_server_facts(server), server.name, _("new server"), "+") for server in changes.added]
         rows += [
-            ListRow(_compare_servers(old, new), new.name, "changed server", "~", "$warning")
+            ListRow(_compare_servers(old, new), new.name, _("changed server"), "~", "$warning")
             for old, new in changes.changed
         ]
-        rows += [ListRow([("server", name)], name, "removed server", "-", "$error") for name in changes.removed]
+        rows += [ListRow([(_("server"), name)], name, _("removed server"), "-", "$error") for name in changes.removed]
         if changes.model is not None:
             model = changes.model
-            facts = [("model", model.name or "none"), ("address", model.api_base), ("key from", model.api_key_env)]
-            rows.append(ListRow(facts, model.name or "no model", "model", "~", "$warning"))
+            facts = [
+                (_("model"), model.name or "none"),
+                (_("address"), model.api_base),
+                (_("key from"), model.api_key_env),
+            ]
+            rows.append(ListRow(facts, model.name or _("no model"), "model", "~", "$warning"))
         if changes.system_prompt is not None:
-            text = changes.system_prompt or "the default"
-            rows.append(ListRow([("system prompt", text)], "System prompt", text, "~", "$warning"))
-        rows += [ListRow([("never", rule)], rule, "new never-rule", "+") for rule in changes.never_added]
+            text = changes.system_prompt or _("the default")
+            rows.append(ListRow([(_("system prompt"), text)], _("System prompt"), text, "~", "$warning"))
+        rows += [ListRow([(_("never"), rule)], rule, _("new never-rule"), "+") for rule in changes.never_added]
         rows += [
-            ListRow([("never", rule)], rule, "removed never-rule", "-", "$error") for rule in changes.never_removed
+            ListRow([(_("never"), rule)], rule, _("removed never-rule"), "-", "$error")
+            for rule in changes.never_removed
         ]
         if changes.theme is not None:
-            rows.append(ListRow([("theme", changes.theme or "default")], "Theme", changes.theme or "default", "~"))
+            rows.append(
+                ListRow([(_("theme"), changes.theme or "default")], _("Theme"), changes.theme or "default", "~")
+            )
         return rows
 
     def show_details(self, row: ListRow) -> None:
@@ -61,25 +69,25 @@ class ConfigChangesScreen(ListScreen):
 
 def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
     return [
-        ("file", server.file),
-        ("command", " ".join(server.argv) if server.is_stdio else ""),
-        ("URL", server.url),
-        ("variables", ", ".join(server.env)),
-        ("headers", ", ".join(server.headers)),
-        ("approval", "asked before it starts, unless you approved exactly this"),
+        (_("file"), server.file),
+        (_("command"), " ".join(server.argv) if server.is_stdio else ""),
+        (_("URL"), server.url),
+        (_("variables"), ", ".join(server.env)),
+        (_("headers"), ", ".join(server.headers)),
+        ("approval", _("asked before it starts, unless you approved exactly this")),
     ]
 
 
 def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str, str]]:
     """Return a name-value pair for each field that differs, without the values of secrets."""
-    pairs = [("file", new.file)]
+    pairs = [(_("file"), new.file)]
     for name in new.__struct_fields__:
         before, after = getattr(old, name), getattr(new, name)
         if before == after:
             continue
         if name in _SECRET_FIELDS:
             changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
-            pairs.append((name, f"changed: {', '.join(changed)}"))
+            pairs.append((name, _("changed: {changed}").format(changed=", ".join(changed))))
         elif name == "oauth":
             pairs.append((name, "changed"))
         else:

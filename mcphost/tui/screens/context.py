@@ -9,9 +9,10 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from mcphost.host.reserved_names import SEARCH_TOOLS
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.reader_mode import is_reader
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.status_bars import KeyBar
@@ -27,8 +28,8 @@ _MIN_LINE, _MARGIN = 40, 3
 _MAX_SYSTEM_CHARS = 40_000
 _CHOICES: dict[str, str] = {
     "auto": "automatic",
-    "pinned": "always sent",
-    "deferred": "found by search",
+    "pinned": N_("always sent"),
+    "deferred": N_("found by search"),
 }
 
 
@@ -46,12 +47,12 @@ class ContextRow(NamedTuple):
 class ContextScreen(ListScreen):
     """List of the parts of the next request with their sizes; the details name the largest tools."""
 
-    TITLE_TEXT: ClassVar[str] = "Context"
-    EMPTY_TEXT: ClassVar[str] = "Measuring what the next request would contain…"
+    TITLE_TEXT: ClassVar[str] = N_("Context")
+    EMPTY_TEXT: ClassVar[str] = N_("Measuring what the next request would contain…")
     _SERVER_KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("p", "always send", "screen.prefer('pinned')"),
-        ("d", "leave to search", "screen.prefer('deferred')"),
-        ("a", "automatic", "screen.prefer('auto')"),
+        ("p", N_("always send"), "screen.prefer('pinned')"),
+        ("d", N_("leave to search"), "screen.prefer('deferred')"),
+        ("a", N_("automatic"), "screen.prefer('auto')"),
     )
     DEFAULT_CSS = """
     ContextScreen #entries, ContextScreen #side { width: 1fr; }
@@ -92,7 +93,7 @@ class ContextScreen(ListScreen):
         free = ContextRow("free", tokens=max(0, report.window - report.total))
         rows = [ContextRow("all", tokens=report.total), *_list_parts(report)]
         shown = [ListRow(row, _title(row), _describe(row, report), "●", _mark_style(row)) for row in rows]
-        return [*shown, ListRow(free, "Free", _describe(free, report), "○", "$faint")]
+        return [*shown, ListRow(free, _("Free"), _describe(free, report), "○", "$faint")]
 
     def render_row(self, row: ListRow) -> Content:
         """Render a part as one line: a symbol, a bar with its share of the context window, and its name."""
@@ -166,12 +167,12 @@ def _list_parts(report: "ContextReport") -> list[ContextRow]:
 
 def _title(row: ContextRow) -> str:
     titles = {
-        "all": "Next request",
-        "system": "System prompt",
-        "definitions": f"Tools of {row.server or 'mcphost'}",
-        "attachments": "Attachments",
-        "results": "Results of tools",
-        "messages": "Messages",
+        "all": _("Next request"),
+        "system": _("System prompt"),
+        "definitions": _("Tools of {server}").format(server=row.server or "mcphost"),
+        "attachments": _("Attachments"),
+        "results": _("Results of tools"),
+        "messages": _("Messages"),
     }
     return titles[row.kind]
 
@@ -182,14 +183,14 @@ def _mark_style(row: ContextRow) -> str:
 
 
 def _describe(row: ContextRow, report: "ContextReport") -> str:
-    return " · ".join(filter(None, (f"{row.tokens:,} tokens", _describe_sent(row, report))))
+    return " · ".join(filter(None, (_("{tokens:,} tokens").format(tokens=row.tokens), _describe_sent(row, report))))
 
 
 def _describe_sent(row: ContextRow, report: "ContextReport") -> str:
     """Return how many of a server's tools are sent; "" if all are, or if the part has no tools."""
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
     sent = sum(tool.is_sent for tool in tools)
-    return f"{sent} of {len(tools)} sent" if sent < len(tools) else ""
+    return _("{sent} of {tools_count} sent").format(sent=sent, tools_count=len(tools)) if sent < len(tools) else ""
 
 
 def _count_cells(tokens: int, window: int) -> int:
@@ -210,22 +211,37 @@ def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> 
         case "system":
             shown = report.system[:_MAX_SYSTEM_CHARS]
             rest = len(report.system) - len(shown)
-            return [("tokens", f"{part.tokens:,}")], f"{shown}\n… {rest:,} more characters" if rest else shown
+            return [(_("tokens"), f"{part.tokens:,}")], _("{shown}\n… {rest:,} more characters").format(
+                shown=shown, rest=rest
+            ) if rest else shown
         case "definitions":
             tools = [tool for tool in report.tools if tool.server == part.server]
             choices = {tool.preference for tool in tools}
             pairs = [
-                ("sent", f"{sum(tool.is_sent for tool in tools)} of {pluralize(len(tools), 'tool')}"),
-                ("tokens", f"{part.tokens:,} of {sum(tool.tokens for tool in tools):,}"),
-                ("choice", ", ".join(sorted(map(_CHOICES.__getitem__, choices))) if part.server else ""),
+                (
+                    _("sent"),
+                    _("{count} of {tools}").format(
+                        count=sum(tool.is_sent for tool in tools), tools=translate_count(len(tools), "tool")
+                    ),
+                ),
+                (
+                    _("tokens"),
+                    _("{tokens:,} of {count:,}").format(tokens=part.tokens, count=sum(tool.tokens for tool in tools)),
+                ),
+                (_("choice"), ", ".join(sorted(_(_CHOICES[one]) for one in choices)) if part.server else ""),
             ]
             return pairs, "\n".join(_format_tool(tool, width) for tool in tools[:_MAX_SHOWN])
         case _:
             pairs = [
-                ("tokens", f"{part.tokens:,}"),
-                ("messages", f"{report.messages:,}" if part.kind == "messages" else ""),
-                ("summarized", f"{report.summarized:,} earlier messages" if part.kind == "messages" else ""),
-                ("in short form", pluralize(report.shortened, "result") if part.kind == "results" else ""),
+                (_("tokens"), f"{part.tokens:,}"),
+                (_("messages"), f"{report.messages:,}" if part.kind == "messages" else ""),
+                (
+                    _("summarized"),
+                    _("{summarized:,} earlier messages").format(summarized=report.summarized)
+                    if part.kind == "messages"
+                    else "",
+                ),
+                (_("in short form"), translate_count(report.shortened, "result") if part.kind == "results" else ""),
             ]
             if not report.summarized:
                 pairs = [pair for pair in pairs if pair[0] != "summarized"]
@@ -235,14 +251,28 @@ def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> 
 def _describe_window(report: "ContextReport") -> list[tuple[str, str]]:
     deferred = sum(not tool.is_sent for tool in report.tools)
     return [
-        ("model", report.model or "none"),
-        ("window", f"{report.window:,} tokens{', assumed' if report.is_assumed else ''}"),
-        ("set it", "context_window under [model]" if report.is_assumed else ""),
-        ("next request", f"about {report.total:,} tokens + your message"),
-        ("last counted", f"{report.counted:,} tokens by the provider" if report.counted else ""),
-        ("found by search", f"{pluralize(deferred, 'tool')}, with {SEARCH_TOOLS}" if deferred else ""),
-        ("in short form", pluralize(report.shortened, "older or long result") if report.shortened else ""),
-        ("summarized", f"{report.summarized:,} earlier messages" if report.summarized else ""),
+        (_("model"), report.model or "none"),
+        (
+            _("window"),
+            _("{window:,} tokens{text}").format(window=report.window, text=_(", assumed") if report.is_assumed else ""),
+        ),
+        (_("set it"), _("context_window under [model]") if report.is_assumed else ""),
+        (_("next request"), _("about {total:,} tokens + your message").format(total=report.total)),
+        (
+            _("last counted"),
+            _("{counted:,} tokens by the provider").format(counted=report.counted) if report.counted else "",
+        ),
+        (
+            _("found by search"),
+            _("{tools}, with {search_tools}").format(tools=translate_count(deferred, "tool"), search_tools=SEARCH_TOOLS)
+            if deferred
+            else "",
+        ),
+        (_("in short form"), translate_count(report.shortened, "older or long result") if report.shortened else ""),
+        (
+            _("summarized"),
+            _("{summarized:,} earlier messages").format(summarized=report.summarized) if report.summarized else "",
+        ),
     ]
 
 
@@ -258,14 +288,14 @@ def _format_largest(report: "ContextReport", width: int) -> str:
     if not tokens:
         return ""
     lines = _format_lines(tokens, report.window, width)
-    return "\n".join(["Largest tools, with their results:", *lines])
+    return "\n".join([_("Largest tools, with their results:"), *lines])
 
 
 def _format_parts(report: "ContextReport", kind: str, width: int) -> str:
     tokens: dict[str, int] = defaultdict(int)
     for share in report.shares:
         if share.kind == kind and kind != "messages":
-            name = _tool_name(share.server, share.tool) if share.tool else share.server or "your files"
+            name = _tool_name(share.server, share.tool) if share.tool else share.server or _("your files")
             tokens[name] += share.tokens
     return "\n".join(_format_lines(tokens, report.window, width))
 
@@ -276,8 +306,8 @@ def _format_lines(tokens: dict[str, int], window: int, width: int) -> list[str]:
 
 
 def _format_tool(tool: "ContextTool", width: int) -> str:
-    state = "always sent" if tool.preference == "pinned" else "sent" if tool.is_sent else "by search"
-    return _cut(f"{tool.tokens:>9,}  {state:<11}  ", tool.name, width)
+    state = _("always sent") if tool.preference == "pinned" else "sent" if tool.is_sent else _("by search")
+    return _cut(f"{tool.tokens:>9,}  {pad_cells(state, 11)}  ", tool.name, width)
 
 
 def _cut(start: str, name: str, width: int) -> str:

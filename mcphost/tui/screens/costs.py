@@ -9,8 +9,9 @@ import anyio.to_thread
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError
 from mcphost.host.cost_report import CostPeriod, PartCost, describe_part, summarize, summarize_days
-from mcphost.pluralize import format_dollars, pluralize
+from mcphost.pluralize import format_dollars, translate_count
 from mcphost.store.spending import SpendingEntry, SpendingSum
+from mcphost.translation import N_, _
 from mcphost.tui.reader_mode import is_reader, remove_drawing
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -27,8 +28,8 @@ _BAR_CELLS = 10
 class CostsScreen(ListScreen):
     """List of periods with their costs; the details break a cost down by model, server and tool."""
 
-    TITLE_TEXT: ClassVar[str] = "Costs"
-    EMPTY_TEXT: ClassVar[str] = "No request was sent yet. What each one costs is recorded here."
+    TITLE_TEXT: ClassVar[str] = N_("Costs")
+    EMPTY_TEXT: ClassVar[str] = N_("No request was sent yet. What each one costs is recorded here.")
 
     def __init__(self, host: "Host") -> None:
         super().__init__()
@@ -66,12 +67,12 @@ class CostsScreen(ListScreen):
         period: CostPeriod = row.value
         limit = _limit(self.host.config.budget, period.title)
         pairs = [
-            ("cost", _format_cost(period.total)),
-            ("budget", f"{format_dollars(limit[1])} ({limit[0]})" if limit else ""),
-            ("requests", f"{period.total.requests:,}"),
-            ("tokens", f"{period.total.tokens:,}"),
-            ("from the cache", f"{period.cached_tokens:,}" if period.cached_tokens else ""),
-            *((name or "unknown model", _describe_sum(total)) for name, total in period.models[:_MAX_PARTS_SHOWN]),
+            (_("cost"), _format_cost(period.total)),
+            (_("budget"), f"{format_dollars(limit[1])} ({limit[0]})" if limit else ""),
+            (_("requests"), f"{period.total.requests:,}"),
+            (_("tokens"), f"{period.total.tokens:,}"),
+            (_("from the cache"), f"{period.cached_tokens:,}" if period.cached_tokens else ""),
+            *((name or _("unknown model"), _describe_sum(total)) for name, total in period.models[:_MAX_PARTS_SHOWN]),
         ]
         self.show_about(clean_pairs(pairs))
         parts = _format_parts(period)
@@ -84,10 +85,12 @@ def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]
     days = summarize_days(recent)
     today = time.strftime("%Y-%m-%d")
     periods = [
-        summarize("This turn", [entry for entry in own if turn and entry.turn == turn]),
-        summarize("This conversation", own),
-        summarize("Today", [entry for entry in recent if time.strftime("%Y-%m-%d", time.localtime(entry.at)) >= today]),
-        summarize(f"Last {DAYS} days", recent),
+        summarize(_("This turn"), [entry for entry in own if turn and entry.turn == turn]),
+        summarize(_("This conversation"), own),
+        summarize(
+            _("Today"), [entry for entry in recent if time.strftime("%Y-%m-%d", time.localtime(entry.at)) >= today]
+        ),
+        summarize(_("Last {days} days").format(days=DAYS), recent),
     ]
     return (*periods, *days) if recent or own else ()
 
@@ -99,13 +102,17 @@ def _limit(budget: BudgetConfig, title: str) -> tuple[str, float] | None:
 
 
 def _format_cost(total: SpendingSum) -> str:
-    unknown = f", and {total.unpriced_tokens:,} tokens of unknown price" if total.unpriced_tokens else ""
+    unknown = (
+        _(", and {unpriced_tokens:,} tokens of unknown price").format(unpriced_tokens=total.unpriced_tokens)
+        if total.unpriced_tokens
+        else ""
+    )
     return f"{format_dollars(total.cost)}{unknown}"
 
 
 def _describe_sum(total: SpendingSum) -> str:
-    unknown = " + unknown" if total.unpriced_tokens else ""
-    return f"{format_dollars(total.cost)}{unknown} · {pluralize(total.requests, 'request')}"
+    unknown = _(" + unknown") if total.unpriced_tokens else ""
+    return f"{format_dollars(total.cost)}{unknown} · {translate_count(total.requests, 'request')}"
 
 
 def _format_parts(period: CostPeriod) -> str:

@@ -7,6 +7,7 @@ import anyio
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
+from mcphost.translation import N_, _
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
@@ -23,14 +24,14 @@ _MAX_MEASUREMENTS = 30
 class DiagnosisScreen(ListScreen):
     """List of the steps of a diagnosis; each step is added when it is done."""
 
-    EMPTY_TEXT: ClassVar[str] = "Checking…"
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", "again", "screen.again"),)
+    EMPTY_TEXT: ClassVar[str] = N_("Checking…")
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", N_("again"), "screen.again"),)
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.again"})
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", show=False)]
 
     def __init__(self, host: "Host", server: str) -> None:
         super().__init__()
-        self.TITLE_TEXT = f"Diagnosis of {server}"  # pyright: ignore[reportAttributeAccessIssue]
+        self.TITLE_TEXT = _("Diagnosis of {server}").format(server=server)  # pyright: ignore[reportAttributeAccessIssue]
         self._host = host
         self._server = server
         self._rows: list[ListRow] = []
@@ -69,7 +70,7 @@ class DiagnosisScreen(ListScreen):
 
         seconds: list[float] = []
         mark, style = _MARKS["ok"]
-        for _ in range(_MAX_MEASUREMENTS):
+        for _unused in range(_MAX_MEASUREMENTS):
             try:
                 seconds.append(await self._host.features.measure_round_trip(self._server))
             except McpHostError as error:
@@ -77,7 +78,7 @@ class DiagnosisScreen(ListScreen):
                 return
             if len(seconds) > 1:
                 self._rows.pop()
-            detail = f"{1000 * seconds[-1]:.1f} ms"
+            detail = _("{seconds:.1f} ms").format(seconds=1000 * seconds[-1])
             if not is_reader(self):
                 detail = f"{draw_sparkline(seconds)}  {detail}"
             self._rows.append(ListRow(make_step("latency", "ok", detail), "latency", detail, mark, style))
@@ -100,7 +101,7 @@ class DiagnosisScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show the full result of a step."""
         step: DiagnosisStep = row.value
-        self.show_about(clean_pairs([("step", step.name), ("result", step.detail), ("what to do", step.hint)]))
+        self.show_about(clean_pairs([(_("step"), step.name), (_("result"), step.detail), (_("what to do"), step.hint)]))
 
 
 def draw_sparkline(values: Sequence[float]) -> str:

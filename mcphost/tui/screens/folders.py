@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events
+from textual._cells import cell_len
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -14,7 +15,8 @@ from textual.widgets import Input, OptionList, Static
 from mcphost.errors import McpHostError
 from mcphost.host.server_requests.root_list import ROOT_SCOPES, KnownRoots, RootFolder, RootFolders, RootScope
 from mcphost.host.views import ServerView
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -27,39 +29,45 @@ if TYPE_CHECKING:
     from mcphost.host.server_requests.roots import Roots
 
 
-_SCOPE_PHRASES = {"": "", "run": "for this run", "project": "for this project", "user": "always"}
-_ROOTS_NOTICE = """A server gets these paths when it asks and you agree.
-That neither confines it to them nor gives it access to them."""
+_SCOPE_PHRASES = {"": "", "run": N_("for this run"), "project": N_("for this project"), "user": N_("always")}
+_ROOTS_NOTICE = N_(
+    "A server gets these paths when it asks and you agree.\nThat neither confines it to "
+    "them nor gives it access to them."
+)
 FolderChange = Literal["add", "name", "out", "back"]
 _TITLES = {
-    "add": "Share a folder",
-    "name": "Name a folder",
-    "out": "Remove a folder",
-    "back": "Restore a folder",
+    "add": N_("Share a folder"),
+    "name": N_("Name a folder"),
+    "out": N_("Remove a folder"),
+    "back": N_("Restore a folder"),
 }
-_CHANGE_LABELS = {"add": "Add", "name": "Name", "out": "Remove", "back": "Restore"}
-_DONE_LABELS = {"add": "Added", "name": "Named", "out": "Removed", "back": "Restored"}
-_STORAGE_NOTE = "Stored in mcphost's own data;"
+_CHANGE_LABELS = {"add": N_("Add"), "name": N_("Name"), "out": N_("Remove"), "back": N_("Restore")}
+_DONE_LABELS = {"add": N_("Added"), "name": N_("Named"), "out": N_("Removed"), "back": N_("Restored")}
+_STORAGE_NOTE = N_("Stored in mcphost's own data;")
 _LOOKUP_DELAY = 0.15
 _MAX_PATH = 4_096
 
 
 def describe_origin(folder: RootFolder) -> str:
     """Describe where the folder comes from and, if the user added or removed it, for how long."""
-    holds = _SCOPE_PHRASES[folder.scope]
+    holds = _(_SCOPE_PHRASES[folder.scope])
     if folder.state == "out":
-        return f"removed {holds} · {folder.origin}"
+        return _("removed {holds} · {origin}").format(holds=holds, origin=folder.origin)
     return f"{folder.origin} {holds}" if folder.source == "added" else folder.origin
 
 
 def describe_known_roots(known: KnownRoots) -> str:
     """Describe how many folders the server has received, or say that it has not asked or was refused."""
     if known.roots is None:
-        return "you refused" if known.is_refused else "has not asked"
-    told = f"received {pluralize(len(known.roots), 'folder')}" if known.roots else "received none"
-    again = "; updated without a question" if known.is_approved else ""
-    again += " in this run" if known.is_approved and not known.is_permanent else ""
-    return told + ("; refused since" if known.is_refused else again)
+        return _("you refused") if known.is_refused else _("has not asked")
+    told = (
+        _("received {folders}").format(folders=translate_count(len(known.roots), "folder"))
+        if known.roots
+        else _("received none")
+    )
+    again = _("; updated without a question") if known.is_approved else ""
+    again += _(" in this run") if known.is_approved and not known.is_permanent else ""
+    return told + (_("; refused since") if known.is_refused else again)
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
@@ -68,22 +76,22 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
     return (
-        "knows it"
+        _("knows it")
         if folder.root.uri in {root.uri for root in roots}
-        else f"does not know it, {describe_known_roots(view.known_roots)}"
+        else _("does not know it, {known_roots}").format(known_roots=describe_known_roots(view.known_roots))
     )
 
 
 class FoldersScreen(ListScreen):
     """List of the folders to share with servers, including those that are missing or were removed by the user."""
 
-    TITLE_TEXT: ClassVar[str] = "Shared folders"
-    EMPTY_TEXT: ClassVar[str] = "No folders are shared.\n\nPress a to add one, or see docs/consent.md."
+    TITLE_TEXT: ClassVar[str] = N_("Shared folders")
+    EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one, or see docs/consent.md.")
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.change('add')"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("a", "add", "screen.change('add')"),
-        ("n", "name", "screen.change('name')"),
-        ("x", "remove, restore", "screen.change('out')"),
+        ("a", N_("add"), "screen.change('add')"),
+        ("n", N_("name"), "screen.change('name')"),
+        ("x", N_("remove, restore"), "screen.change('out')"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "change('add')", show=False),
@@ -127,28 +135,41 @@ class FoldersScreen(ListScreen):
         mark, style = ("▲", "$warning") if one.warning else ("●", "$success")
         if one.state != "there":
             mark, style = ("✕", "$error") if one.state == "gone" else ("○", "$muted")
-        about = [one.name, f"not shared: {one.why}" if one.state == "gone" else "", describe_origin(one)]
+        about = [
+            one.name,
+            _("not shared: {why}").format(why=one.why) if one.state == "gone" else "",
+            describe_origin(one),
+        ]
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
 
     def show_details(self, row: ListRow) -> None:
         """Show where a folder comes from, its warning, if any, and which servers have received it."""
         one: RootFolder = row.value
-        told = {"there": "with servers that ask, if you agree", "gone": f"no: {one.why}", "out": "no: removed by you"}
+        told = {
+            "there": _("with servers that ask, if you agree"),
+            "gone": _("no: {why}").format(why=one.why),
+            "out": _("no: removed by you"),
+        }
         self.show_about(
             clean_pairs(
                 [
-                    ("folder", one.path),
-                    ("name", one.name),
-                    ("shared", told[one.state]),
-                    ("warning", one.warning),
-                    ("origin", one.origin.removeprefix("in ")),
-                    ("configured as", one.configured_path),
-                    ("your change", f"applies {_SCOPE_PHRASES[one.scope]}" if one.scope else ""),
-                    ("address", one.root.uri if one.state == "there" else ""),
+                    (_("folder"), one.path),
+                    (_("name"), one.name),
+                    (_("shared"), told[one.state]),
+                    (_("warning"), one.warning),
+                    (_("origin"), one.origin.removeprefix("in ")),
+                    (_("configured as"), one.configured_path),
+                    (
+                        _("your change"),
+                        _("applies {scope_phrases}").format(scope_phrases=_(_SCOPE_PHRASES[one.scope]))
+                        if one.scope
+                        else "",
+                    ),
+                    (_("address"), one.root.uri if one.state == "there" else ""),
                 ]
             )
         )
-        lines = [_ROOTS_NOTICE, "", "Servers:"]
+        lines = [_(_ROOTS_NOTICE), "", _("Servers:")]
         lines += [f"    {view.name}: {describe_folder_sharing(one, view)}" for view in self.host.servers.views()] or [
             "    none"
         ]
@@ -166,7 +187,7 @@ class FoldersScreen(ListScreen):
             one: RootFolder = row.value
             wanted: FolderChange = "name" if what == "name" else "back" if one.state == "out" else "out"
             if wanted == "name" and one.state != "there":
-                self.notify("Only an existing, shared folder can be named.", markup=False, timeout=4)
+                self.notify(_("Only an existing, shared folder can be named."), markup=False, timeout=4)
                 return
             self._open_form(FolderForm(self.host.roots, wanted, one))
 
@@ -181,19 +202,23 @@ class FoldersScreen(ListScreen):
         self.app.push_screen(form, done)  # pyright: ignore[reportUnknownMemberType]
 
 
-_SCOPE_LABELS: dict[RootScope, str] = {"run": "this run", "project": "this project", "user": "always"}
+_SCOPE_LABELS: dict[RootScope, str] = {"run": N_("this run"), "project": N_("this project"), "user": N_("always")}
 
 
 def describe_root_scope(scope: RootScope, project: str) -> str:
     """Describe how long a change with this scope lasts, and where it is stored."""
     match scope:
         case "run":
-            return "Until mcphost ends. Nothing is stored."
+            return _("Until mcphost ends. Nothing is stored.")
         case "project":
             where = clean_line(project, _MAX_PATH)
-            return f"Whenever mcphost is started in {where}. {_STORAGE_NOTE} no file of the project is changed."
+            return _(
+                "Whenever mcphost is started in {where}. {storage_note} no file of the project is changed."
+            ).format(where=where, storage_note=_(_STORAGE_NOTE))
         case "user":
-            return f"Wherever mcphost is started. {_STORAGE_NOTE} your config.toml is not changed."
+            return _("Wherever mcphost is started. {storage_note} your config.toml is not changed.").format(
+                storage_note=_(_STORAGE_NOTE)
+            )
 
 
 class ScopeChoice(Static, can_focus=True):
@@ -212,9 +237,9 @@ class ScopeChoice(Static, can_focus=True):
     def render(self) -> Content:
         """Render the scopes side by side, with a filled circle in front of the selected one."""
         return Content("   ").join(
-            Content.styled(f"● {_SCOPE_LABELS[one]}", "bold $accent" if self.has_focus else "$text")
+            Content.styled(f"● {_(_SCOPE_LABELS[one])}", "bold $accent" if self.has_focus else "$text")
             if one == self.scope
-            else Content.styled(f"○ {_SCOPE_LABELS[one]}", "$muted")
+            else Content.styled(f"○ {_(_SCOPE_LABELS[one])}", "$muted")
             for one in self.choices
         )
 
@@ -229,7 +254,7 @@ class ScopeChoice(Static, can_focus=True):
         """Select the clicked scope."""
         at = 1
         for one in self.choices:
-            at += len(_SCOPE_LABELS[one]) + 5
+            at += cell_len(_(_SCOPE_LABELS[one])) + 5
             if event.x < at:
                 self._select(one)
                 return
@@ -274,7 +299,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
 
     def headline(self) -> str:
         """Return the title, which describes the change."""
-        return _TITLES[self.change]
+        return _(_TITLES[self.change])
 
     def body(self) -> ComposeResult:
         """Yield the inputs that the change needs: path, name and scope, or some of these."""
@@ -282,24 +307,28 @@ class FolderForm(FormScreen[tuple[str, str]]):
         wanted = self.folder.scope if self.folder else ""
         keep: RootScope = wanted if wanted in choices and wanted else "run"
         if self.folder is None:
-            yield Static("folder", classes="label", markup=False)
+            yield Static(_("folder"), classes="label", markup=False)
             yield SuggestionInput("path", self.roots.suggest)
         yield Static("", id="seen", markup=False)
         if self.change != "out":
-            yield Static("name, shared with servers; optional", classes="label", markup=False)
+            yield Static(_("name, shared with servers; optional"), classes="label", markup=False)
             yield OrderedInput(clean_line(self.folder.name, 200) if self.folder else "", id="name", compact=True)
-        yield Static("scope", classes="label", markup=False)
+        yield Static(_("scope"), classes="label", markup=False)
         yield ScopeChoice(keep, choices)
         yield Static("", id="holds", markup=False)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return (("leave", "Back"), ("apply", _CHANGE_LABELS[self.change]))
+        return (("leave", _("Back")), ("apply", _(_CHANGE_LABELS[self.change])))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        hint = f"{SuggestionInput.HINT}enter next" if self._has_path_input else "tab next · ← → scope"
-        return f"{hint} · ctrl+s {_CHANGE_LABELS[self.change].lower()} · esc back"
+        hint = (
+            _("{hint}enter next").format(hint=_(SuggestionInput.HINT))
+            if self._has_path_input
+            else _("tab next · ← → scope")
+        )
+        return _("{hint} · ctrl+s {lower} · esc back").format(hint=hint, lower=_(_CHANGE_LABELS[self.change]).lower())
 
     def on_mount(self) -> None:
         """Show the folder and the scope, and focus the first input that the change needs."""
@@ -340,7 +369,9 @@ class FolderForm(FormScreen[tuple[str, str]]):
             return
         shown = Content.styled(clean_line(folder.path, _MAX_PATH), "$text")
         if folder.warning and self.change != "out":
-            warning = f"{folder.warning} Many servers treat shared folders as permission to change them."
+            warning = _("{warning} Many servers treat shared folders as permission to change them.").format(
+                warning=folder.warning
+            )
             shown = Content.assemble(shown, ("\n" + warning, "$warning"))
         self.query_one("#seen", Static).update(shown)
 
@@ -367,7 +398,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
                 if seen.warning and self._warned_path != seen.path and self.change != "name":
                     self._warned_path = seen.path
                     self._show_folder(seen)
-                    self.show_fault("To add it anyway, press Ctrl+S or the button again.")
+                    self.show_fault(_("To add it anyway, press Ctrl+S or the button again."))
                     return
                 made = await self.roots.add(path, self.query_one("#name", Input).value.strip(), keep)
         except McpHostError as error:
@@ -376,5 +407,5 @@ class FolderForm(FormScreen[tuple[str, str]]):
         finally:
             self._is_busy = False
         scope = describe_root_scope(keep, self.roots.project)
-        said = f"{_DONE_LABELS[self.change]}: {clean_line(made.path, 200)}. {scope}"
+        said = f"{_(_DONE_LABELS[self.change])}: {clean_line(made.path, 200)}. {scope}"
         self.dismiss((made.path, said))

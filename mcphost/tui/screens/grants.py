@@ -9,6 +9,7 @@ from textual.content import Content
 
 from mcphost.errors import McpHostError
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
+from mcphost.translation import N_, _
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
@@ -22,16 +23,21 @@ _MAX_TOOLS = 20
 def describe_usage(one: GrantStatus) -> str:
     """Describe how often the grant was used, for example "used once"."""
     uses = one.grant.uses
-    return "not used yet" if not uses else "used once" if uses == 1 else f"used {uses:,} times"
+    return (
+        _("not used yet") if not uses else _("used once") if uses == 1 else _("used {uses:,} times").format(uses=uses)
+    )
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
     """Describe where and for how long the grant applies, for example "everywhere" or "until mcphost ends"."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
-        return "until mcphost ends"
-    where = {"project": f"in the folder {grant.place}", "conversation": f"in the conversation {grant.place}"}
-    return where.get(grant.rule.scope, "everywhere") + (", until mcphost ends" if grant.session else "")
+        return _("until mcphost ends")
+    where = {
+        "project": _("in the folder {place}").format(place=grant.place),
+        "conversation": _("in the conversation {place}").format(place=grant.place),
+    }
+    return where.get(grant.rule.scope, "everywhere") + (_(", until mcphost ends") if grant.session else "")
 
 
 class GrantsScreen(ListScreen):
@@ -40,13 +46,12 @@ class GrantsScreen(ListScreen):
     If *server* is given, only its grants and answers are listed.
     """
 
-    TITLE_TEXT: ClassVar[str] = "Permissions"
-    EMPTY_TEXT: ClassVar[str] = (
-        "No permissions.\n\n"
-        "What you allow for this session, always, or by a rule is listed here and can be revoked, as are "
-        "lasting answers about folders."
+    TITLE_TEXT: ClassVar[str] = N_("Permissions")
+    EMPTY_TEXT: ClassVar[str] = N_(
+        "No permissions.\n\nWhat you allow for this session, always, or by a rule is listed "
+        "here and can be revoked, as are lasting answers about folders."
     )
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", "revoke", "screen.revoke"),)
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", N_("revoke"), "screen.revoke"),)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False)]
 
     def __init__(self, host: "Host", server: str = "") -> None:
@@ -83,7 +88,12 @@ class GrantsScreen(ListScreen):
             )
             for one in self._grants
         ] + [
-            ListRow(one, one.answer.text, f"folder · {one.why or 'whenever it asks'}", *_MARKS[one.state])
+            ListRow(
+                one,
+                one.answer.text,
+                _("folder · {why}").format(why=one.why or _("whenever it asks")),
+                *_MARKS[one.state],
+            )
             for one in self._folder_grants
         ]
 
@@ -96,22 +106,26 @@ class GrantsScreen(ListScreen):
         one: GrantStatus = row.value
         grant = one.grant
         tools = sorted(grant.tools)
-        more = f" and {len(tools) - _MAX_TOOLS} more" if len(tools) > _MAX_TOOLS else ""
+        more = (
+            _(" and {tools_count} more").format(tools_count=len(tools) - _MAX_TOOLS) if len(tools) > _MAX_TOOLS else ""
+        )
         self.show_about(
             clean_pairs(
                 [
-                    ("rule", grant.text),
-                    ("active", "yes" if one.state == "counts" else f"no: {one.why}"),
-                    ("applies", describe_grant_scope(one)),
-                    ("account", grant.account or ""),
-                    ("expires", format_time(grant.rule.expires or 0)),
-                    ("created", format_time(grant.created)),
+                    (_("rule"), grant.text),
+                    (_("active"), "yes" if one.state == "counts" else _("no: {why}").format(why=one.why)),
+                    (_("applies"), describe_grant_scope(one)),
+                    (_("account"), grant.account or ""),
+                    (_("expires"), format_time(grant.rule.expires or 0)),
+                    (_("created"), format_time(grant.created)),
                     (
-                        "usage",
-                        f"{describe_usage(one)}{f', last {format_time(grant.last_used)}' if grant.last_used else ''}",
+                        _("usage"),
+                        _("{usage}, last {time}").format(usage=describe_usage(one), time=format_time(grant.last_used))
+                        if grant.last_used
+                        else describe_usage(one),
                     ),
-                    ("tools", ", ".join(tools[:_MAX_TOOLS]) + more),
-                    ("id", grant.id),
+                    (_("tools"), ", ".join(tools[:_MAX_TOOLS]) + more),
+                    (_("id"), grant.id),
                 ]
             )
         )
@@ -121,12 +135,12 @@ class GrantsScreen(ListScreen):
         self.show_about(
             clean_pairs(
                 [
-                    ("server", answer.server),
-                    ("folder", answer.path),
-                    ("shared", "whenever it asks" if answer.is_shared else "never"),
-                    ("active", "yes" if one.state == "counts" else f"no: {one.why}"),
-                    ("created", format_time(answer.created)),
-                    ("id", answer.id),
+                    (_("server"), answer.server),
+                    (_("folder"), answer.path),
+                    (_("shared"), _("whenever it asks") if answer.is_shared else "never"),
+                    (_("active"), "yes" if one.state == "counts" else _("no: {why}").format(why=one.why)),
+                    (_("created"), format_time(answer.created)),
+                    (_("id"), answer.id),
                 ]
             )
         )
@@ -140,8 +154,10 @@ class GrantsScreen(ListScreen):
         grant_id: str = row.value.answer.id if is_folder else row.value.grant.id
         if self._revoke_candidate != grant_id:
             self._revoke_candidate = grant_id
-            what = "the folder will be" if is_folder else "its calls will be"
-            self.show_about(Content.styled(f"Press x again to revoke it; {what} asked about.", "$warning"))
+            what = _("the folder will be") if is_folder else _("its calls will be")
+            self.show_about(
+                Content.styled(_("Press x again to revoke it; {what} asked about.").format(what=what), "$warning")
+            )
             return
         self._revoke_candidate = ""
         self.run_worker(partial(self._revoke, grant_id))

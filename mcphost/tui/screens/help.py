@@ -9,8 +9,10 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
+from mcphost.translation import _
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use, shorten_key
 from mcphost.tui.keymap import ACTIONS, LOCAL_KEYS
+from mcphost.tui.screen_text import pad_cells
 from mcphost.tui.transcript.tool_card import STATES
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
@@ -18,26 +20,27 @@ from mcphost.tui.widgets.status_bars import KeyBar
 
 def render_help(width: int = 100, keys: KeyTable = DEFAULT_KEYS) -> Content:
     """Return the full help text, wrapped to *width* columns."""
-    lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
+    lines: list[Content] = [Content.styled(_("Everywhere"), "bold $accent")]
     shown = {one.name: " ".join(map(shorten_key, keys.keys_of(one.name))) for one in ACTIONS}
     column = max(6, *(len(text) + 1 for text in shown.values()))
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
-        lead = Content.assemble((f"  {shown[action.name]:<{column}}", "bold"), (f"{slash:<15}", "$muted"))
-        lines += _layout_help_row(lead, action.help, width)
+        lead = Content.assemble((f"  {pad_cells(shown[action.name], column)}", "bold"), (f"{slash:<15}", "$muted"))
+        lines += _layout_help_row(lead, _(action.help), width)
     where = ""
     for place, key, does in LOCAL_KEYS:
         if place != where:
-            lines += [Content(""), Content.styled(place, "bold $accent")]
+            lines += [Content(""), Content.styled(_(place), "bold $accent")]
             where = place
-        lines += _layout_help_row(Content.styled(f"  {keys.fill(key):<26}", "bold"), keys.fill(does), width)
-    lines += [Content(""), Content.styled("Marks on tool calls", "bold $accent")]
+        lead = Content.styled(f"  {pad_cells(keys.fill(_(key)), 26)}", "bold")
+        lines += _layout_help_row(lead, keys.fill(_(does)), width)
+    lines += [Content(""), Content.styled(_("Marks on tool calls"), "bold $accent")]
     for mark, words, style in STATES.values():
-        lines.append(Content.assemble((f"  {mark}  ", style), (words, "$text")))
+        lines.append(Content.assemble((f"  {mark}  ", style), (_(words), "$text")))
     lines += [
         Content(""),
-        Content.styled("Marks like ␛ or ‹U+202E›", "bold $accent"),
-        Content("  stand for characters that could control your terminal or hide text. They are never sent to it."),
+        Content.styled(_("Marks like ␛ or ‹U+202E›"), "bold $accent"),
+        Content(_("  stand for characters that could control your terminal or hide text. They are never sent to it.")),
     ]
     return Content("\n").join(lines)
 
@@ -59,10 +62,10 @@ class HelpScreen(ScreenLifecycle, Screen[Any]):
 
     def compose(self) -> ComposeResult:
         """Create the widgets."""
-        yield Static(Content.styled("Help", "bold $accent"), id="head", markup=False)
+        yield Static(Content.styled(_("Help"), "bold $accent"), id="head", markup=False)
         with VerticalScroll():
             yield Static(render_help(keys=keys_in_use(self)), id="page", markup=False)
-        yield KeyBar((("↑↓", "scroll", ""), ("esc", "back", "screen.leave")))
+        yield KeyBar((("↑↓", _("scroll"), ""), ("esc", _("back"), "screen.leave")))
 
     def on_resize(self) -> None:
         """Wrap the help text to the new width."""

@@ -13,10 +13,11 @@ from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
 from mcphost.host.message_text import describe_author
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.store.conversations import ConversationInfo, StoredMessage
 from mcphost.store.search import FoundConversation, MarkedText
+from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.history_forms import ExportForm, RenameForm
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 LISTED = 500
 SEARCH_DELAY = 0.12
 """Seconds after the last key press until the search starts."""
-_SEARCH_HINT = 'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
+_SEARCH_HINT = N_('Search all messages: words, "a phrase", -word, tool:NAME, after:7d')
 _PREVIEW_DELAY = 0.05
 _MAX_MESSAGE_CHARS = 4_000
-_AUTHORS = {"user": "You", "assistant": "Assistant", "tool": "Result"}
+_AUTHORS = {"user": N_("You"), "assistant": N_("Assistant"), "tool": N_("Result")}
 
 
 class HistoryChoice(NamedTuple):
@@ -71,7 +72,7 @@ def format_time(seconds: float) -> str:
 def _name_day(seconds: float, today: datetime) -> str:
     day = datetime.fromtimestamp(seconds).astimezone()
     age = (today.date() - day.date()).days
-    return {0: "Today", 1: "Yesterday"}.get(age) or f"{day:%A, %Y-%m-%d}"
+    return {0: _("Today"), 1: _("Yesterday")}.get(age) or f"{day:%A, %Y-%m-%d}"
 
 
 class HistoryScreen(ListScreen):
@@ -80,15 +81,15 @@ class HistoryScreen(ListScreen):
     The preview shows the messages around the match, or the last messages.
     """
 
-    TITLE_TEXT: ClassVar[str] = "History"
-    EMPTY_TEXT: ClassVar[str] = "No conversations yet. They are saved here as you go."
+    TITLE_TEXT: ClassVar[str] = N_("History")
+    EMPTY_TEXT: ClassVar[str] = N_("No conversations yet. They are saved here as you go.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("enter", "open", "screen.choose"),
-        ("f", "fork", "screen.fork"),
-        ("n", "rename", "screen.rename"),
-        ("p", "pin", "screen.pin"),
-        ("e", "export", "screen.export"),
-        ("x", "delete", "screen.delete"),
+        ("enter", N_("open"), "screen.choose"),
+        ("f", N_("fork"), "screen.fork"),
+        ("n", N_("rename"), "screen.rename"),
+        ("p", N_("pin"), "screen.pin"),
+        ("e", N_("export"), "screen.export"),
+        ("x", N_("delete"), "screen.delete"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f", "fork", show=False),
@@ -111,9 +112,9 @@ class HistoryScreen(ListScreen):
     def on_mount(self) -> None:
         """Load the stored conversations."""
         super().on_mount()
-        self.query_one(
-            "#search", Input
-        ).placeholder = 'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
+        self.query_one("#search", Input).placeholder = _(
+            'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
+        )
         self.run_worker(self._load_conversations)
 
     async def _load_conversations(self) -> None:
@@ -134,7 +135,7 @@ class HistoryScreen(ListScreen):
         entries: list[_Entry] = []
         before = ""
         for info in self._conversations:
-            day = "Pinned" if info.is_pinned else _name_day(info.updated, today)
+            day = _("Pinned") if info.is_pinned else _name_day(info.updated, today)
             heading, before = ("" if day == before else day), day
             entries.append(
                 _Entry(info.id, info.title, info.model, info.created, info.updated, heading, is_pinned=info.is_pinned,
@@ -171,8 +172,10 @@ class HistoryScreen(ListScreen):
 
     def _show_rows(self, rows: Sequence[ListRow]) -> None:
         self.visible_rows = list(rows[:LISTED])
-        shown = pluralize(len(rows), "conversation") if rows else ""
-        head = Content.assemble((self.TITLE_TEXT, "bold $accent"), (f"  {shown}  ", "$faint"), (self._note, "$warning"))
+        shown = translate_count(len(rows), "conversation") if rows else ""
+        head = Content.assemble(
+            (_(self.TITLE_TEXT), "bold $accent"), (f"  {shown}  ", "$faint"), (self._note, "$warning")
+        )
         self.query_one("#head", Static).update(head)
         entries = self.query_one("#entries", OptionList)
         keep = entries.highlighted or 0
@@ -181,8 +184,8 @@ class HistoryScreen(ListScreen):
         entries.clear_options()
         if not self.visible_rows:
             if self.entries:
-                entries.add_option(Option(Content.styled(" Nothing was found.", "$muted"), disabled=True))
-            self.show_about(Content("") if self.entries else Content.styled(self.EMPTY_TEXT, "$muted"))
+                entries.add_option(Option(Content.styled(_(" Nothing was found."), "$muted"), disabled=True))
+            self.show_about(Content("") if self.entries else Content.styled(_(self.EMPTY_TEXT), "$muted"))
             self.query_one(LongText).show("")
             return
         entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
@@ -209,12 +212,12 @@ class HistoryScreen(ListScreen):
         self._delete_candidate = ""
         is_roomy = not self.has_class("narrow")  # otherwise the messages need the rows
         facts = [
-            ("title", entry.title),
-            ("started", format_time(entry.created) if is_roomy else ""),
-            ("updated", format_time(entry.updated)),
-            ("messages", str(entry.messages) if is_roomy and entry.messages else ""),
-            ("model", entry.model if is_roomy else ""),
-            ("id", entry.id if is_roomy else ""),
+            (_("title"), entry.title),
+            (_("started"), format_time(entry.created) if is_roomy else ""),
+            (_("updated"), format_time(entry.updated)),
+            (_("messages"), str(entry.messages) if is_roomy and entry.messages else ""),
+            (_("model"), entry.model if is_roomy else ""),
+            (_("id"), entry.id if is_roomy else ""),
         ]
         self.show_about(clean_pairs(facts))
         if self._preview_timer is not None:
@@ -275,7 +278,7 @@ class HistoryScreen(ListScreen):
             return
         if self._delete_candidate != entry.id:
             self._delete_candidate = entry.id
-            text = "Press x again to delete it with its branches, drafts and stored results. It cannot be undone."
+            text = _("Press x again to delete it with its branches, drafts and stored results. It cannot be undone.")
             self.show_about(Content.styled(text, "$warning"))
             return
         self._delete_candidate = ""
@@ -306,7 +309,7 @@ class HistoryScreen(ListScreen):
 
 
 def _describe(entry: _Entry) -> str:
-    count = pluralize(entry.hits, "hit") if entry.hits else pluralize(entry.messages, "message")
+    count = translate_count(entry.hits, "hit") if entry.hits else translate_count(entry.messages, "message")
     return " · ".join(part for part in (format_time(entry.updated), count, entry.model) if part)
 
 
@@ -321,7 +324,7 @@ def _format_preview(preview: "ConversationPreview") -> str:
 
 def _format_message(one: StoredMessage) -> str:
     message = one.message
-    author = describe_author(message) or _AUTHORS[message.role]
+    author = describe_author(message) or _(_AUTHORS[message.role])
     return f"{author} · {format_time(message.at)}\n{_message_text(message)[:_MAX_MESSAGE_CHARS]}"
 
 
@@ -335,13 +338,13 @@ def _message_text(message: "Message") -> str:
                 texts.append(part.text)
             case ToolUsePart():
                 arguments = part.raw if part.arguments is None else dumps(part.arguments)
-                texts.append(f"calls {part.name} {arguments}")
+                texts.append(_("calls {name} {arguments}").format(name=part.name, arguments=arguments))
             case ToolReturnPart():
                 texts.append(f"{part.name}: {part.text}")
             case ResourcePart():
-                texts.append(f"[attached {part.uri}]")
+                texts.append(_("[attached {uri}]").format(uri=part.uri))
             case ImagePart() | FilePart():
-                texts.append(f"[attached {part.name or part.mime_type}]")
+                texts.append(_("[attached {name}]").format(name=part.name or part.mime_type))
             case _:
                 pass
     return "\n".join(texts)

@@ -11,6 +11,7 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError, UsageError
 from mcphost.serialization import replace
+from mcphost.translation import _
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import OrderedInput, wait_for_typed_text
 
@@ -37,7 +38,7 @@ class RenameForm(FormScreen[str]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Rename the conversation"
+        return _("Rename the conversation")
 
     def body(self) -> ComposeResult:
         """Yield an input with the current title."""
@@ -45,7 +46,7 @@ class RenameForm(FormScreen[str]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "enter rename · esc back"
+        return _("enter rename · esc back")
 
     def on_mount(self) -> None:
         """Focus the input."""
@@ -58,7 +59,7 @@ class RenameForm(FormScreen[str]):
         if event.value.strip():
             self.dismiss(event.value)
         else:
-            self.show_fault("A title needs at least one character.")
+            self.show_fault(_("A title needs at least one character."))
 
 
 class ExportForm(FormScreen[None]):
@@ -77,18 +78,18 @@ class ExportForm(FormScreen[None]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Export the conversation"
+        return _("Export the conversation")
 
     def body(self) -> ComposeResult:
         """Yield an input with a file name made from the conversation's title."""
         from mcphost.host.conversation.export import suggest_file_name
 
-        yield Static("The ending chooses the format: .md, .html or .json", id="about", markup=False)
+        yield Static(_("The ending chooses the format: .md, .html or .json"), id="about", markup=False)
         yield OrderedInput(suggest_file_name(self._info, "markdown"), id="file", compact=True, max_length=1_000)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "enter write · esc back"
+        return _("enter write · esc back")
 
     def on_mount(self) -> None:
         """Focus the input."""
@@ -108,7 +109,7 @@ class ExportForm(FormScreen[None]):
         path = _resolve(field.value)
         form = _FORMS.get(path.suffix.lower())
         if form is None:
-            self.show_fault("The name must end with .md, .html or .json.")
+            self.show_fault(_("The name must end with .md, .html or .json."))
             return
         try:
             messages = await self._history.load(self._info.id)
@@ -118,7 +119,7 @@ class ExportForm(FormScreen[None]):
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}")
             return
-        self.notify(f"Wrote {path}.", markup=False, timeout=6)
+        self.notify(_("Wrote {path}.").format(path=path), markup=False, timeout=6)
         self.dismiss(None)
 
 
@@ -135,6 +136,9 @@ def _write_new_file(path: Path, text: str) -> None:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(text.encode("utf-8", "replace"))
     except FileExistsError as error:
-        raise UsageError(f"{path} exists.", "Choose another name.") from error
+        raise UsageError(_("{path} exists.").format(path=path), _("Choose another name.")) from error
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.", "Choose another place.") from error
+        raise UsageError(
+            _("{path} cannot be written: {strerror}.").format(path=path, strerror=error.strerror),
+            _("Choose another place."),
+        ) from error

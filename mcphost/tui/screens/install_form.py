@@ -12,6 +12,7 @@ from textual.widgets import Button, Input, Static
 from mcphost.errors import McpHostError
 from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import describe_publisher
+from mcphost.translation import _
 from mcphost.tui import input_guard
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -60,13 +61,13 @@ class InstallForm(FormScreen[str]):
 
     def headline(self) -> str:
         """Return the title, which names the server and its version."""
-        verb = "Update" if self.draft.installed else "Install"
+        verb = _("Update") if self.draft.installed else _("Install")
         return f"{verb} {self.draft.entry.name} {self.draft.entry.version}"
 
     def body(self) -> ComposeResult:
         """Yield the publisher, the inputs and the plan."""
         entry = self.draft.entry
-        source = entry.repository.url or "no repository is given"
+        source = entry.repository.url or _("no repository is given")
         with VerticalScroll(id="content", can_focus=False):
             yield Static(Content(clean_line(f"{describe_publisher(entry)} · {source}", 200)), id="about", markup=False)
             yield LabeledInputGroup(*self._lines())
@@ -82,13 +83,17 @@ class InstallForm(FormScreen[str]):
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        verb = "Update" if self.draft.installed else "Install"
-        return ("install", "Download" if self.draft.download else verb), ("leave", "Cancel")
+        verb = _("Update") if self.draft.installed else _("Install")
+        return ("install", _("Download") if self.draft.download else verb), ("leave", _("Cancel"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        other = f"^O {clean_line(self.draft.next_kind, _MAX_LABEL)} instead · " if self.draft.next_kind else ""
-        return f"{other}^S goes on · tab next field · page down scrolls · esc back"
+        other = (
+            _("^O {next_kind} instead · ").format(next_kind=clean_line(self.draft.next_kind, _MAX_LABEL))
+            if self.draft.next_kind
+            else ""
+        )
+        return _("{other}^S goes on · tab next field · page down scrolls · esc back").format(other=other)
 
     def on_mount(self) -> None:
         """Request the plan and focus the first input."""
@@ -135,15 +140,23 @@ class InstallForm(FormScreen[str]):
     async def _show_review(self) -> None:
         if download := self.draft.download:
             size = MAX_BUNDLE_BYTES // 1024**2
-            self._show_plan([f"download: {download['url']}", f"sha256: {download['sha256']}"], self.draft.warnings)
-            self.show_fault(f"The bundle (at most {size} MB) is downloaded first. Nothing is started yet.")
+            self._show_plan(
+                [
+                    _("download: {download}").format(download=download["url"]),
+                    _("sha256: {download}").format(download=download["sha256"]),
+                ],
+                self.draft.warnings,
+            )
+            self.show_fault(
+                _("The bundle (at most {size} MB) is downloaded first. Nothing is started yet.").format(size=size)
+            )
             return
         review = await self._registry.review(self.draft, self._values())
         if review != self._review:
             self._is_read = False
         self._review = review
         self._show_plan(review.lines, review.warnings)
-        missing = f"needed: {', '.join(review.missing)}" if review.missing else ""
+        missing = _("needed: {missing}").format(missing=", ".join(review.missing)) if review.missing else ""
         self.show_fault(review.problem or missing)
 
     def _show_plan(self, lines: "list[str] | tuple[str, ...]", warnings: tuple[str, ...]) -> None:
@@ -187,10 +200,10 @@ class InstallForm(FormScreen[str]):
             shown = self._review
             if shown is None:
                 await self._show_review()
-                self.show_fault("The plan has changed. Read it, then press ^S again.")
+                self.show_fault(_("The plan has changed. Read it, then press ^S again."))
                 return
             if not self._is_read and not shown.missing:
-                self.show_fault("Read the plan to its end first: page down.")
+                self.show_fault(_("Read the plan to its end first: page down."))
                 return
             done = await self._registry.install(self.draft, self._values(), shown)
         except McpHostError as error:
@@ -218,7 +231,7 @@ class InstallForm(FormScreen[str]):
             self._changed_at = input_guard.clock()
 
     async def _download(self) -> None:
-        self.show_fault("Downloading…")
+        self.show_fault(_("Downloading…"))
         await self._registry.download(self.draft)
         await self._show_draft()
 
@@ -236,7 +249,7 @@ class InstallForm(FormScreen[str]):
 
 
 def _placeholder(one: "PlanInput") -> str:
-    about = " or ".join(one.choices) or one.description or one.placeholder
+    about = _(" or ").join(one.choices) or one.description or one.placeholder
     needed = "needed" if one.is_required and one.default is None else ""
-    default = f"default {one.default}" if one.default else ""
+    default = _("default {default}").format(default=one.default) if one.default else ""
     return clean_line(" · ".join(filter(None, (needed, default, about))), 100)

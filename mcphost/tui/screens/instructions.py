@@ -10,6 +10,7 @@ from textual.content import Content
 from mcphost.errors import McpHostError
 from mcphost.host.conversation.instructions import InstructionsStatus
 from mcphost.host.project_approvals import ApprovalSource
+from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -18,27 +19,27 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 _SOURCES: dict[ApprovalSource, str] = {
-    "own": "used: your own file",
-    "always": "used: approved until it changes",
-    "session": "used: approved for this session",
-    "flag": "used: approved by a flag",
-    "refused": "not used: refused in this session",
-    "not asked": "not used: not approved yet",
+    "own": N_("used: your own file"),
+    "always": N_("used: approved until it changes"),
+    "session": N_("used: approved for this session"),
+    "flag": N_("used: approved by a flag"),
+    "refused": N_("not used: refused in this session"),
+    "not asked": N_("not used: not approved yet"),
 }
 
 
 class InstructionsScreen(ListScreen):
     """List of the AGENTS.md files of the user and the project, in the order of the system prompt."""
 
-    TITLE_TEXT: ClassVar[str] = "Instructions"
-    EMPTY_TEXT: ClassVar[str] = (
-        "No instructions.\n\n"
-        "The model follows AGENTS.md in your configuration folder, and, once you approved them, the AGENTS.md files "
-        "from the root of the project (the folder with .git) down to this folder."
+    TITLE_TEXT: ClassVar[str] = N_("Instructions")
+    EMPTY_TEXT: ClassVar[str] = N_(
+        "No instructions.\n\nThe model follows AGENTS.md in your configuration folder, and, "
+        "once you approved them, the AGENTS.md files from the root of the project (the "
+        "folder with .git) down to this folder."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("a", "approve", "screen.approve"),
-        ("x x", "stop using", "screen.revoke"),
+        ("a", N_("approve"), "screen.approve"),
+        ("x x", N_("stop using"), "screen.revoke"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "approve", show=False),
@@ -66,7 +67,7 @@ class InstructionsScreen(ListScreen):
             ListRow(
                 one,
                 one.text.path,
-                _SOURCES[one.source],
+                _(_SOURCES[one.source]),
                 "●" if one.is_used else "○",
                 "$success" if one.is_used else "$muted",
             )
@@ -78,14 +79,28 @@ class InstructionsScreen(ListScreen):
         self._revoke_candidate = ""
         one: InstructionsStatus = row.value
         size = len(one.text.model_text)
-        pairs = [("file", one.text.path), ("status", _SOURCES[one.source]), ("digest", one.text.digest[:16])]
-        self.show_about(clean_pairs([*pairs, ("size", f"{size:,} characters, about {size // 4:,} tokens a request")]))
+        pairs = [
+            (_("file"), one.text.path),
+            (_("status"), _(_SOURCES[one.source])),
+            (_("digest"), one.text.digest[:16]),
+        ]
+        self.show_about(
+            clean_pairs(
+                [
+                    *pairs,
+                    (
+                        _("size"),
+                        _("{size:,} characters, about {size2:,} tokens a request").format(size=size, size2=size // 4),
+                    ),
+                ]
+            )
+        )
         self.query_one(LongText).show(clean(one.text.model_text))
 
     def action_approve(self) -> None:
         """Ask the user again about the files that are not approved."""
         if all(one.is_used for one in self.host.instructions.statuses):
-            self.notify("All of them are used.", markup=False, timeout=4)
+            self.notify(_("All of them are used."), markup=False, timeout=4)
         else:
             self.run_worker(partial(self._refresh, again=True))
 
@@ -96,10 +111,10 @@ class InstructionsScreen(ListScreen):
             return
         one: InstructionsStatus = row.value
         if one.text.is_own:
-            self.notify("It is your own file: delete it, or empty it.", markup=False, timeout=6)
+            self.notify(_("It is your own file: delete it, or empty it."), markup=False, timeout=6)
         elif self._revoke_candidate != one.text.path:
             self._revoke_candidate = one.text.path
-            self.show_about(Content.styled("Press x again to stop using it.", "$warning"))
+            self.show_about(Content.styled(_("Press x again to stop using it."), "$warning"))
         else:
             self.run_worker(partial(self._revoke, one))
 

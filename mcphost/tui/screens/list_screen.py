@@ -14,6 +14,7 @@ from textual.widgets.option_list import Option
 from mcphost.errors import McpHostError, SignInRequired
 from mcphost.host.views import find_drawable
 from mcphost.protocol.base import Icon
+from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
@@ -42,7 +43,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     """Searchable list with the selected entry's details beside it, or below it on a narrow screen."""
 
     TITLE_TEXT: ClassVar[str] = ""
-    EMPTY_TEXT: ClassVar[str] = "Nothing here yet."
+    EMPTY_TEXT: ClassVar[str] = N_("Nothing here yet.")
     AUTO_FOCUS: ClassVar[str] = "#entries"  # pyright: ignore[reportIncompatibleVariableOverride]
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     # Actions of KEY_ROWS that also work if the list is empty.
@@ -105,8 +106,8 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def compose(self) -> ComposeResult:
         """Create the title, the search line, the list, the details pane and the key bar."""
-        yield Static(Content.assemble((self.TITLE_TEXT, "bold $accent")), id="head", markup=False)
-        yield OrderedInput(placeholder="Search", id="search", compact=True)
+        yield Static(Content.assemble((_(self.TITLE_TEXT), "bold $accent")), id="head", markup=False)
+        yield OrderedInput(placeholder=_("Search"), id="search", compact=True)
         with Horizontal(id="halves"):
             yield OptionList(id="entries", markup=False, compact=True)
             with Vertical(id="side"):
@@ -118,11 +119,11 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
         """Return a (key, label, action) tuple for each key that works in the current state of the list."""
-        back = ("esc", "back", "screen.leave")
+        back = ("esc", _("back"), "screen.leave")
         searched = any(line.value for line in self.query("#search").results(Input))
         if not self.entries and not searched:
             return (*(key for key in self.KEY_ROWS if key[2] in self.ACTIONS_WITHOUT_ENTRY), back)
-        return (*self.KEY_ROWS, ("tab", "read", "app.focus_next"), ("^F", "search", "screen.search"), back)
+        return (*self.KEY_ROWS, ("tab", _("read"), "app.focus_next"), ("^F", _("search"), "screen.search"), back)
 
     def on_mount(self) -> None:
         """Load the entries, select the first, and focus the list or the widget that AUTO_FOCUS names."""
@@ -154,8 +155,14 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         words = text.lower().split()
         found = [row for row in self.entries if all(word in f"{row.title} {row.detail}".lower() for word in words)]
         self.visible_rows = found[:_MAX_SHOWN]
-        count = f"  {len(found)} of {len(self.entries)}" if self.entries else ""
-        self.query_one("#head", Static).update(Content.assemble((self.TITLE_TEXT, "bold $accent"), (count, "$faint")))
+        count = (
+            _("  {found_count} of {entries_count}").format(found_count=len(found), entries_count=len(self.entries))
+            if self.entries
+            else ""
+        )
+        self.query_one("#head", Static).update(
+            Content.assemble((_(self.TITLE_TEXT), "bold $accent"), (count, "$faint"))
+        )
         entries = self.query_one("#entries", OptionList)
         keep = entries.highlighted or 0
         self.set_class(not self.entries, "empty")
@@ -163,10 +170,10 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         entries.clear_options()
         if not self.visible_rows:
             if self.entries:
-                entries.add_option(Option(Content.styled(" No matches.", "$muted"), disabled=True))
+                entries.add_option(Option(Content.styled(_(" No matches."), "$muted"), disabled=True))
                 self.show_about(Content(""))
             else:
-                self.show_about(Content.styled(keys_in_use(self).fill(self.EMPTY_TEXT), "$muted"))
+                self.show_about(Content.styled(keys_in_use(self).fill(_(self.EMPTY_TEXT)), "$muted"))
             self.query_one(LongText).show("")
             return
         entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
@@ -245,7 +252,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 def describe_error(error: McpHostError) -> str:
     """Return the message and the hint of an error, and, if a sign-in is required, which key starts it."""
-    key = "Press s to sign in." if isinstance(error, SignInRequired) else ""
+    key = _("Press s to sign in.") if isinstance(error, SignInRequired) else ""
     return " ".join(filter(None, (error.message, key, error.hint)))
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
+from mcphost.translation import _
 from mcphost.tui.key_table import keys_in_use
 
 if TYPE_CHECKING:
@@ -54,28 +55,32 @@ def parse_manual_call(line: str) -> ManualCall:
     runs.
     """
     if len(line.splitlines()) > 1:
-        said = "Write a line break as \\n in JSON, or put a space before the text to send it as a message."
-        raise UsageError("A manual call is one line.", said)
+        said = _("Write a line break as \\n in JSON, or put a space before the text to send it as a message.")
+        raise UsageError(_("A manual call is one line."), said)
     body = line.strip().removeprefix("!").strip()
-    head, _, rest = body.partition(" ")
+    head, _unused, rest = body.partition(" ")
     server, slash, tool = head.partition("/")
     if not slash or not server or not tool:
-        raise UsageError("A manual call needs a server and a tool.", "Write !server/tool key=value.")
+        raise UsageError(_("A manual call needs a server and a tool."), _("Write !server/tool key=value."))
     rest = rest.strip()
     if rest.startswith("{"):
         value = parse_value(rest)
         if isinstance(value, dict):
             return ManualCall(server, tool, value)  # pyright: ignore[reportUnknownArgumentType]
-        raise UsageError("The arguments are not valid JSON.", "Write them as key=value, or as one JSON object.")
+        raise UsageError(_("The arguments are not valid JSON."), _("Write them as key=value, or as one JSON object."))
     try:
         words = shlex.split(rest)
     except ValueError as error:
-        raise UsageError(f"The arguments cannot be read: {error}.", "Close every quotation mark.") from error
+        raise UsageError(
+            _("The arguments cannot be read: {error}.").format(error=error), _("Close every quotation mark.")
+        ) from error
     arguments: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise UsageError(f'"{word}" is not key=value.', "Put a value with spaces in quotation marks.")
+            raise UsageError(
+                _('"{word}" is not key=value.').format(word=word), _("Put a value with spaces in quotation marks.")
+            )
         arguments[key] = parse_value(value)
     return ManualCall(server, tool, arguments)
 
@@ -120,8 +125,8 @@ class ManualCallRunner:
         """
         taken, self._result = self._result, None
         if taken is None:
-            way = keys_in_use(self._screen).fill("Call a tool first: {servers}, then t.")
-            self._screen.notify(f"There is no result to attach. {way}", markup=False, timeout=6)
+            way = keys_in_use(self._screen).fill(_("Call a tool first: {servers}, then t."))
+            self._screen.notify(_("There is no result to attach. {way}").format(way=way), markup=False, timeout=6)
         else:
             self._screen.run_worker(partial(self._attach, *taken, attach), group="attach")
 
@@ -138,7 +143,7 @@ class ManualCallRunner:
         try:
             result = await self._host.tools.call(card.server, card.tool, card.arguments or {})
             self._result = ManualCall(card.server, card.tool, card.arguments or {}), result
-            self._screen.notify("/attach adds the result to your next message.", markup=False, timeout=6)
+            self._screen.notify(_("/attach adds the result to your next message."), markup=False, timeout=6)
         except McpHostError as error:
             self._presenter.fail_manual_call(card, "failed", str(error))
         except asyncio.CancelledError:

@@ -11,6 +11,7 @@ from mcphost.config.model_fields import MODEL_FIELDS, format_fields, parse_field
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
 from mcphost.serialization import Struct
+from mcphost.translation import _
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
 
@@ -56,21 +57,21 @@ class ModelForm(FormScreen[ModelChoice]):
 
     def headline(self) -> str:
         """Return the title."""
-        return f"Settings of {self._config.name}" if self._config.name else "Another model"
+        return _("Settings of {name}").format(name=self._config.name) if self._config.name else _("Another model")
 
     def body(self) -> ComposeResult:
         """Yield an input for each setting and a text area for the headers."""
         yield LabeledInputGroup(*(LabeledInput(label, key, placeholder=hint) for key, label, hint in MODEL_FIELDS))
-        yield Static("headers, one a line, such as X-Team: ${env:TEAM}", id="headers-label", markup=False)
+        yield Static(_("headers, one a line, such as X-Team: ${env:TEAM}"), id="headers-label", markup=False)
         yield OrderedTextArea(id="headers", tab_behavior="focus", compact=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return ("use", "Use now"), ("save", "Use and save"), ("leave", "Cancel")
+        return ("use", _("Use now")), ("save", _("Use and save")), ("leave", _("Cancel"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "enter next line · tab next field · ^S use and save · esc back"
+        return _("enter next line · tab next field · ^S use and save · esc back")
 
     def on_mount(self) -> None:
         """Fill in the current settings and focus the first input."""

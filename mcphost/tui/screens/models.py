@@ -12,6 +12,7 @@ from mcphost.config.model_fields import MODEL_FIELDS, format_fields
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
 from mcphost.serialization import replace
+from mcphost.translation import N_, _
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.model_form import ModelChoice, ModelForm
@@ -39,23 +40,25 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
 
     def headline(self) -> str:
         """Return the title, which names the provider."""
-        return f"Key for {self._entry.provider_title}"
+        return _("Key for {provider_title}").format(provider_title=self._entry.provider_title)
 
     def body(self) -> ComposeResult:
         """Yield an explanation and the input for the key."""
-        yield Static(f"{self._entry.config.name} needs a key. It is stored in the keyring.", markup=False)
+        yield Static(
+            _("{name} needs a key. It is stored in the keyring.").format(name=self._entry.config.name), markup=False
+        )
         yield OrderedInput(password=True, id="key", compact=True, placeholder=self._entry.key_variable)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "enter store and use · esc back"
+        return _("enter store and use · esc back")
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         """Store the key and close the form; if that fails, show the error and keep the form open."""
         event.stop()
         key = event.value.strip()
         if not key:
-            self.show_fault("Paste the key first.")
+            self.show_fault(_("Paste the key first."))
             return
         try:
             await self._setup.store_key(key, self._entry.provider)
@@ -68,15 +71,15 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
 class ModelsScreen(ListScreen):
     """List of all models; its result is a ModelChoice, or None if the user leaves."""
 
-    TITLE_TEXT: ClassVar[str] = "Models"
-    EMPTY_TEXT: ClassVar[str] = "Searching…"
+    TITLE_TEXT: ClassVar[str] = N_("Models")
+    EMPTY_TEXT: ClassVar[str] = N_("Searching…")
     AUTO_FOCUS: ClassVar[str] = "#search"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("enter", "use now", "screen.choose"),
-        ("^S", "use and save", "screen.choose_default"),
-        ("^E", "settings", "screen.edit"),
-        ("^N", "another", "screen.create"),
-        ("^T", "favourite", "screen.toggle_favorite"),
+        ("enter", N_("use now"), "screen.choose"),
+        ("^S", N_("use and save"), "screen.choose_default"),
+        ("^E", N_("settings"), "screen.edit"),
+        ("^N", N_("another"), "screen.create"),
+        ("^T", N_("favourite"), "screen.toggle_favorite"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
     # With priority, because the search line has its own bindings for some of these keys.
@@ -124,15 +127,23 @@ class ModelsScreen(ListScreen):
         self.show_about(
             clean_pairs(
                 [
-                    ("model", model.config.name),
-                    ("provider", model.provider_title),
-                    ("available", model.origin or f"needs a key ({model.key_variable})"),
-                    ("address", model.config.api_base),
-                    ("context", f"{model.context_window:,} tokens" if model.context_window else "unknown"),
-                    ("tools", _format_ability(model.supports_tools)),
-                    ("images", _format_ability(model.supports_images)),
-                    ("reasoning", _format_ability(model.supports_reasoning)),
-                    ("price", _format_price(model) or "unknown"),
+                    (_("model"), model.config.name),
+                    (_("provider"), model.provider_title),
+                    (
+                        _("available"),
+                        model.origin or _("needs a key ({key_variable})").format(key_variable=model.key_variable),
+                    ),
+                    (_("address"), model.config.api_base),
+                    (
+                        _("context"),
+                        _("{context_window:,} tokens").format(context_window=model.context_window)
+                        if model.context_window
+                        else "unknown",
+                    ),
+                    (_("tools"), _format_ability(model.supports_tools)),
+                    (_("images"), _format_ability(model.supports_images)),
+                    (_("reasoning"), _format_ability(model.supports_reasoning)),
+                    (_("price"), _format_price(model) or "unknown"),
                     *_format_parameters(model.config),
                 ]
             )
@@ -206,15 +217,19 @@ def describe_model(model: "AvailableModel") -> str:
     abilities = [
         name
         for name, is_supported in (
-            ("tools", model.supports_tools),
-            ("images", model.supports_images),
-            ("reasoning", model.supports_reasoning),
+            (_("tools"), model.supports_tools),
+            (_("images"), model.supports_images),
+            (_("reasoning"), model.supports_reasoning),
         )
         if is_supported
     ]
-    parts = [model.origin or f"{model.provider_title} · needs a key"]
-    parts += [f"{_format_tokens(model.context_window)} context"] if model.context_window else []
-    parts += [*abilities, *(["no tools"] if model.supports_tools is False else [])]
+    parts = [model.origin or _("{provider_title} · needs a key").format(provider_title=model.provider_title)]
+    parts += (
+        [_("{context_window} context").format(context_window=_format_tokens(model.context_window))]
+        if model.context_window
+        else []
+    )
+    parts += [*abilities, *([_("no tools")] if model.supports_tools is False else [])]
     parts += [price] if (price := _format_price(model)) else []
     return " · ".join(parts)
 
@@ -226,7 +241,7 @@ def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
     """
     texts = format_fields(config)
     pairs = [(label, texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
-    return [*pairs, ("headers", ", ".join(config.headers))]
+    return [*pairs, (_("headers"), ", ".join(config.headers))]
 
 
 def _format_ability(is_supported: bool | None) -> str:
@@ -236,7 +251,9 @@ def _format_ability(is_supported: bool | None) -> str:
 def _format_price(model: "AvailableModel") -> str:
     if model.input_price is None or model.output_price is None:
         return ""
-    return f"${model.input_price:g} in, ${model.output_price:g} out per million tokens"
+    return _("${input_price:g} in, ${output_price:g} out per million tokens").format(
+        input_price=model.input_price, output_price=model.output_price
+    )
 
 
 def _format_tokens(count: int) -> str:

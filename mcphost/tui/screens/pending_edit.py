@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mcphost.translation import N_
 from mcphost.tui.widgets.composer import Draft
 
 if TYPE_CHECKING:
     from mcphost.llm.messages import Part
 
-EDITING = "Editing an earlier message. Enter sends it; Esc returns to the conversation as it was."
+EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the conversation as it was.")
 
 
 class PendingEdit(NamedTuple):

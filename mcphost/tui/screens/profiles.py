@@ -3,23 +3,24 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from mcphost.translation import N_, _
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig, Profile
 
-_ALL = "all that are enabled"
+_ALL = N_("all that are enabled")
 
 
 class ProfilesScreen(ListScreen):
     """List of profiles; its result is the name of the profile, "" for no profile, or None for no change."""
 
-    TITLE_TEXT: ClassVar[str] = "Profiles"
-    EMPTY_TEXT: ClassVar[str] = (
-        "No profiles yet. Write one in config.toml:\n\n"
-        '[profiles.review]\nmodel = "openai/gpt-5"\nsystem_prompt = "You review code."\nservers = ["git"]'
+    TITLE_TEXT: ClassVar[str] = N_("Profiles")
+    EMPTY_TEXT: ClassVar[str] = N_(
+        "No profiles yet. Write one in config.toml:\n\n[profiles.review]\nmodel = "
+        '"openai/gpt-5"\nsystem_prompt = "You review code."\nservers = ["git"]'
     )
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "use", "screen.choose"),)
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", N_("use"), "screen.choose"),)
 
     def __init__(self, config: "HostConfig") -> None:
         super().__init__()
@@ -33,28 +34,30 @@ class ProfilesScreen(ListScreen):
             for profile in self._config.profiles
         ]
         if rows:
-            rows.append(ListRow(None, "no profile", "the settings of the files", "" if self._config.profile else "●"))
+            rows.append(
+                ListRow(None, _("no profile"), _("the settings of the files"), "" if self._config.profile else "●")
+            )
         return rows
 
     def show_details(self, row: ListRow) -> None:
         """Show the settings of the profile."""
         profile: Profile | None = row.value
         if profile is None:
-            self.show_about(clean_pairs([("model", self._config.model.name), ("servers", _ALL)]))
+            self.show_about(clean_pairs([(_("model"), self._config.model.name), (_("servers"), _(_ALL))]))
             return
         model = profile.model
         settings = {} if model is None else {"temperature": model.temperature, "reasoning": model.reasoning_effort}
         self.show_about(
             clean_pairs(
                 [
-                    ("about", profile.description),
-                    ("model", "unchanged" if model is None else model.name),
+                    (_("about"), profile.description),
+                    (_("model"), "unchanged" if model is None else model.name),
                     *((name, "" if value is None else str(value)) for name, value in settings.items()),
                     (
-                        "servers",
-                        _ALL if profile.servers is None else ", ".join(profile.servers) or "none",
+                        _("servers"),
+                        _(_ALL) if profile.servers is None else ", ".join(profile.servers) or _("none"),
                     ),
-                    ("system prompt", "unchanged" if profile.system_prompt is None else profile.system_prompt),
+                    (_("system prompt"), "unchanged" if profile.system_prompt is None else profile.system_prompt),
                 ]
             )
         )
@@ -74,6 +77,6 @@ def _summarize(profile: "Profile") -> str:
     parts = [
         profile.description,
         profile.model.name if profile.model is not None else "",
-        "" if servers is None else f"servers: {', '.join(servers) or 'none'}",
+        "" if servers is None else _("servers: {servers}").format(servers=", ".join(servers) or "none"),
     ]
     return " · ".join(part for part in parts if part)

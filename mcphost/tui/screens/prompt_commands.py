@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
+from mcphost.translation import _
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -48,7 +49,7 @@ class PromptCommandRunner:
 
     def run_line(self, text: str) -> bool:
         """Run a line such as `/name arguments` in the background; return False if it is not a custom command."""
-        name, _, typed = text[1:].partition(" ") if "\n" not in text.partition(" ")[0] else ("", "", "")
+        name, _unused, typed = text[1:].partition(" ") if "\n" not in text.partition(" ")[0] else ("", "", "")
         known = name in {one.name for one in self._host.commands.commands}
         if not text.startswith("/") or not known or find_slash_command(name) is not None:
             return False
@@ -94,8 +95,8 @@ class PromptCommandRunner:
 
 
 def _describe(command: "PromptCommand") -> str:
-    origin = "" if command.text.is_own else "project · "
-    return origin + " · ".join(filter(None, (command.description, command.usage))) or "your command"
+    origin = "" if command.text.is_own else _("project · ")
+    return origin + " · ".join(filter(None, (command.description, command.usage))) or _("your command")
 
 
 class CommandArgumentsForm(FormScreen[dict[str, str]]):
@@ -137,11 +138,11 @@ class CommandArgumentsForm(FormScreen[dict[str, str]]):
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of the button."""
-        return (("insert", "Send" if self.command.is_sent else "Insert"),)
+        return (("insert", _("Send") if self.command.is_sent else _("Insert")),)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return f"enter next · enter on {self.buttons()[0][1]} finishes · esc back"
+        return _("enter next · enter on {buttons} finishes · esc back").format(buttons=self.buttons()[0][1])
 
     def on_mount(self) -> None:
         """Focus the first required input without a value."""
@@ -165,7 +166,7 @@ class CommandArgumentsForm(FormScreen[dict[str, str]]):
         }
         for number, one in enumerate(self.command.arguments):
             if one.default is None and not values[one.name].strip():
-                self.show_fault(f"{clean_line(one.name, 60)} is required.")
+                self.show_fault(_("{name} is required.").format(name=clean_line(one.name, 60)))
                 self.query_one(f"#argument-{number}").focus()
                 return
         self.dismiss(values)

@@ -14,7 +14,8 @@ from mcphost.errors import McpHostError
 from mcphost.host.conversation.prompt_messages import read_links
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, TextPart
 from mcphost.llm.model import ModelFacts
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean_line
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 PromptChoice = Literal["insert", "answer", "edit"]
 PromptDecision = tuple[PromptChoice, tuple[Message, ...]]
-_ABOUT = "The server wrote all of this, including the assistant's messages. The model reads them as its own."
-_BUSY = "Still answering. Insert it when the answer has ended, or edit it as text."
+_ABOUT = N_("The server wrote all of this, including the assistant's messages. The model reads them as its own.")
+_BUSY = N_("Still answering. Insert it when the answer has ended, or edit it as text.")
 
 
 def describe_part(part: Part) -> str:
@@ -49,15 +50,18 @@ def describe_part(part: Part) -> str:
 
 
 def _format_size(data: str) -> str:
-    return f"about {len(data) * 3 // 4:,} bytes"
+    return _("about {data_count:,} bytes").format(data_count=len(data) * 3 // 4)
 
 
 def preview_sections(messages: tuple[Message, ...]) -> list[Section]:
     """Return a viewer section for each message, with its role as the heading."""
-    names = {"user": "User", "assistant": "Assistant"}
+    names = {"user": _("User"), "assistant": _("Assistant")}
     return [
         Section(
-            f"{names.get(one.role, one.role)}  {number} of {len(messages)}", "\n".join(map(describe_part, one.parts))
+            _("{text}  {number} of {messages_count}").format(
+                text=names.get(one.role, one.role), number=number, messages_count=len(messages)
+            ),
+            "\n".join(map(describe_part, one.parts)),
         )
         for number, one in enumerate(messages, 1)
     ]
@@ -96,25 +100,25 @@ class PromptPreview(FormScreen[PromptDecision]):
 
     def headline(self) -> str:
         """Return the title, which names the server and the prompt."""
-        count = pluralize(len(self.prompt.messages), "message")
+        count = translate_count(len(self.prompt.messages), "message")
         return f"{self.prompt.server} · {self.prompt.name} · {count}"
 
     def body(self) -> ComposeResult:
         """Yield a note on who wrote the messages, and the messages."""
-        yield Static(Content.styled(_ABOUT, "$muted"), markup=False)
+        yield Static(Content.styled(_(_ABOUT), "$muted"), markup=False)
         yield LongText("")
         yield Horizontal(id="pictures")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button; "answer" is offered only after a user message."""
         last = self.prompt.messages[-1].role
-        answer = (("answer", "Insert and send"),) if last == "user" else ()
-        read = (("read_links", "Read the links"),) if self.prompt.links else ()
-        return (("insert", "Insert"), *answer, *read, ("edit", "Edit as text"))
+        answer = (("answer", _("Insert and send")),) if last == "user" else ()
+        read = (("read_links", _("Read the links")),) if self.prompt.links else ()
+        return (("insert", _("Insert")), *answer, *read, ("edit", _("Edit as text")))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "tab next · enter chooses · page up/down scroll · esc back"
+        return _("tab next · enter chooses · page up/down scroll · esc back")
 
     def on_mount(self) -> None:
         """Show the messages, and focus the first button."""
@@ -135,7 +139,15 @@ class PromptPreview(FormScreen[PromptDecision]):
             return
         rows = max(4, self.size.height // 4)
         for number, part in pictures:
-            caption = Static(clean_line(f"{number} of {len(self.messages)}  {part.name}", 80), markup=False)
+            caption = Static(
+                clean_line(
+                    _("{number} of {messages_count}  {name}").format(
+                        number=number, messages_count=len(self.messages), name=part.name
+                    ),
+                    80,
+                ),
+                markup=False,
+            )
             await row.mount(Vertical(caption, ImageView(part, rows=rows), classes="picture"))
         row.add_class("shown")
 
@@ -161,7 +173,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         self.run_worker(self._read_links, group="links", exclusive=True)
 
     async def _read_links(self) -> None:
-        self.show_fault("asking the server…")
+        self.show_fault(_("asking the server…"))
         model = self.host.model_selection.model
         try:
             self.messages = await read_links(
@@ -181,6 +193,6 @@ class PromptPreview(FormScreen[PromptDecision]):
 
     def _decide(self, choice: PromptChoice) -> None:
         if self.host.conversation.is_busy:
-            self.show_fault(_BUSY)
+            self.show_fault(_(_BUSY))
         else:
             self.dismiss((choice, self.messages))

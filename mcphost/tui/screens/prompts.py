@@ -16,6 +16,7 @@ from mcphost.llm.messages import Message
 from mcphost.llm.model import ModelFacts
 from mcphost.protocol.content import EmbeddedResource
 from mcphost.protocol.prompts import Completion, GetPromptResult, Prompt, PromptReference
+from mcphost.translation import N_, _
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -92,12 +93,14 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of the Insert button."""
-        return (("insert", "Insert"),)
+        return (("insert", _("Insert")),)
 
     def key_hints(self) -> str:
         """Return the line that explains the keys, including those for suggestions if the server supports completion."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
-        return f"{SuggestionInput.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
+        return _("{hint}enter next · enter on Insert inserts · esc back").format(
+            hint=_(SuggestionInput.HINT) if completes else ""
+        )
 
     def on_mount(self) -> None:
         """Focus the first input, or the Insert button if the prompt has no arguments."""
@@ -127,10 +130,10 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         values = self.values()
         for number, argument in enumerate(self.prompt.arguments):
             if argument.required and argument.name not in values:
-                self.show_fault(f"{clean_line(argument.name, 60)} is required.")
+                self.show_fault(_("{name} is required.").format(name=clean_line(argument.name, 60)))
                 self.query_one(f"#argument-{number}").focus()
                 return
-        self.show_fault("asking the server…")
+        self.show_fault(_("asking the server…"))
         try:
             result = await self.host.features.get_prompt(self.server, self.prompt.name, values)
             model = self.host.model_selection.model
@@ -146,11 +149,11 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 class PromptsScreen(ListScreen):
     """List of the prompts of all servers; its result is a (server name, Prompt) pair, or None."""
 
-    TITLE_TEXT: ClassVar[str] = "Prompts"
-    EMPTY_TEXT: ClassVar[str] = (
+    TITLE_TEXT: ClassVar[str] = N_("Prompts")
+    EMPTY_TEXT: ClassVar[str] = N_(
         "No server offers prompts. They appear here as soon as one does ({servers} shows the servers)."
     )
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "fill in and insert", "screen.choose"),)
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", N_("fill in and insert"), "screen.choose"),)
 
     def __init__(self, host: "Host") -> None:
         super().__init__()
@@ -169,12 +172,14 @@ class PromptsScreen(ListScreen):
         """Show the icon, description and arguments of a prompt."""
         server, prompt = row.value
         given = [
-            (argument.name, f"{'required' if argument.required else 'optional'}  {argument.description or ''}")
+            (argument.name, f"{(_('required') if argument.required else _('optional'))}  {argument.description or ''}")
             for argument in prompt.arguments
         ]
         self.show_icon(prompt.icons)
         self.show_about(
-            clean_pairs([("server", server), ("prompt", prompt.name), ("about", prompt.description or ""), *given])
+            clean_pairs(
+                [(_("server"), server), (_("prompt"), prompt.name), (_("about"), prompt.description or ""), *given]
+            )
         )
 
     def action_choose(self) -> None:

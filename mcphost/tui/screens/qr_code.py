@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Static
 
+from mcphost.translation import _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
@@ -46,7 +47,7 @@ QrCell = tuple[str, int, int]
 
 def render_large(modules: list[list[int]]) -> list[list[QrCell]]:
     """Return rows of cells in which each module takes up two blank cells."""
-    return [[(" ", 1 - module, module) for module in row for _ in range(2)] for row in modules]
+    return [[(" ", 1 - module, module) for module in row for _unused in range(2)] for row in modules]
 
 
 def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
@@ -93,7 +94,7 @@ class QrCode(Static):
     def on_resize(self) -> None:
         """Render the QR code in the larger of two sizes that fits, or a message if neither does."""
         if not self.modules:
-            self.update(Content.styled("This is too long for a QR code.", "$warning"))
+            self.update(Content.styled(_("This is too long for a QR code."), "$warning"))
             return
         for draw in (render_large, render_small):
             rows = draw(self.modules)
@@ -101,8 +102,10 @@ class QrCode(Static):
                 self.update(render_cells(rows))
                 return
         width, more = len(self.modules[0]), len(render_small(self.modules)) + 2  # title and key bar of the screen
-        needs = f"The window is too small for the QR code: it needs {width} columns and {more} rows."
-        text = f"{needs}\nEnlarge it, or go back and press y to copy the URL."
+        needs = _("The window is too small for the QR code: it needs {width} columns and {more} rows.").format(
+            width=width, more=more
+        )
+        text = _("{needs}\nEnlarge it, or go back and press y to copy the URL.").format(needs=needs)
         self.update(Content.styled(text, "$warning"))
 
 
@@ -122,7 +125,7 @@ class QrScreen(ScreenLifecycle, Screen[Any]):
 
     def compose(self) -> ComposeResult:
         """Create the widgets."""
-        head = Content.assemble((self.heading, "bold $accent"), ("  esc back", "$faint"))
+        head = Content.assemble((self.heading, "bold $accent"), (_("  esc back"), "$faint"))
         yield Static(head, id="head", markup=False)
         yield QrCode(self.text)
 

@@ -13,8 +13,9 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
 from mcphost.store.prompt_history import EarlierPrompt, EarlierPrompts
+from mcphost.translation import N_, _
 from mcphost.tui.screens.history import SEARCH_DELAY, format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -33,9 +34,9 @@ class RecallScreen(ListScreen):
     """
 
     AUTO_FOCUS: ClassVar[str] = "#search"
-    TITLE_TEXT: ClassVar[str] = "Earlier messages"
-    EMPTY_TEXT: ClassVar[str] = "No messages yet. Those you send are found here, from every conversation."
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "put into the message", "screen.choose"),)
+    TITLE_TEXT: ClassVar[str] = N_("Earlier messages")
+    EMPTY_TEXT: ClassVar[str] = N_("No messages yet. Those you send are found here, from every conversation.")
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", N_("put into the message"), "screen.choose"),)
 
     def __init__(self, host: "Host") -> None:
         super().__init__()
@@ -47,8 +48,8 @@ class RecallScreen(ListScreen):
 
     def on_mount(self) -> None:
         """Show what can be searched; the base class then reads the newest messages."""
-        self.query_one("#search", Input).placeholder = 'Search your messages: words, "a phrase", -word, after:7d'
-        self.show_about(Content.styled("Reading…", "$muted"))
+        self.query_one("#search", Input).placeholder = _('Search your messages: words, "a phrase", -word, after:7d')
+        self.show_about(Content.styled(_("Reading…"), "$muted"))
 
     def handle_server_change(self) -> None:
         """Do nothing, because messages do not depend on the servers."""
@@ -86,11 +87,11 @@ class RecallScreen(ListScreen):
             self.open_row(self.visible_rows[0])
 
     def _show_rows(self, found: EarlierPrompts, *, is_search: bool) -> None:
-        count = pluralize(len(found.prompts), "message") if found.prompts else ""
-        older = ", the newest; search for older ones" if found.has_more and not is_search else ""
-        older = older or (", the newest; add words for older ones" if found.has_more else "")
+        count = translate_count(len(found.prompts), "message") if found.prompts else ""
+        older = _(", the newest; search for older ones") if found.has_more and not is_search else ""
+        older = older or (_(", the newest; add words for older ones") if found.has_more else "")
         head = Content.assemble(
-            (self.TITLE_TEXT, "bold $accent"), (f"  {count}{older}  ", "$faint"), (" ".join(found.notes), "$warning")
+            (_(self.TITLE_TEXT), "bold $accent"), (f"  {count}{older}  ", "$faint"), (" ".join(found.notes), "$warning")
         )
         self.query_one("#head", Static).update(head)
         self.set_class(not self.entries and not is_search, "empty")
@@ -102,14 +103,14 @@ class RecallScreen(ListScreen):
             entries.highlighted = 0
             return
         if is_search:
-            entries.add_option(Option(Content.styled(" Nothing was found.", "$muted"), disabled=True))
-        self.show_about(Content("") if is_search else Content.styled(self.EMPTY_TEXT, "$muted"))
+            entries.add_option(Option(Content.styled(_(" Nothing was found."), "$muted"), disabled=True))
+        self.show_about(Content("") if is_search else Content.styled(_(self.EMPTY_TEXT), "$muted"))
         self.query_one(LongText).show("")
 
     def show_details(self, row: ListRow) -> None:
         """Show when and in which conversation the message was sent, and its whole text."""
         prompt: EarlierPrompt = row.value
-        self.show_about(clean_pairs([("sent", format_time(prompt.at)), ("conversation", prompt.title)]))
+        self.show_about(clean_pairs([(_("sent"), format_time(prompt.at)), (_("conversation"), prompt.title)]))
         self.query_one(LongText).show(prompt.text)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -14,6 +14,7 @@ from mcphost.llm.messages import ResourcePart
 from mcphost.registry.entries import RegistryEntry, describe_publisher, is_newer
 from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import list_options, suggest_name
+from mcphost.translation import N_, _
 from mcphost.tui.messages import TextViewRequested
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.widgets.long_text import LongText
@@ -30,7 +31,7 @@ _ABOUT_GUIDE = (
     "server does not need."
 )
 _MAX_VERSIONS_SHOWN = 30
-ASKING = "Asking the registry…"
+ASKING = N_("Asking the registry…")
 
 
 class RegistryScreen(ListScreen):
@@ -39,13 +40,13 @@ class RegistryScreen(ListScreen):
     Its result is a sentence about what was installed, an installation guide to attach for the model, or None.
     """
 
-    TITLE_TEXT: ClassVar[str] = "Registry"
-    EMPTY_TEXT: ClassVar[str] = "Nothing was found. Type a word and press Enter to ask the registry."
+    TITLE_TEXT: ClassVar[str] = N_("Registry")
+    EMPTY_TEXT: ClassVar[str] = N_("Nothing was found. Type a word and press Enter to ask the registry.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("enter", "install", "screen.install"),
-        ("v", "versions", "screen.versions"),
-        ("l", "guide", "screen.guide"),
-        ("m", "guide to the model", "screen.give_guide"),
+        ("enter", N_("install"), "screen.install"),
+        ("v", N_("versions"), "screen.versions"),
+        ("l", N_("guide"), "screen.guide"),
+        ("m", N_("guide to the model"), "screen.give_guide"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "versions", show=False),
@@ -69,7 +70,7 @@ class RegistryScreen(ListScreen):
     # -- the list
 
     def _ask(self, text: str) -> None:
-        self.show_about(Content.styled(ASKING, "$muted"))
+        self.show_about(Content.styled(_(ASKING), "$muted"))
         self.run_worker(partial(self._search, text), group="search", exclusive=True)
 
     async def _search(self, text: str) -> None:
@@ -77,7 +78,7 @@ class RegistryScreen(ListScreen):
             self._installed = await self._registry.list_installed()
             answer = await self._registry.search(text)
         except McpHostError as error:
-            self.show_about(Content.styled("The registry was not read.", "$muted"))
+            self.show_about(Content.styled(_("The registry was not read."), "$muted"))
             self.notify(describe_error(error), severity="error", markup=False, timeout=10)
             return
         self._found = answer.entries
@@ -95,27 +96,35 @@ class RegistryScreen(ListScreen):
         if known and is_newer(entry, known.version):
             mark, style = "▲", "$warning"
         status = "" if entry.status == "active" else f"{entry.status} · "
-        kinds = ", ".join(entry.kinds) or "nothing to install"
+        kinds = ", ".join(entry.kinds) or _("nothing to install")
         return ListRow(entry, entry.name, f"{entry.version} · {kinds} · {status}{entry.description}", mark, style)
 
     def show_details(self, row: ListRow) -> None:
         """Show who publishes a server, where it comes from, and how it can be installed."""
         entry: RegistryEntry = row.value
         known = self._installed.get(entry.name)
-        published = f", published {entry.published_at[:10]}" if entry.published_at else ""
+        published = (
+            _(", published {published_at}").format(published_at=entry.published_at[:10]) if entry.published_at else ""
+        )
         self.show_about(
             clean_pairs(
                 [
-                    ("server", entry.name),
-                    ("title", entry.title),
-                    ("version", f"{entry.version}{published}"),
-                    ("versions", self._versions.get(entry.name, "")),
-                    ("installed", f"{known.version}, as {known.name}" if known else ""),
-                    ("publisher", describe_publisher(entry)),
-                    ("status", "" if entry.status == "active" else f"{entry.status} {entry.status_message}"),
-                    ("repository", f"{entry.repository.url} {entry.repository.subfolder}".strip() or "none is given"),
-                    ("website", entry.website_url),
-                    ("logo", _describe_logo(entry)),
+                    (_("server"), entry.name),
+                    (_("title"), entry.title),
+                    (_("version"), f"{entry.version}{published}"),
+                    (_("versions"), self._versions.get(entry.name, "")),
+                    (
+                        _("installed"),
+                        _("{version}, as {name}").format(version=known.version, name=known.name) if known else "",
+                    ),
+                    (_("publisher"), describe_publisher(entry)),
+                    (_("status"), "" if entry.status == "active" else f"{entry.status} {entry.status_message}"),
+                    (
+                        _("repository"),
+                        f"{entry.repository.url} {entry.repository.subfolder}".strip() or _("none is given"),
+                    ),
+                    (_("website"), entry.website_url),
+                    (_("logo"), _describe_logo(entry)),
                 ]
             )
         )
@@ -172,7 +181,7 @@ class RegistryScreen(ListScreen):
         numbers = [f"{one.version}{'' if one.status == 'active' else f' ({one.status})'}" for one in entries]
         more = len(numbers) - _MAX_VERSIONS_SHOWN
         shown = ", ".join(numbers[:_MAX_VERSIONS_SHOWN])
-        self._versions[name] = f"{shown} and {more} more" if more > 0 else shown
+        self._versions[name] = _("{shown} and {more} more").format(shown=shown, more=more) if more > 0 else shown
         if (row := self.current_row()) and row.value.name == name:
             self.show_details(row)
 
@@ -207,14 +216,18 @@ class RegistryScreen(ListScreen):
 
 
 def _describe_answer(answer: "RegistryAnswer") -> str:
-    offline = f"{answer.offline_reason} These servers are from the cache." if answer.offline_reason else ""
-    more = "There are more: search for a word." if answer.is_cut else ""
+    offline = (
+        _("{offline_reason} These servers are from the cache.").format(offline_reason=answer.offline_reason)
+        if answer.offline_reason
+        else ""
+    )
+    more = _("There are more: search for a word.") if answer.is_cut else ""
     return " ".join(filter(None, (offline, *answer.problems[:3], more)))
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
     """Return a note if all logos of an entry are linked, because those are not downloaded; otherwise ""."""
-    return "linked, not fetched" if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
+    return _("linked, not fetched") if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 
 def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> str:
@@ -222,10 +235,10 @@ def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> 
     lines = [entry.description, ""] if entry.description else []
     own = [known.name] if known else []
     for option in list_options(entry):
-        needs = f", needs {option.program}" if option.program else ""
+        needs = _(", needs {program}").format(program=option.program) if option.program else ""
         lines.append(f"{option.label}{needs}")
         if option.problem:
-            lines.append(f"    not usable: {option.problem}")
+            lines.append(_("    not usable: {problem}").format(problem=option.problem))
         name = known.name if known else suggest_name(entry)
         lines += (f"    ▲ {warning}" for warning in find_warnings(entry, option, name, own))
     return "\n".join(lines)

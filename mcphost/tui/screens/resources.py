@@ -18,6 +18,7 @@ from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
 from mcphost.protocol.prompts import Completion, ResourceTemplateReference
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
+from mcphost.translation import N_, _
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -66,7 +67,7 @@ def is_large(item: Resource) -> bool:
 
 def describe_type(item: Resource) -> str:
     """Return a resource's media type, or "" if it is unknown; a directory is called "directory (inode/directory)"."""
-    return "directory (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
+    return _("directory (inode/directory)") if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
@@ -77,25 +78,25 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
     return [
-        ("audience", ", ".join({"user": "you", "assistant": "the model"}[one] for one in said.audience)),
-        ("priority", f"{said.priority:.0%}" if said.priority is not None else ""),
-        ("modified", said.last_modified or ""),
-        ("icon", f"{fetched}, not fetched" if fetched else ""),
+        (_("audience"), ", ".join({"user": "you", "assistant": _("the model")}[one] for one in said.audience)),
+        (_("priority"), f"{said.priority:.0%}" if said.priority is not None else ""),
+        (_("modified"), said.last_modified or ""),
+        (_("icon"), _("{fetched}, not fetched").format(fetched=fetched) if fetched else ""),
     ]
 
 
 class ResourcesScreen(ListScreen):
     """List of the resources and templates of all servers; its result is a (server name, URI) pair, or None."""
 
-    TITLE_TEXT: ClassVar[str] = "Resources"
-    EMPTY_TEXT: ClassVar[str] = (
+    TITLE_TEXT: ClassVar[str] = N_("Resources")
+    EMPTY_TEXT: ClassVar[str] = N_(
         "No server offers resources. They appear here as soon as one does ({servers} shows the servers)."
     )
     DEFAULT_CSS = "ResourcesScreen #picture { max-height: 60%; margin: 0 1 1 1; }"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("enter", "attach to the message", "screen.attach"),
-        ("p", "preview", "screen.preview"),
-        ("w", "watch", "screen.watch"),
+        ("enter", N_("attach to the message"), "screen.attach"),
+        ("p", N_("preview"), "screen.preview"),
+        ("w", N_("watch"), "screen.watch"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "attach", show=False),
@@ -131,7 +132,7 @@ class ResourcesScreen(ListScreen):
                 ListRow(
                     (view.name, item),
                     f"{item.title or item.name or item.uri_template}",
-                    f"{view.name} · {item.uri_template} (a template)",
+                    _("{name} · {uri_template} (a template)").format(name=view.name, uri_template=item.uri_template),
                     "◇",
                 )
                 for item in view.catalog.templates
@@ -146,27 +147,36 @@ class ResourcesScreen(ListScreen):
         self._image_view.show_image(None)
         self.show_icon(item.icons)
         if not isinstance(item, Resource):
-            known = [("server", server), ("template", item.uri_template), ("about", item.description or "")]
+            known = [(_("server"), server), (_("template"), item.uri_template), (_("about"), item.description or "")]
             known += describe_annotations(item, resolve_target(self.host.servers.view(server).config).url)
-            self.show_about(clean_pairs([*known, ("", "enter fills in the URI")]))
+            self.show_about(clean_pairs([*known, ("", _("enter fills in the URI"))]))
             self.query_one(LongText).show("")
             return
         self.show_about(
             clean_pairs(
                 [
-                    ("server", server),
-                    ("address", item.uri),
-                    ("name", item.name if item.title else ""),
-                    ("type", describe_type(item)),
-                    ("size", f"{item.size:,.0f} bytes, about {item.size / 4:,.0f} tokens of text" if item.size else ""),
-                    ("about", item.description or ""),
-                    ("watched", "yes: changes are reported" if self._is_watched(server, item) else ""),
+                    (_("server"), server),
+                    (_("address"), item.uri),
+                    (_("name"), item.name if item.title else ""),
+                    (_("type"), describe_type(item)),
+                    (
+                        _("size"),
+                        _("{size:,.0f} bytes, about {size2:,.0f} tokens of text").format(
+                            size=item.size, size2=item.size / 4
+                        )
+                        if item.size
+                        else "",
+                    ),
+                    (_("about"), item.description or ""),
+                    (_("watched"), _("yes: changes are reported") if self._is_watched(server, item) else ""),
                     *describe_annotations(item, resolve_target(self.host.servers.view(server).config).url),
                 ]
             )
         )
         if is_large(item):
-            self.query_one(LongText).show(f"Large resource: {item.size:,.0f} bytes. Press p to read it.")
+            self.query_one(LongText).show(
+                _("Large resource: {size:,.0f} bytes. Press p to read it.").format(size=item.size)
+            )
             return
         self.query_one(LongText).show("")
         self._start_preview(server, item)
@@ -293,8 +303,8 @@ class ResourceTemplateForm(FormScreen[str]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys, including those for suggestions if the server supports completion."""
-        keys = "enter next, and attaches at the end · esc back" if self.variables else "enter attaches · esc back"
-        return SuggestionInput.HINT + keys if self._has_completion else keys
+        keys = _("enter next, and attaches at the end · esc back") if self.variables else _("enter attaches · esc back")
+        return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 
     def on_mount(self) -> None:
         """Focus the first input and show the expanded URI."""
@@ -350,7 +360,7 @@ class ResourceTemplateForm(FormScreen[str]):
             if name not in self.values()
         ]
         if needed:
-            self.show_fault(f"{clean_line(needed[0], 60)} is required.")
+            self.show_fault(_("{needed} is required.").format(needed=clean_line(needed[0], 60)))
             lines[self.variables.index(needed[0])].focus()
             return
         made = self._expand_template()

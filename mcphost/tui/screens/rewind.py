@@ -11,11 +11,12 @@ from textual.widgets import OptionList
 from mcphost.errors import McpHostError
 from mcphost.host.conversation.completed_calls import CompletedCall, find_audit_row
 from mcphost.llm.messages import Message
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditRow
 from mcphost.store.conversations import BranchInfo
+from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 _MAX_AUDIT_ROWS = 2_000
-_STAY_DONE = "These tool calls stay done. Going back does not undo them."
+_STAY_DONE = N_("These tool calls stay done. Going back does not undo them.")
 
 
 class RewindChoice(NamedTuple):
@@ -52,12 +53,12 @@ class RewindScreen(ListScreen):
     The details list the tool calls that going back does not undo, with their audit log entries.
     """
 
-    TITLE_TEXT: ClassVar[str] = "Go back"
-    EMPTY_TEXT: ClassVar[str] = "There is no message to go back to."
+    TITLE_TEXT: ClassVar[str] = N_("Go back")
+    EMPTY_TEXT: ClassVar[str] = N_("There is no message to go back to.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("enter", "edit", "screen.choose"),
-        ("r", "answer again", "screen.retry"),
-        ("f", "fork here", "screen.fork"),
+        ("enter", N_("edit"), "screen.choose"),
+        ("r", N_("answer again"), "screen.retry"),
+        ("f", N_("fork here"), "screen.fork"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "retry", show=False),
@@ -110,13 +111,21 @@ class RewindScreen(ListScreen):
         ]
         rows = [ListRow(point, _title(point.message.text), self._describe(point)) for point in reversed(points)]
         for branch in self._branches:
-            detail = f"another branch · {format_time(branch.at)} · {pluralize(branch.messages, 'message')}"
+            detail = _("another branch · {at} · {messages}").format(
+                at=format_time(branch.at), messages=translate_count(branch.messages, "message")
+            )
             rows.append(ListRow(branch, _title(branch.text), detail, "↳", "$muted"))
         return rows
 
     def _describe(self, point: _Point) -> str:
         count = len(self._changing) - bisect_left(self._changing, point.position)
-        done = f" · {pluralize(count, 'call')} {'stays' if count == 1 else 'stay'} done" if count else ""
+        done = (
+            _(" · {calls} {text} done").format(
+                calls=translate_count(count, "call"), text=_("stays") if count == 1 else _("stay")
+            )
+            if count
+            else ""
+        )
         return f"{format_time(point.message.at)}{done}"
 
     def show_details(self, row: ListRow) -> None:
@@ -124,18 +133,18 @@ class RewindScreen(ListScreen):
         if isinstance(row.value, BranchInfo):
             branch = row.value
             ends, count = format_time(branch.at), str(branch.messages)
-            self.show_about(clean_pairs([("ends", ends), ("messages", count), ("last question", branch.text)]))
-            self.query_one(LongText).show("Enter opens this branch. The current one stays stored, too.")
+            self.show_about(clean_pairs([(_("ends"), ends), (_("messages"), count), (_("last question"), branch.text)]))
+            self.query_one(LongText).show(_("Enter opens this branch. The current one stays stored, too."))
             return
         point: _Point = row.value
         later = self.host.conversation.messages[point.position + 1 :]
-        kept = "they stay stored, as a branch" if later else ""
+        kept = _("they stay stored, as a branch") if later else ""
         self.show_about(
             clean_pairs(
                 [
-                    ("sent", format_time(point.message.at)),
-                    ("messages after it", f"{len(later)}; {kept}" if later else "none"),
-                    ("message", point.message.text),
+                    (_("sent"), format_time(point.message.at)),
+                    (_("messages after it"), f"{len(later)}; {kept}" if later else "none"),
+                    (_("message"), point.message.text),
                 ]
             )
         )
@@ -144,10 +153,15 @@ class RewindScreen(ListScreen):
 
     def _describe_calls(self, calls: Sequence[CompletedCall]) -> list[str]:
         changing = [call for call in calls if not call.is_read_only]
-        lines = [_STAY_DONE, "", *map(self._describe_call, changing)] if changing else []
+        lines = [_(_STAY_DONE), "", *map(self._describe_call, changing)] if changing else []
         if reading := len(calls) - len(changing):
-            lines += ["", f"{pluralize(reading, 'more call')} of tools that their servers declare read-only."]
-        return lines or ["No tool was called since."]
+            lines += [
+                "",
+                _("{calls} of tools that their servers declare read-only.").format(
+                    calls=translate_count(reading, "more call")
+                ),
+            ]
+        return lines or [_("No tool was called since.")]
 
     def _describe_call(self, call: CompletedCall) -> str:
         where = " · ".join(part for part in (call.server, call.tool) if part)
@@ -160,8 +174,10 @@ class RewindScreen(ListScreen):
         row = find_audit_row(call, rows)
         if row is not None:
             who = "you" if row.who == "person" else row.who
-            return f"audit {row.seq}: {row.decision or row.event} by {who}"
-        return "older than the audit rows read here" if len(rows) == _MAX_AUDIT_ROWS else "not in the audit log"
+            return _("audit {seq}: {decision} by {who}").format(
+                seq=row.seq, decision=row.decision or row.event, who=who
+            )
+        return _("older than the audit rows read here") if len(rows) == _MAX_AUDIT_ROWS else _("not in the audit log")
 
     # -- choices
 
@@ -192,4 +208,4 @@ class RewindScreen(ListScreen):
 
 
 def _title(text: str) -> str:
-    return next((clean_line(line) for line in text.splitlines() if line.strip()), "(no text)")
+    return next((clean_line(line) for line in text.splitlines() if line.strip()), _("(no text)"))

@@ -10,6 +10,7 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.serialization import dumps
+from mcphost.translation import _
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
 
@@ -40,25 +41,25 @@ class ServerForm(FormScreen[str]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Add a server" if self._entry is None else f"Change {self._server}"
+        return _("Add a server") if self._entry is None else _("Change {server}").format(server=self._server)
 
     def body(self) -> ComposeResult:
         """Yield an input for the name, if the server is new, and a text area for its configuration."""
         if self._entry is None:
-            yield LabeledInputGroup(LabeledInput("name", "name", placeholder="optional"))
-            yield Static("A command line, a URL, or JSON as a README shows it:", id="what", markup=False)
+            yield LabeledInputGroup(LabeledInput("name", "name", placeholder=_("optional")))
+            yield Static(_("A command line, a URL, or JSON as a README shows it:"), id="what", markup=False)
         else:
-            yield Static("Its entry. Secrets that you type go to the keyring.", id="what", markup=False)
+            yield Static(_("Its entry. Secrets that you type go to the keyring."), id="what", markup=False)
         text = "" if self._entry is None else dumps(self._entry, indent=2)
         yield OrderedTextArea(text, id="text", tab_behavior="focus", compact=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return ("save", "Save and start"), ("leave", "Cancel")
+        return ("save", _("Save and start")), ("leave", _("Cancel"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "^S save and start · tab next field · esc back"
+        return _("^S save and start · tab next field · esc back")
 
     def on_mount(self) -> None:
         """Focus the text area, the only required field."""

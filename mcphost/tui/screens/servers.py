@@ -18,9 +18,11 @@ from mcphost.host.views import (
     parse_icons,
     summarize_catalog,
 )
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
+from mcphost.translation import N_, _
 from mcphost.tui.reader_mode import update_seconds
+from mcphost.tui.screen_text import pad_cells
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.server_form import ServerForm
@@ -36,13 +38,28 @@ if TYPE_CHECKING:
 
 
 # The format that other MCP hosts also use. The command in it must exist.
-NO_SERVERS = (
-    "No servers are configured.\n\nPress n and paste a command, a URL or JSON from a README. /setup finds the servers "
-    "of other hosts on this machine. mcp.json has this form:\n\n"
-    '{"mcpServers": {"files": {\n   "command": "npx",\n   "args": ["-y", '
-    '"@modelcontextprotocol/server-filesystem", "."],\n   "cwd": "${workspaceFolder}"}}}\n\n'
-    "Or try: mcphost demo"
+NO_SERVERS = N_(
+    "No servers are configured.\n\nPress n and paste a command, a URL or JSON from a "
+    "README. /setup finds the servers of other hosts on this machine. mcp.json has this "
+    'form:\n\n{"mcpServers": {"files": {\n   "command": "npx",\n   "args": ["-y", '
+    '"@modelcontextprotocol/server-filesystem", "."],\n   "cwd": '
+    '"${workspaceFolder}"}}}\n\nOr try: mcphost demo'
 )
+
+
+def _describe_catalog(view: ServerView) -> str:
+    """Return how much a server offers, what that costs in each request, and how many tools are not offered."""
+    tokens = _count_tokens(view)
+    notes = [
+        _("; about {tokens:,} tokens in each request").format(tokens=tokens) if tokens else "",
+        _("; {tools} quarantined after a change").format(tools=translate_count(len(view.quarantined), "tool"))
+        if view.quarantined
+        else "",
+        _("; {tools} off").format(tools=translate_count(len(view.disabled_tools), "tool"))
+        if view.disabled_tools
+        else "",
+    ]
+    return summarize_catalog(view.catalog) + "".join(notes)
 
 
 def describe_offers(view: ServerView) -> str:
@@ -52,23 +69,25 @@ def describe_offers(view: ServerView) -> str:
     """
     lines: list[str] = []
     if view.account is not None and (found := describe_discovery(view.account)):
-        lines += ["Sign-in details:", *(f"    {name:<15}  {value}" for name, value in found), ""]
+        lines += [_("Sign-in details:"), *(f"    {pad_cells(name, 15)}  {value}" for name, value in found), ""]
     if view.quarantined:
-        lines += [f"Quarantined after a change (press c to review): {name}" for name in view.quarantined]
+        lines += [
+            _("Quarantined after a change (press c to review): {name}").format(name=name) for name in view.quarantined
+        ]
         lines.append("")
     for tool in view.catalog.tools:
-        held = " (quarantined)" if tool.name in view.quarantined else ""
-        lines.append(f"{tool.name}{held}{' (off)' if tool.name in view.disabled_tools else ''}")
+        held = _(" (quarantined)") if tool.name in view.quarantined else ""
+        lines.append(f"{tool.name}{held}{(_(' (off)') if tool.name in view.disabled_tools else '')}")
         first = (tool.description or "").strip().split("\n")[0]
         if first:
             lines.append(f"    {first[:300]}")
     if view.facts is not None and view.facts.instructions:
-        lines += ["", "Instructions for the model, truncated if long:"]
+        lines += ["", _("Instructions for the model, truncated if long:")]
         lines += [f"    {line}" for line in view.facts.instructions.splitlines()[:200]]
     if view.catalog.left_out:
-        lines += ["", "Ignored:", *(f"    {reason}" for reason in view.catalog.left_out)]
-    lines += ["", "Log:"]
-    lines += [f"    {entry.source} {entry.level}  {entry.text}" for entry in view.log] or ["    nothing yet"]
+        lines += ["", _("Ignored:"), *(f"    {reason}" for reason in view.catalog.left_out)]
+    lines += ["", _("Log:")]
+    lines += [f"    {entry.source} {entry.level}  {entry.text}" for entry in view.log] or [_("    nothing yet")]
     return "\n".join(lines)
 
 
@@ -80,10 +99,10 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
     told = [(describe_scope(scope), scope) for scope in account.scopes]
     rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
     return [
-        ("signed in", f"{account.name}, {describe_validity(account)}"),
-        ("issuer", f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
-        ("scopes", rights or "none: what the server allows every user"),
-        ("stored", describe_storage(account)),
+        (_("signed in"), f"{account.name}, {describe_validity(account)}"),
+        (_("issuer"), f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
+        (_("scopes"), rights or _("none: what the server allows every user")),
+        (_("stored"), describe_storage(account)),
     ]
 
 
@@ -94,7 +113,7 @@ def _deprecation_note(view: ServerView) -> str:
     """
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
-    return "; asking for folders is deprecated in its revision" if old else ""
+    return _("; asking for folders is deprecated in its revision") if old else ""
 
 
 def _count_tokens(view: ServerView) -> int:
@@ -110,24 +129,24 @@ class ServersScreen(ListScreen):
     Its result is a tool call that the user entered, an attachment for the next message, or None.
     """
 
-    TITLE_TEXT: ClassVar[str] = "Servers"
+    TITLE_TEXT: ClassVar[str] = N_("Servers")
     EMPTY_TEXT: ClassVar[str] = NO_SERVERS
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("t", "tools", "screen.tools"),
-        ("r", "restart", "screen.restart"),
-        ("p", "stop", "screen.stop"),
-        ("i", "check", "screen.diagnose"),
-        ("c", "changes", "screen.changes"),
-        ("g", "grants", "screen.grants"),
-        ("s", "sign in", "screen.sign_in"),
-        ("a", "accounts", "screen.accounts"),
-        ("o", "sign out", "screen.sign_out"),
-        ("n", "add", "screen.add"),
-        ("b", "find", "screen.registry"),
-        ("e", "edit", "screen.edit"),
-        ("d", "disable", "screen.toggle_disabled"),
-        ("x", "remove", "screen.remove"),
-        ("u", "undo", "screen.undo"),
+        ("t", N_("tools"), "screen.tools"),
+        ("r", N_("restart"), "screen.restart"),
+        ("p", N_("stop"), "screen.stop"),
+        ("i", N_("check"), "screen.diagnose"),
+        ("c", N_("changes"), "screen.changes"),
+        ("g", N_("grants"), "screen.grants"),
+        ("s", N_("sign in"), "screen.sign_in"),
+        ("a", N_("accounts"), "screen.accounts"),
+        ("o", N_("sign out"), "screen.sign_out"),
+        ("n", N_("add"), "screen.add"),
+        ("b", N_("find"), "screen.registry"),
+        ("e", N_("edit"), "screen.edit"),
+        ("d", N_("disable"), "screen.toggle_disabled"),
+        ("x", N_("remove"), "screen.remove"),
+        ("u", N_("undo"), "screen.undo"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.add", "screen.registry", "screen.undo"})
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -179,11 +198,24 @@ class ServersScreen(ListScreen):
         """Return a row for each server with its state and number of tools."""
         out: list[ListRow] = []
         for view in self.host.servers.views():
-            mark, word, style = STATES.get(view.state, STATES["waiting"])
-            off = f", {len(view.disabled_tools)} off" if view.disabled_tools else ""
+            mark, label, style = STATES.get(view.state, STATES["waiting"])
+            word = _(label)
+            off = (
+                _(", {disabled_tools_count} off").format(disabled_tools_count=len(view.disabled_tools))
+                if view.disabled_tools
+                else ""
+            )
             word = describe_starting(view.state, view.starting_seconds)
-            count = f"{len(view.catalog.tools)} tools{off}" if view.state == "ready" else word
-            detail = f"signing in: {view.sign_in_status}" if view.sign_in_status else f"{count}  {view.detail}"
+            count = (
+                _("{tools_count} tools{off}").format(tools_count=len(view.catalog.tools), off=off)
+                if view.state == "ready"
+                else word
+            )
+            detail = (
+                _("signing in: {sign_in_status}").format(sign_in_status=view.sign_in_status)
+                if view.sign_in_status
+                else f"{count}  {view.detail}"
+            )
             out.append(ListRow(view.name, view.name, detail, mark, style))
         return out
 
@@ -192,43 +224,41 @@ class ServersScreen(ListScreen):
         view = self.host.servers.view(row.value)
         known = view.facts
         config = view.config
-        state = STATES.get(view.state, STATES["waiting"])[1] or "ready"
+        state = _(STATES.get(view.state, STATES["waiting"])[1]) or _("ready")
         self.show_icon(parse_icons(known.info.icons) if known else ())
         self.show_about(
             clean_pairs(
                 [
-                    ("▲ its name", describe_name_risk(view.name)),
-                    ("state", state if view.sign_in_status else f"{state}  {view.detail}".strip()),
-                    ("signing in", f"{view.sign_in_status}; s stops that" if view.sign_in_status else ""),
-                    ("next", "r asks you again" if view.state in ("untrusted", "sign_in") else view.hint),
+                    (_("▲ its name"), describe_name_risk(view.name)),
+                    (_("state"), state if view.sign_in_status else f"{state}  {view.detail}".strip()),
                     (
-                        "runs" if config.is_stdio else "address",
+                        _("signing in"),
+                        _("{sign_in_status}; s stops that").format(sign_in_status=view.sign_in_status)
+                        if view.sign_in_status
+                        else "",
+                    ),
+                    (_("next"), _("r asks you again") if view.state in ("untrusted", "sign_in") else view.hint),
+                    (
+                        _("runs") if config.is_stdio else _("address"),
                         " ".join(config.argv) if config.is_stdio else config.url,
                     ),
-                    ("implementation", f"{known.info.title or known.info.name} {known.info.version}" if known else ""),
-                    ("description", (known.info.description or "") if known else ""),
-                    ("website", (known.info.website_url or "") if known else ""),
+                    (
+                        _("implementation"),
+                        f"{known.info.title or known.info.name} {known.info.version}" if known else "",
+                    ),
+                    (_("description"), (known.info.description or "") if known else ""),
+                    (_("website"), (known.info.website_url or "") if known else ""),
                     *describe_account(view),
-                    ("protocol", f"{known.revision} ({known.era})" if known else ""),
-                    ("capabilities", describe_capabilities(known) if known else ""),
+                    (_("protocol"), f"{known.revision} ({known.era})" if known else ""),
+                    (_("capabilities"), describe_capabilities(known) if known else ""),
+                    (_("catalog"), _describe_catalog(view)),
+                    (_("folders"), describe_known_roots(view.known_roots) + _deprecation_note(view)),
+                    (_("counters"), ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
                     (
-                        "catalog",
-                        summarize_catalog(view.catalog)
-                        + (f"; about {tokens:,} tokens in each request" if (tokens := _count_tokens(view)) else "")
-                        + (
-                            f"; {pluralize(len(view.quarantined), 'tool')} quarantined after a change"
-                            if view.quarantined
-                            else ""
-                        )
-                        + (f"; {pluralize(len(view.disabled_tools), 'tool')} off" if view.disabled_tools else ""),
+                        _("trusted"),
+                        _("read-only tools run without asking") if config.trust_annotations else "",
                     ),
-                    ("folders", describe_known_roots(view.known_roots) + _deprecation_note(view)),
-                    ("counters", ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
-                    (
-                        "trusted",
-                        "read-only tools run without asking" if config.trust_annotations else "",
-                    ),
-                    ("configured in", config.file),
+                    (_("configured in"), config.file),
                 ]
             )
         )
@@ -250,7 +280,7 @@ class ServersScreen(ListScreen):
             return
         if self._sign_out_candidate != row.value:
             self._sign_out_candidate = row.value
-            self.notify(f"Press o again to sign out of {row.title}.", markup=False, timeout=4)
+            self.notify(_("Press o again to sign out of {title}.").format(title=row.title), markup=False, timeout=4)
             return
         self._sign_out_candidate = ""
         self.run_worker(
@@ -264,8 +294,8 @@ class ServersScreen(ListScreen):
             self.notify(describe_error(error), severity="warning", markup=False)
             return
         if isinstance(revoked, bool):
-            said = "tokens revoked" if revoked else "tokens deleted here"
-            self.notify(f"Signed out: {said}.", markup=False, timeout=4)
+            said = _("tokens revoked") if revoked else _("tokens deleted here")
+            self.notify(_("Signed out: {said}.").format(said=said), markup=False, timeout=4)
 
     def action_tools(self) -> None:
         """Open the list of the server's tools, where the user can call a tool, or turn it on or off."""
@@ -290,7 +320,7 @@ class ServersScreen(ListScreen):
         """Reconnect to the selected server; a local server's process is restarted."""
         if row := self.current_row():
             self.host.servers.restart(row.value)
-            self.show_about(Content(f"Restarting {row.title}…"))
+            self.show_about(Content(_("Restarting {title}…").format(title=row.title)))
 
     def action_stop(self) -> None:
         """Close the connection to the selected server until it is restarted; its configuration is unchanged."""
@@ -335,7 +365,7 @@ class ServersScreen(ListScreen):
 
     def _editor(self) -> "LiveServerEditor | None":
         if self.host.setup is None:
-            self.notify("The demo has only its own server.", markup=False)
+            self.notify(_("The demo has only its own server."), markup=False)
             return None
         return self.host.setup.server_editor
 
@@ -384,7 +414,9 @@ class ServersScreen(ListScreen):
         """Disable the selected server, or enable it if it is disabled."""
         if (row := self.current_row()) and (editor := self._editor()):
             disabled = not self.host.servers.view(row.value).config.disabled
-            done = f"{row.title} is {'disabled' if disabled else 'enabled'}. Press u to undo."
+            done = _("{title} is {text}. Press u to undo.").format(
+                title=row.title, text=_("disabled") if disabled else _("enabled")
+            )
             self._change(partial(editor.set_disabled, row.value, disabled=disabled), done)
 
     def action_remove(self) -> None:
@@ -394,15 +426,21 @@ class ServersScreen(ListScreen):
         if self._removal_candidate != row.value:
             self._removal_candidate = row.value
             file = self.host.servers.view(row.value).config.file
-            self.notify(f"Press x again to remove {row.title} from {file}.", markup=False, timeout=4)
+            self.notify(
+                _("Press x again to remove {title} from {file}.").format(title=row.title, file=file),
+                markup=False,
+                timeout=4,
+            )
             return
         self._removal_candidate = ""
-        self._change(partial(editor.remove, row.value), f"{row.title} was removed. Press u to undo.")
+        self._change(
+            partial(editor.remove, row.value), _("{title} was removed. Press u to undo.").format(title=row.title)
+        )
 
     def action_undo(self) -> None:
         """Undo the latest change to a server's configuration."""
         if editor := self._editor():
-            self._change(editor.undo, "The change was taken back.")
+            self._change(editor.undo, _("The change was taken back."))
 
     def _change(self, change: Callable[[], Awaitable[object]], done: str) -> None:
         self.run_worker(partial(self._run_change, change, done), group="change")
@@ -419,18 +457,20 @@ class ServersScreen(ListScreen):
     def action_changes(self) -> None:
         """Ask the user again about the selected server's quarantined tools, whose definitions have changed."""
         if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
-            self.show_about(Content(f"No tool of {row.title} is quarantined."))
+            self.show_about(Content(_("No tool of {title} is quarantined.").format(title=row.title)))
 
 
 async def _add_server(editor: "LiveServerEditor", name: str, text: str) -> str:
     from mcphost.host.servers.live_editor import parse_server_text
 
     saved = await editor.add(parse_server_text(text, name))
-    return f"Added {', '.join(one.edit.name for one in saved)} to {saved[0].edit.file.path}. Press u to undo."
+    return _("Added {name} to {path}. Press u to undo.").format(
+        name=", ".join(one.edit.name for one in saved), path=saved[0].edit.file.path
+    )
 
 
 async def _change_server(editor: "LiveServerEditor", name: str, text: str) -> str:
     from mcphost.host.servers.live_editor import parse_entry
 
     saved = await editor.change(name, parse_entry(text, name))
-    return f"Changed {name} in {saved.edit.file.path}. Press u to undo."
+    return _("Changed {name} in {path}. Press u to undo.").format(name=name, path=saved.edit.file.path)

@@ -16,9 +16,10 @@ from textual.widgets.option_list import Option
 from mcphost.errors import McpHostError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
+from mcphost.translation import N_, _
 from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import OrderedInput
 
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from mcphost.host.setup import Setup, SetupOffers
     from mcphost.llm.model_finder import AvailableModel
 
-_ABOUT = "Found on this machine. Nothing starts before you press Enter."
-_NOTHING = (
-    "No key, no local model server and no server of another host was found. "
-    "Paste a key, or skip: tools work without a model."
+_ABOUT = N_("Found on this machine. Nothing starts before you press Enter.")
+_NOTHING = N_(
+    "No key, no local model server and no server of another host was found. Paste a key, "
+    "or skip: tools work without a model."
 )
-_NO_MODEL = "No model for now"
+_NO_MODEL = N_("No model for now")
 _MAX_TARGET_LENGTH = 400
 _FRAME_WIDTH = 12
 """Maximum width in cells of the margins, borders and scrollbar together."""
@@ -43,7 +44,7 @@ _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
 """Maximum number of rows besides the lists; _FIXED_ROWS is the same for larger screens."""
 
-_KEY_LABEL = "API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); it goes to the keyring"
+_KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); it goes to the keyring")
 
 
 class SetupChoice(Struct, frozen=True):
@@ -97,35 +98,35 @@ class SetupScreen(FormScreen[SetupChoice]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Set up mcphost"
+        return _("Set up mcphost")
 
     def body(self) -> ComposeResult:
         """Yield the lists of models and servers; if no model was found, an API key input replaces the first list."""
         has_anything = bool(self._models or self._servers)
-        yield Static(_ABOUT if has_anything else _NOTHING, markup=False)
-        yield Static("Model", classes="heading", markup=False)
+        yield Static(_(_ABOUT) if has_anything else _(_NOTHING), markup=False)
+        yield Static(_("Model"), classes="heading", markup=False)
         if self._models:
             yield OptionList(*self._model_options(), id="models", markup=False, compact=True)
         else:
-            yield Static(_KEY_LABEL, markup=False)
-            yield OrderedInput(password=True, id="key", compact=True, placeholder="paste a key, then press Enter")
+            yield Static(_(_KEY_LABEL), markup=False)
+            yield OrderedInput(password=True, id="key", compact=True, placeholder=_("paste a key, then press Enter"))
         if self._servers:
-            yield Static("Servers of other hosts", classes="heading", markup=False)
+            yield Static(_("Servers of other hosts"), classes="heading", markup=False)
             yield OptionList(*self._server_options(), id="servers", markup=False, compact=True)
             yield Static("", id="target", markup=False)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return (("leave", "Skip"), ("start", "Start"))
+        return (("leave", _("Skip")), ("start", _("Start")))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys, which depends on whether the user can already choose."""
         if not self._is_entered:
-            every = " · ctrl+a all servers" if self._servers else ""
-            return f"tab or enter choose{every} · esc skip, or just type your message"
-        lists = "↑ ↓ space · tab · " if self._models or self._servers else ""
-        every = "ctrl+a all servers · " if self._servers else ""
-        return f"{lists}{every}enter start · esc skip"
+            every = _(" · ctrl+a all servers") if self._servers else ""
+            return _("tab or enter choose{every} · esc skip, or just type your message").format(every=every)
+        lists = _("↑ ↓ space · tab · ") if self._models or self._servers else ""
+        every = _("ctrl+a all servers · ") if self._servers else ""
+        return _("{lists}{every}enter start · esc skip").format(lists=lists, every=every)
 
     def on_mount(self) -> None:
         """Focus the first list or input, unless mcphost opened the screen without being asked."""
@@ -168,21 +169,22 @@ class SetupScreen(FormScreen[SetupChoice]):
     def _model_options(self) -> list[Option]:
         width = max(cell_len(offer.config.name) for offer in self._models)
         lines = [
-            f"{clean_line(offer.config.name, 60):<{min(60, width)}}  {clean_line(offer.origin, 60)}{_tools_note(offer)}"
+            f"{pad_cells(clean_line(offer.config.name, 60), min(60, width))}  "
+            f"{clean_line(offer.origin, 60)}{_tools_note(offer)}"
             for offer in self._models
         ]
         marks = ["●" if at == self._model_index else "○" for at in range(len(lines) + 1)]
-        return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, [*lines, _NO_MODEL], strict=True)]
+        return [Option(Content(f"{mark} {line}")) for mark, line in zip(marks, [*lines, _(_NO_MODEL)], strict=True)]
 
     def _server_options(self) -> list[Option]:
         width = min(40, max(cell_len(one.name) for one in self._servers))
         lines: list[Option] = []
         for at, candidate in enumerate(self._servers):
-            notes = ["secrets to the keyring"] if candidate.secrets else []
-            notes += ["disabled there"] if candidate.found.is_disabled else []
+            notes = [_("secrets to the keyring")] if candidate.secrets else []
+            notes += [_("disabled there")] if candidate.found.is_disabled else []
             origin = clean_line(" · ".join([", ".join(candidate.hosts), *notes]), 80)
             mark = "■" if at in self._ticked else "□"
-            name = f"{mark} {clean_line(candidate.name, 40):<{width}}  "
+            name = f"{mark} {pad_cells(clean_line(candidate.name, 40), width)}  "
             target = _describe_target(candidate)
             if cell_len(name + target) <= self.size.width - _FRAME_WIDTH:
                 self._seen.add(at)
@@ -300,8 +302,10 @@ def _describe_target(candidate: "ImportCandidate") -> str:
         return ""
     names = ", ".join(sorted(server.env) if server.is_stdio else sorted(server.headers))
     target = join(server.argv) if server.is_stdio else server.url
-    return sanitize(f"{target} (with {names})" if names else target, keep_newlines=False)
+    return sanitize(
+        _("{target} (with {names})").format(target=target, names=names) if names else target, keep_newlines=False
+    )
 
 
 def _tools_note(offer: "AvailableModel") -> str:
-    return " · uses no tools" if offer.supports_tools is False else ""
+    return _(" · uses no tools") if offer.supports_tools is False else ""

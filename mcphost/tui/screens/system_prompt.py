@@ -10,16 +10,17 @@ from textual.widgets import Static
 
 from mcphost.errors import McpHostError
 from mcphost.host.conversation.model_request import DEFAULT_PROMPT
+from mcphost.translation import N_, _
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import OrderedTextArea, wait_for_typed_text
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
-_FOLLOWS = "Instructions of AGENTS.md files, and of servers and skills, follow it."
-_OWN = "This conversation has its own system prompt."
-_CONFIGURED = "This is the system prompt of the configuration or profile."
-_DEFAULT = "This is the default system prompt."
+_FOLLOWS = N_("Instructions of AGENTS.md files, and of servers and skills, follow it.")
+_OWN = N_("This conversation has its own system prompt.")
+_CONFIGURED = N_("This is the system prompt of the configuration or profile.")
+_DEFAULT = N_("This is the default system prompt.")
 
 
 class SystemPromptForm(FormScreen[str]):
@@ -45,24 +46,24 @@ class SystemPromptForm(FormScreen[str]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "System prompt of this conversation"
+        return _("System prompt of this conversation")
 
     def body(self) -> ComposeResult:
         """Yield a note on where the system prompt comes from, and a text area with its text."""
         source = _OWN if self._conversation.system_prompt else _CONFIGURED if self._has_configured else _DEFAULT
-        yield Static(Content(f"{source} {_FOLLOWS}"), id="about", markup=False)
+        yield Static(Content(f"{_(source)} {_(_FOLLOWS)}"), id="about", markup=False)
         yield OrderedTextArea(self._shown, id="text", tab_behavior="focus", compact=True, soft_wrap=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button, except those that would change nothing."""
-        undo = (("undo_change", "Undo the last change"),) if self._conversation.can_undo_system_prompt else ()
-        label = "Use the configured one" if self._has_configured else "Use the default"
+        undo = (("undo_change", _("Undo the last change")),) if self._conversation.can_undo_system_prompt else ()
+        label = _("Use the configured one") if self._has_configured else _("Use the default")
         reset = (("reset", label),) if self._conversation.system_prompt else ()
-        return (("save", "Save"), *undo, *reset, ("leave", "Cancel"))
+        return (("save", _("Save")), *undo, *reset, ("leave", _("Cancel")))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "ctrl+s save · tab next · esc back"
+        return _("ctrl+s save · tab next · esc back")
 
     def on_mount(self) -> None:
         """Focus the text area."""
@@ -88,7 +89,7 @@ class SystemPromptForm(FormScreen[str]):
         if text == self._shown.strip():
             self.dismiss(None)
         elif not text:
-            self.show_fault("A system prompt needs at least one character.")
+            self.show_fault(_("A system prompt needs at least one character."))
         else:
             await self._change("" if text == self._configured.strip() else text)
 
@@ -98,7 +99,7 @@ class SystemPromptForm(FormScreen[str]):
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
-        self.dismiss("The model gets it with your next message. /system can undo it.")
+        self.dismiss(_("The model gets it with your next message. /system can undo it."))
 
     async def _undo(self) -> None:
         try:
@@ -106,4 +107,4 @@ class SystemPromptForm(FormScreen[str]):
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
-        self.dismiss("The system prompt is as it was before the last change.")
+        self.dismiss(_("The system prompt is as it was before the last change."))

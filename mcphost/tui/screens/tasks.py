@@ -13,6 +13,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.servers.orphaned_tasks import OrphanedTask
 from mcphost.host.servers.running_calls import RunningCall
 from mcphost.serialization import Struct
+from mcphost.translation import N_, _
 from mcphost.tui.messages import BackgroundRequested
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screens.history import format_time
@@ -43,7 +44,11 @@ def format_elapsed(seconds: float) -> str:
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"
-    return f"{whole // 60} min {whole % 60} s" if whole < 3_600 else f"{whole // 3_600} h {whole % 3_600 // 60} min"
+    return (
+        _("{whole} min {whole2} s").format(whole=whole // 60, whole2=whole % 60)
+        if whole < 3_600
+        else _("{whole} h {whole2} min").format(whole=whole // 3600, whole2=whole % 3600 // 60)
+    )
 
 
 def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
@@ -67,28 +72,28 @@ def _item_key(item: TaskItem) -> tuple[str, ...]:
             return "task", item.record.task.server_digest, item.record.task.task_id
 
 
-_IN_BACKGROUND = "in the background; its result enters the conversation when it ends"
-_WHO = {"user": "called by you", "earlier": "from an earlier run"}
+_IN_BACKGROUND = N_("in the background; its result enters the conversation when it ends")
+_WHO = {"user": N_("called by you"), "earlier": N_("from an earlier run")}
 
 
 def _describe_orphan(item: OrphanedTask) -> str:
     if item.is_followed_elsewhere:
-        return "is followed by another mcphost"
-    return "waits for its server"
+        return _("is followed by another mcphost")
+    return _("waits for its server")
 
 
 class TasksScreen(ListScreen):
     """List of running calls and MCP tasks, subscriptions, and stored tasks of earlier runs."""
 
-    TITLE_TEXT: ClassVar[str] = "Tasks"
-    EMPTY_TEXT: ClassVar[str] = (
-        "Nothing is running.\n\n"
-        "Tool calls are listed here while they run, with their progress, and can be cancelled; so are subscribed "
-        "resources, and tasks that an earlier run left at a server."
+    TITLE_TEXT: ClassVar[str] = N_("Tasks")
+    EMPTY_TEXT: ClassVar[str] = N_(
+        "Nothing is running.\n\nTool calls are listed here while they run, with their "
+        "progress, and can be cancelled; so are subscribed resources, and tasks that an "
+        "earlier run left at a server."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("x x", "cancel", "screen.cancel"),
-        ("b", "go on without it", "screen.background"),
+        ("x x", N_("cancel"), "screen.cancel"),
+        ("b", N_("go on without it"), "screen.background"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", show=False),
@@ -120,7 +125,7 @@ class TasksScreen(ListScreen):
         return [
             *(self._call_row(call) for call in self.host.running_calls.list()),
             *(
-                ListRow(item, item.uri, f"{item.server} · subscribed", "↻", "$muted")
+                ListRow(item, item.uri, _("{server} · subscribed").format(server=item.server), "↻", "$muted")
                 for item in self._subscribed_resources()
             ),
             *(
@@ -136,7 +141,7 @@ class TasksScreen(ListScreen):
         ]
 
     def _call_row(self, call: RunningCall) -> ListRow:
-        where = "in the background" if call.is_in_background else ""
+        where = _("in the background") if call.is_in_background else ""
         parts = (call.server, format_elapsed(monotonic() - call.started_at), where, format_progress(call))
         return ListRow(call, call.tool, " · ".join(filter(None, parts)), "◌" if call.is_in_background else "◐")
 
@@ -179,27 +184,34 @@ class TasksScreen(ListScreen):
         match item:
             case RunningCall():
                 pairs = [
-                    ("tool", item.tool),
-                    ("server", item.server),
-                    ("running for", format_elapsed(monotonic() - item.started_at)),
-                    ("progress", format_progress(item, 20)),
-                    ("by", _WHO.get(item.by, "called by the model")),
-                    ("state", _IN_BACKGROUND if item.is_in_background else ""),
-                    ("task", item.task_id),
-                    ("call", item.call),
+                    (_("tool"), item.tool),
+                    (_("server"), item.server),
+                    (_("running for"), format_elapsed(monotonic() - item.started_at)),
+                    (_("progress"), format_progress(item, 20)),
+                    (_("by"), _(_WHO.get(item.by, N_("called by the model")))),
+                    (_("state"), _(_IN_BACKGROUND) if item.is_in_background else ""),
+                    (_("task"), item.task_id),
+                    (_("call"), item.call),
                 ]
             case SubscribedResource():
-                pairs = [("resource", item.uri), ("server", item.server), ("state", "its changes are reported")]
+                pairs = [
+                    (_("resource"), item.uri),
+                    (_("server"), item.server),
+                    ("state", _("its changes are reported")),
+                ]
             case OrphanedTask():
                 task = item.record.task
                 pairs = [
-                    ("tool", task.tool),
-                    ("server", task.server),
-                    ("state", f"left at the server by an earlier run; it {_describe_orphan(item)}"),
-                    ("since", format_time(item.record.created)),
-                    ("expires", format_time(task.expires or 0)),
-                    ("conversation", task.conversation_id[:12]),
-                    ("task", task.task_id),
+                    (_("tool"), task.tool),
+                    (_("server"), task.server),
+                    (
+                        _("state"),
+                        _("left at the server by an earlier run; it {item}").format(item=_describe_orphan(item)),
+                    ),
+                    (_("since"), format_time(item.record.created)),
+                    (_("expires"), format_time(task.expires or 0)),
+                    (_("conversation"), task.conversation_id[:12]),
+                    (_("task"), task.task_id),
                 ]
         self.show_about(clean_pairs(pairs))
 
@@ -210,7 +222,7 @@ class TasksScreen(ListScreen):
         if row is not None and isinstance(row.value, RunningCall) and not row.value.is_in_background:
             self.post_message(BackgroundRequested(row.value.call))
         elif row is not None:
-            self.notify("Nothing waits for it.", markup=False, timeout=3)
+            self.notify(_("Nothing waits for it."), markup=False, timeout=3)
 
     def action_cancel(self) -> None:
         """Cancel the selected entry if the key is pressed twice; the first press explains the effect."""
@@ -223,19 +235,21 @@ class TasksScreen(ListScreen):
             match item:
                 case RunningCall():
                     is_for_model = item.by not in _WHO
-                    told = " The model is told that you cancelled it." if is_for_model else ""
-                    text = f"Press x again to cancel the call.{told}"
+                    told = _(" The model is told that you cancelled it.") if is_for_model else ""
+                    text = _("Press x again to cancel the call.{told}").format(told=told)
                 case SubscribedResource():
-                    text = "Press x again to end the subscription."
+                    text = _("Press x again to end the subscription.")
                 case OrphanedTask():
-                    text = "Press x again to forget the task. It goes on at the server, and its result is never read."
+                    text = _(
+                        "Press x again to forget the task. It goes on at the server, and its result is never read."
+                    )
             self.show_about(Content.styled(text, "$warning"))
             return
         self._cancel_candidate = ()
         match item:
             case RunningCall():
                 self.host.running_calls.cancel(item.call)
-                self.notify("Cancelling…", markup=False, timeout=2)
+                self.notify(_("Cancelling…"), markup=False, timeout=2)
             case SubscribedResource():
                 self.run_worker(partial(self._unsubscribe, item), group="cancel")
             case OrphanedTask():

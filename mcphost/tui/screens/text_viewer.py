@@ -11,7 +11,8 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from mcphost.errors import StoreError
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import _
 from mcphost.tui.messages import CopyRequested, Section, join_sections
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.inputs import OrderedInput
@@ -63,26 +64,30 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         """Create the title, the text, the hidden search line and the key bar."""
         yield Static(self._headline(), id="head", markup=False)
         yield LongText("" if self._sections or self._language else self.text)
-        yield OrderedInput(placeholder="Find", compact=True)
+        yield OrderedInput(placeholder=_("Find"), compact=True)
         yield KeyBar(
             (
-                ("/", "find", "screen.search"),
-                ("n", "next", "screen.find_next"),
-                ("c", "copy all", "screen.copy"),
-                ("esc", "back", "screen.leave"),
+                ("/", _("find"), "screen.search"),
+                ("n", _("next"), "screen.find_next"),
+                ("c", _("copy all"), "screen.copy"),
+                ("esc", _("back"), "screen.leave"),
             )
         )
 
     def _headline(self) -> Content:
         lines = self.text.count("\n") + 1
-        size = f"{pluralize(lines, 'line')} · {len(self.text):,} characters"
+        size = _("{lines} · {text_count:,} characters").format(
+            lines=translate_count(lines, "line"), text_count=len(self.text)
+        )
         return Content.assemble((self.heading, "bold $accent"), (f"  {size}", "$faint"))
 
     async def _load_full_text(self, load_full_text: Callable[[], Awaitable[str]]) -> None:
         try:
             self.text = await load_full_text()
         except StoreError as error:
-            self.notify(f"{error.message} This is its beginning.", markup=False, severity="warning")
+            self.notify(
+                _("{message} This is its beginning.").format(message=error.message), markup=False, severity="warning"
+            )
             return
         self.query_one("#head", Static).update(self._headline())
         self.query_one(LongText).show(self.text)
@@ -133,7 +138,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         text = self.query_one(LongText)
         self._match_offset = text.find(self._search_text, self._match_offset)
         if self._match_offset < 0:
-            self.notify("Not found.", markup=False, timeout=2)
+            self.notify(_("Not found."), markup=False, timeout=2)
         else:
             row = await text.find_row(self._match_offset)
             text.scroll_to(y=max(0, row - 2), animate=False, force=True)

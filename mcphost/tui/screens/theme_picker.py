@@ -10,6 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from mcphost.translation import _
 from mcphost.tui import themes
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ class ThemePicker(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         """Create the list with the cursor on the current theme."""
         with Vertical(id="box"):
-            yield Static("Theme", id="title", markup=False)
-            labels = {themes.AUTO: "auto (as the terminal)"}
+            yield Static(_("Theme"), id="title", markup=False)
+            labels = {themes.AUTO: _("auto (as the terminal)")}
             wanted = self._choice.wanted
             entries = OptionList(
                 *(
@@ -50,7 +51,7 @@ class ThemePicker(ModalScreen[str | None]):
             )
             entries.highlighted = self._names.index(wanted) if wanted in self._names else 0
             yield entries
-            yield Static("enter choose · esc back", id="hint", markup=False)
+            yield Static(_("enter choose · esc back"), id="hint", markup=False)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Preview the theme under the cursor."""

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from mcphost.errors import McpHostError
 from mcphost.host.views import ServerView, estimate_definition_tokens
 from mcphost.protocol.tools import Tool
+from mcphost.translation import N_, _
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.manual_calls import ManualCall
@@ -31,7 +32,7 @@ def describe_annotations(tool: Tool) -> str:
     words = (
         (said.read_only_hint, "read-only", "writes"),
         (said.destructive_hint, "destroys", "non-destructive"),
-        (said.open_world_hint, "outside access", "no outside access"),
+        (said.open_world_hint, _("outside access"), _("no outside access")),
     )
     return ", ".join(yes if value else no for value, yes, no in words if value is not None)
 
@@ -42,14 +43,14 @@ class ToolsScreen(ListScreen):
     Its result is a tool call that the user entered in a form, or None.
     """
 
-    TITLE_TEXT: ClassVar[str] = "Tools"
-    EMPTY_TEXT: ClassVar[str] = (
+    TITLE_TEXT: ClassVar[str] = N_("Tools")
+    EMPTY_TEXT: ClassVar[str] = N_(
         "This server lists no tools, or is not connected. They appear here as soon as it lists some."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("enter", "call", "screen.call"),
-        ("space", "on/off", "screen.toggle_tool"),
-        ("g", "permissions", "screen.grants"),
+        ("enter", N_("call"), "screen.call"),
+        ("space", N_("on/off"), "screen.toggle_tool"),
+        ("g", N_("permissions"), "screen.grants"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "toggle_tool", show=False),
@@ -96,10 +97,18 @@ class ToolsScreen(ListScreen):
         for tool in view.catalog.tools:
             words = (tool.description or tool.title or "").strip().split("\n")[0]
             if tool.name in view.disabled_tools:
-                out.append(ListRow(tool, tool.name, f"off · {words}" if words else "off", "○", "$muted"))
+                out.append(
+                    ListRow(tool, tool.name, _("off · {words}").format(words=words) if words else "off", "○", "$muted")
+                )
             elif tool.name in view.quarantined:
                 out.append(
-                    ListRow(tool, tool.name, f"quarantined · {words}" if words else "quarantined", "▲", "$warning")
+                    ListRow(
+                        tool,
+                        tool.name,
+                        _("quarantined · {words}").format(words=words) if words else "quarantined",
+                        "▲",
+                        "$warning",
+                    )
                 )
             else:
                 out.append(ListRow(tool, tool.name, words, "●", "$success"))
@@ -108,21 +117,30 @@ class ToolsScreen(ListScreen):
     def _describe_availability(self, view: ServerView, tool: Tool) -> str:
         if tool.name in view.disabled_tools:
             by_file = self.host.tool_toggles.disabled_by(view.config, tool.name) == "file"
-            return f'no: "disabledTools" in {view.config.file}' if by_file else "no: turned off by you"
-        return "no: quarantined after a change" if tool.name in view.quarantined else "yes"
+            return (
+                _('no: "disabledTools" in {file}').format(file=view.config.file)
+                if by_file
+                else _("no: turned off by you")
+            )
+        return _("no: quarantined after a change") if tool.name in view.quarantined else "yes"
 
     def show_details(self, row: ListRow) -> None:
         """Show the description, annotations, input schema, last call and permissions of a tool."""
         tool: Tool = row.value
         known = [
-            ("tool", tool.name),
-            ("title", tool.title or ""),
-            ("server", self.server),
-            ("enabled", self._describe_availability(self._server_view, tool)),
-            ("annotations", describe_annotations(tool)),
-            ("costs", f"about {estimate_definition_tokens(tool):,} tokens in each request"),
-            ("last called", self._describe_last_call(tool.name)),
-            ("permissions", self._describe_grants(tool.name)),
+            (_("tool"), tool.name),
+            (_("title"), tool.title or ""),
+            (_("server"), self.server),
+            (_("enabled"), self._describe_availability(self._server_view, tool)),
+            (_("annotations"), describe_annotations(tool)),
+            (
+                _("costs"),
+                _("about {estimate_definition_tokens:,} tokens in each request").format(
+                    estimate_definition_tokens=estimate_definition_tokens(tool)
+                ),
+            ),
+            (_("last called"), self._describe_last_call(tool.name)),
+            (_("permissions"), self._describe_grants(tool.name)),
         ]
         self.show_icon(tool.icons)
         self.show_about(clean_pairs(known))
@@ -135,12 +153,20 @@ class ToolsScreen(ListScreen):
         at = self._last_calls.get(tool)
         if at:
             return format_time(at)
-        return "never" if self._is_complete else f"not among the latest {_MAX_CALLS_READ} records"
+        return (
+            "never"
+            if self._is_complete
+            else _("not among the latest {max_calls_read} records").format(max_calls_read=_MAX_CALLS_READ)
+        )
 
     def _describe_grants(self, tool: str) -> str:
         texts = [one.grant.text for one in self._grants if one.grant.rule.covers(self.server, tool)]
         shown = ", ".join(texts[:_MAX_GRANTS_SHOWN])
-        return f"{shown} and {len(texts) - _MAX_GRANTS_SHOWN} more" if len(texts) > _MAX_GRANTS_SHOWN else shown
+        return (
+            _("{shown} and {texts_count} more").format(shown=shown, texts_count=len(texts) - _MAX_GRANTS_SHOWN)
+            if len(texts) > _MAX_GRANTS_SHOWN
+            else shown
+        )
 
     def action_grants(self) -> None:
         """Open the permissions screen for the server."""
@@ -154,7 +180,9 @@ class ToolsScreen(ListScreen):
 
         tool: Tool = row.value
         if tool.name in self._server_view.quarantined:
-            self.notify(f"{tool.name} changed and is quarantined.", severity="warning", markup=False)
+            self.notify(
+                _("{name} changed and is quarantined.").format(name=tool.name), severity="warning", markup=False
+            )
             return
 
         def leave(arguments: dict[str, Any] | None) -> None:

@@ -9,7 +9,8 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.style import Style
 
-from mcphost.pluralize import format_dollars, pluralize
+from mcphost.pluralize import format_dollars, translate_count
+from mcphost.translation import _
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
@@ -137,7 +138,9 @@ class UserMessage(TranscriptBlock):
             *([Content(clean(shown).rstrip("\n"))] if shown or not self.attachment_names else []),
         ]
         if len(shown) < len(self.text):
-            note = f"… {len(self.text) - len(shown):,} more characters · enter opens all"
+            note = _("… {text_count:,} more characters · enter opens all").format(
+                text_count=len(self.text) - len(shown)
+            )
             contents.append(Content.styled(note, "$accent").stylize(ACTIVATE_STYLE))
         contents += [Content.styled(f"@ {clean_line(name, 300)}", "$muted") for name in self.attachment_names]
         return [
@@ -146,8 +149,8 @@ class UserMessage(TranscriptBlock):
 
     def _format_speaker(self) -> Content:
         if self.source:
-            return Content.assemble(("User", "bold $accent"), (f"  {clean_line(self.source, 120)}", "$muted"))
-        return Content.styled("You", "bold $accent")
+            return Content.assemble((_("User"), "bold $accent"), (f"  {clean_line(self.source, 120)}", "$muted"))
+        return Content.styled(_("You"), "bold $accent")
 
     def estimate_height(self, width: int) -> int:
         """Estimate the height in rows from the length of the text."""
@@ -156,7 +159,7 @@ class UserMessage(TranscriptBlock):
 
     def activate(self) -> tuple[str, str] | None:
         """Return a title and the full message for the viewer if the message is truncated, otherwise None."""
-        return ("You", self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
+        return (_("You"), self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
 
     def copy_text(self) -> str:
         """Return the text of the message."""
@@ -180,11 +183,16 @@ class LateResult(TranscriptBlock):
     def render(self, width: int) -> list[PrefixedContent]:
         """Return a heading that names the origin, and a row that opens the result."""
         width = min(width, PROSE_WIDTH)
-        heading = Content.styled("Result from the background", "bold $muted")
+        heading = Content.styled(_("Result from the background"), "bold $muted")
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
-        images = f", {pluralize(self.image_count, 'image')}" if self.image_count else ""
+        images = f", {translate_count(self.image_count, 'image')}" if self.image_count else ""
         row = Content.assemble((who, "$muted"), (clean_line(self.tool, 80), "bold"))
-        more = Content.styled(f"  {len(self.text):,} characters{images} · enter opens them", "$accent")
+        more = Content.styled(
+            _("  {text_count:,} characters{images} · enter opens them").format(
+                text_count=len(self.text), images=images
+            ),
+            "$accent",
+        )
         return [
             PrefixedContent("▌ ", "▌ ", content, "on $panel", "$muted", max_width=PROSE_WIDTH)
             for content in (
@@ -259,7 +267,7 @@ class ThinkingBlock(TranscriptBlock):
         """Return the full reasoning if the block is unfolded, otherwise a single row."""
         words = len(self.text.split())
         if self.is_expanded:
-            head = Content.styled(f"▾ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE)
+            head = Content.styled(_("▾ thought, {words} words").format(words=words), "$faint").stylize(ACTIVATE_STYLE)
             body = Content.styled(clean(self.text), "italic $faint")
             return [
                 PrefixedContent("", "", head),
@@ -270,15 +278,25 @@ class ThinkingBlock(TranscriptBlock):
             room = max(10, min(width, PROSE_WIDTH) - 14)
             return [
                 PrefixedContent(
-                    "", "", Content.styled(f"◌ thinking  {tail[-room:]}", "italic $faint").stylize(ACTIVATE_STYLE)
+                    "",
+                    "",
+                    Content.styled(_("◌ thinking  {tail}").format(tail=tail[-room:]), "italic $faint").stylize(
+                        ACTIVATE_STYLE
+                    ),
                 )
             ]
-        return [PrefixedContent("", "", Content.styled(f"▸ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE))]
+        return [
+            PrefixedContent(
+                "",
+                "",
+                Content.styled(_("▸ thought, {words} words").format(words=words), "$faint").stylize(ACTIVATE_STYLE),
+            )
+        ]
 
     def activate(self) -> tuple[str, str] | None:
         """Fold or unfold the reasoning and return None; if it is too long to unfold, return it for the viewer."""
         if len(self.text) > _MAX_INLINE_THINKING:
-            return "Thinking", self.text
+            return _("Thinking"), self.text
         self.is_expanded = not self.is_expanded
         self.invalidate()
         return None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
+from mcphost.translation import _
 from mcphost.tui.messages import CopyRequested
 from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock
 from mcphost.tui.transcript.tool_card import ToolCard
@@ -31,15 +32,19 @@ class PartCopier:
         """Copy part *number*, from 0, of the block at *index*; numbers beyond the last part begin again at 0."""
         parts = list_copyable_parts(self._get_blocks(), index)
         if not parts:
-            text = "No code, table or result here. c copies the whole text."
+            text = _("No code, table or result here. c copies the whole text.")
             self._widget.notify(text, markup=False, timeout=3)
             return
         number %= len(parts)
         self._last = (index, number)
         part = parts[number]
-        place = f" ({number + 1} of {len(parts)})" if len(parts) > 1 else ""
+        place = (
+            _(" ({number} of {parts_count})").format(number=number + 1, parts_count=len(parts))
+            if len(parts) > 1
+            else ""
+        )
         text = part.tsv if as_tsv and part.tsv else part.text
-        self._widget.post_message(CopyRequested(text, f"Copied {part.name}{place}."))
+        self._widget.post_message(CopyRequested(text, _("Copied {name}{place}.").format(name=part.name, place=place)))
 
     def forget(self) -> None:
         """Begin with the first part again; called when the indexes of the blocks have changed."""
@@ -55,7 +60,7 @@ def list_copyable_parts(blocks: Sequence[TranscriptBlock], index: int) -> "list[
     if isinstance(block, ToolCard):
         from mcphost.tui.transcript.markdown import CopyablePart  # imported with the first answer
 
-        return [CopyablePart("the result", block.result)] if block.result else []
+        return [CopyablePart(_("the result"), block.result)] if block.result else []
     if not isinstance(block, MarkdownBlock) or block.is_plain:
         return []
     parts = _list_parts(block)

@@ -10,6 +10,7 @@ from textual.color import Color
 from textual.content import Content
 from textual.strip import Strip
 
+from mcphost.translation import _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
@@ -95,7 +96,9 @@ class ImageCard(TranscriptBlock):
     def render(self, width: int) -> list[PrefixedContent]:
         """Return a heading and the image, or only the heading if the image is folded or cannot be decoded."""
         rows = self._image_rows(width)
-        facts = f"{self.kind.mime_type}, {self.kind.width:,} × {self.kind.height:,} pixels"
+        facts = _("{mime_type}, {width:,} × {height:,} pixels").format(
+            mime_type=self.kind.mime_type, width=self.kind.width, height=self.kind.height
+        )
         told = (
             f"{facts}: {clean_line(self.failure_reason, 200)}"
             if self.failure_reason
@@ -104,8 +107,10 @@ class ImageCard(TranscriptBlock):
             else ""
         )
         if self.drawing is not None and not self.drawing.is_complete:
-            told = f"{facts}: damaged, partly decoded"
-        head = Content.assemble((f"{'▾' if rows else '▸'} picture", "$faint"), (f"  {told}" if told else "", "$faint"))
+            told = _("{facts}: damaged, partly decoded").format(facts=facts)
+        head = Content.assemble(
+            (_("{part} picture").format(part="▾" if rows else "▸"), "$faint"), (f"  {told}" if told else "", "$faint")
+        )
         out = [PrefixedContent("▎ ", "▎ ", head.stylize(ACTIVATE_STYLE), "", "$faint")]
         if rows:
             out.append(PrefixedContent(_PREFIX, _PREFIX, Content(""), "", "$faint", rows, self.drawing))
@@ -123,7 +128,9 @@ class ImageCard(TranscriptBlock):
 
     def copy_text(self) -> str:
         """Return a placeholder with the format and size of the image."""
-        return f"[picture: {self.kind.mime_type}, {self.kind.width:,} × {self.kind.height:,} pixels]"
+        return _("[picture: {mime_type}, {width:,} × {height:,} pixels]").format(
+            mime_type=self.kind.mime_type, width=self.kind.width, height=self.kind.height
+        )
 
 
 Rgb = tuple[int, int, int]

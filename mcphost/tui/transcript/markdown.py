@@ -12,6 +12,7 @@ from textual._cells import cell_len
 from textual.content import Content
 from textual.style import Style
 
+from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.transcript.markdown_inline import render_inline
 from mcphost.tui.transcript.markdown_table import layout_table, read_table
@@ -110,7 +111,7 @@ class _Builder:
             for (marker, rest), fresh in zip(self.stack, self.unused_first_prefix, strict=True)
         )
         self.unused_first_prefix = [False] * len(self.unused_first_prefix)
-        return first, "".join(rest for _, rest in self.stack)
+        return first, "".join(rest for _unused, rest in self.stack)
 
     def add(
         self,
@@ -137,8 +138,8 @@ class _Builder:
 
     def gap(self) -> None:
         """Append a blank row, unless a list item is open or the output is still empty."""
-        if self.pieces and all(rest == "▎ " for _, rest in self.stack):
-            rest = "".join(rest for _, rest in self.stack)
+        if self.pieces and all(rest == "▎ " for _unused, rest in self.stack):
+            rest = "".join(rest for _unused, rest in self.stack)
             self.pieces.append(PrefixedContent(rest, rest, Content(""), "", "$faint"))
 
     def open(self, first: str, rest: str) -> None:
@@ -217,7 +218,7 @@ def _process_container(build: _Builder, token: "Token") -> None:
 
 def _copy_label(part: int) -> Content:
     """Return the label on which a click copies this code block or table."""
-    return Content.styled("copy", "$muted").stylize(Style.from_meta({"copy": part}))
+    return Content.styled(_("copy"), "$muted").stylize(Style.from_meta({"copy": part}))
 
 
 def _render_code(build: _Builder, token: "Token", *, has_heading: bool) -> None:
@@ -225,7 +226,7 @@ def _render_code(build: _Builder, token: "Token", *, has_heading: bool) -> None:
     code = clean(token.content.rstrip("\n")).replace("\t", "    ")
     words = token.info.split()
     language = clean_line(words[0], 30) if words else ""
-    room = build.width - sum(len(rest) for _, rest in build.stack)
+    room = build.width - sum(len(rest) for _unused, rest in build.stack)
     longest = max(map(cell_len, code.split("\n"))) + 2 * len(_CODE_PADDING)
     indent = build.width - room
     width = min(room, max(longest, PROSE_WIDTH - indent))
@@ -260,7 +261,7 @@ def _render_inline_block(build: _Builder, token: "Token", parent: "Token") -> No
         return
     build.add(content.stylize(_HEADING_STYLES.get(parent.tag, "bold $muted")))
     if parent.tag == "h1":
-        room = min(build.width, PROSE_WIDTH) - sum(len(rest) for _, rest in build.stack)
+        room = min(build.width, PROSE_WIDTH) - sum(len(rest) for _unused, rest in build.stack)
         rule = "━" * max(1, min(content.cell_length, room))
         build.add(Content.styled(rule, "$accent"), is_decoration=True)
 
@@ -268,7 +269,7 @@ def _render_inline_block(build: _Builder, token: "Token", parent: "Token") -> No
 def _render_table(build: _Builder, tokens: "Sequence[Token]", index: int, *, is_linear: bool) -> int:
     """Add the table that opens at *index*, and return the index of the token that closes it."""
     table, end = read_table(tokens, index)
-    room = build.width - sum(len(rest) for _, rest in build.stack)
+    room = build.width - sum(len(rest) for _unused, rest in build.stack)
     layout = None if is_linear else layout_table(table, room)
     part = build.next_part()
     if layout is None:
@@ -312,11 +313,11 @@ def list_parts(source: str) -> list[CopyablePart]:
     for index, token in enumerate(tokens):
         if token.type in _CODE_TOKENS:
             words = token.info.split()
-            name = f"the {clean_line(words[0], 30)} code" if words else "the code"
+            name = _("the {words} code").format(words=clean_line(words[0], 30)) if words else _("the code")
             parts.append(CopyablePart(name, token.content))
         elif token.type == "table_open":
-            table, _ = read_table(tokens, index)
-            parts.append(CopyablePart("the table", table.to_markdown(), table.to_tsv()))
+            table, _unused = read_table(tokens, index)
+            parts.append(CopyablePart(_("the table"), table.to_markdown(), table.to_tsv()))
     return parts
 
 

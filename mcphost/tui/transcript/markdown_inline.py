@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content, Span
 from textual.style import Style
 
+from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line
 
 if TYPE_CHECKING:  # imported with the first answer, not before the first frame
@@ -50,7 +51,7 @@ def render_inline(token: "Token", *, has_breaks: bool = False) -> Content:
                 added = _BREAK.sub("\n", added)
             if style:
                 spans.append(Span(position, position + len(added), style))
-            elif "://" in added and not any(one.type == "link_open" for _, one in opened):
+            elif "://" in added and not any(one.type == "link_open" for _unused, one in opened):
                 _add_link_spans(added, spans, position)
             text.append(added)
             position += len(added)
@@ -69,7 +70,7 @@ def _render_leaf(token: "Token") -> tuple[str, Style | str]:
         case "code_inline":
             return clean(token.content), "on $panel"
         case "image":
-            said = f"[picture: {clean(token.content) or 'no description'}]"
+            said = _("[picture: {content}]").format(content=clean(token.content) or _("no description"))
             return said, Style(italic=True) + _link_style(str(token.attrs.get("src", "")))
         case _:
             return "", ""

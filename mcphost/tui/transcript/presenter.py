@@ -17,7 +17,8 @@ from mcphost.llm.messages import (
     ToolReturnPart,
     ToolUsePart,
 )
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
@@ -61,12 +62,16 @@ def _attached_images(message: Message) -> list[ImagePart]:
 
 def describe_source(message: Message) -> str:
     """Return the prompt from which a message was inserted, for display; "" for other messages."""
-    return f"from the prompt {message.prompt.name} of {message.prompt.server}" if message.prompt else ""
+    return (
+        _("from the prompt {name} of {server}").format(name=message.prompt.name, server=message.prompt.server)
+        if message.prompt
+        else ""
+    )
 
 
 def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
     """Return the blocks for a prompt's message in the model's role."""
-    out: list[TranscriptBlock] = [SpeakerHeading("Assistant", describe_source(message), format_time(message.at))]
+    out: list[TranscriptBlock] = [SpeakerHeading(_("Assistant"), describe_source(message), format_time(message.at))]
     for part in message.parts:
         attached = describe_attachment(part)
         out.extend([NoticeBlock("info", f"@ {attached}")] if attached else _build_part_blocks(part, {}))
@@ -77,10 +82,13 @@ def describe_attachment(part: Part) -> str:
     """Return the server, name and size of an attachment; "" if the part is not an attachment."""
     match part:
         case ResourcePart():
-            name, size = part.uri, f"{len(part.text):,} characters"
+            name, size = part.uri, _("{text_count:,} characters").format(text_count=len(part.text))
         case ImagePart() | FilePart():
-            kind = "picture, " if isinstance(part, ImagePart) and not part.name else ""
-            name, size = part.name or part.mime_type, f"{kind}about {len(part.data) * 3 // 4:,} bytes"
+            kind = _("picture, ") if isinstance(part, ImagePart) and not part.name else ""
+            name, size = (
+                part.name or part.mime_type,
+                _("{kind}about {data_count:,} bytes").format(kind=kind, data_count=len(part.data) * 3 // 4),
+            )
         case _:
             return ""
     return f"{part.server} · {name}  ({size})" if part.server else f"{name}  ({size})"
@@ -120,7 +128,7 @@ def build_blocks(
             heading = None
             continue
         if message.role == "assistant" and heading is None and message.parts:
-            heading = SpeakerHeading("Assistant", message.model, format_time(message.at))
+            heading = SpeakerHeading(_("Assistant"), message.model, format_time(message.at))
             out.append(heading)
         if heading is not None and show_costs:
             heading.cost += (message.usage.cost or 0.0) if message.usage else 0.0
@@ -131,7 +139,7 @@ def build_blocks(
             else:
                 out.extend(_build_part_blocks(part, cards))
         if message.cut:
-            out.append(NoticeBlock("warning", "This answer is incomplete."))
+            out.append(NoticeBlock("warning", _("This answer is incomplete.")))
     for card in cards.values():
         if card.state == "proposed":
             card.state = "stopped"
@@ -287,9 +295,9 @@ class TranscriptPresenter:
         *calls* holds the ids of the waiting calls.
         """
         if calls:
-            self.phase = "waiting for you"
-        elif self.phase == "waiting for you":
-            self.phase = "running tools"
+            self.phase = _("waiting for you")
+        elif self.phase == _("waiting for you"):
+            self.phase = _("running tools")
         for card in self.cards.values():
             state = "waiting" if card.call in calls else "proposed"
             if card.state in {"waiting", "proposed"} and card.state != state:
@@ -300,7 +308,7 @@ class TranscriptPresenter:
 
     def _ensure_speaker(self) -> None:
         if self._heading is None:
-            self._heading = SpeakerHeading("Assistant", self._model_label)
+            self._heading = SpeakerHeading(_("Assistant"), self._model_label)
             self.transcript.add(self._heading)
 
     def _handle_turn_started(self, event: events.TurnStarted) -> None:
@@ -314,7 +322,7 @@ class TranscriptPresenter:
                 self._add_user_message(event.message)
             else:
                 self._user_message = self._end_of_message = build_user_message(event.message)
-        self.phase = "asking the model"
+        self.phase = _("asking the model")
 
     def _handle_user_message(self, event: events.UserMessageAdded) -> None:
         self.transcript.close_tail()
@@ -336,29 +344,33 @@ class TranscriptPresenter:
 
     def _handle_round_started(self, event: events.RoundStarted) -> None:
         self._model_label = event.label or event.model
-        self.phase = "waiting for the model"
+        self.phase = _("waiting for the model")
 
     def _handle_text(self, event: events.TextDeltaEvent) -> None:
         if not event.text:
             return
         self._ensure_speaker()
-        self.phase = "answering"
+        self.phase = _("answering")
         self.transcript.stream(event.text)
 
     def _handle_thinking(self, event: events.ThinkingDeltaEvent) -> None:
         if not event.text:
             return
         self._ensure_speaker()
-        self.phase = "thinking"
+        self.phase = _("thinking")
         self.transcript.stream(event.text, thinking=True)
 
     def _handle_awaited(self, event: events.ServersAwaited) -> None:
         others = len(event.servers) - 1
-        self.phase = f"starting {event.servers[0][:30]}{f' and {others} more' if others else ''}"
+        self.phase = _("starting {servers}{text}").format(
+            servers=event.servers[0][:30], text=_(" and {others} more").format(others=others) if others else ""
+        )
 
     def _handle_retry(self, event: events.ModelRetrying) -> None:
-        self.phase = f"retrying in {event.seconds:.0f} s"
-        told = f"{event.reason} Retrying in {event.seconds:.0f} s (attempt {event.attempt})."
+        self.phase = _("retrying in {seconds:.0f} s").format(seconds=event.seconds)
+        told = _("{reason} Retrying in {seconds:.0f} s (attempt {attempt}).").format(
+            reason=event.reason, seconds=event.seconds, attempt=event.attempt
+        )
         if self._retry_notice is not None and self._retry_notice is self.transcript.blocks[-1]:
             self._retry_notice.text = told
             self.transcript.update_block(self._retry_notice)
@@ -373,7 +385,7 @@ class TranscriptPresenter:
             self._heading.cost += event.usage.cost
             self.transcript.update_block(self._heading)
         if event.message.cut:
-            self.add_notice("warning", "Incomplete; the text so far is kept.")
+            self.add_notice("warning", _("Incomplete; the text so far is kept."))
 
     def _find_or_add_card(self, event: Any) -> ToolCard:
         card = self.cards.get(event.call) or self.manual_cards.get(event.call)
@@ -401,7 +413,7 @@ class TranscriptPresenter:
         card = self._find_or_add_card(event)
         card.start(event.arguments, event.by)
         self.running_count += 1
-        self.phase = "running tools"
+        self.phase = _("running tools")
         self.transcript.update_block(card)
 
     def _match_manual_call(self, event: events.ToolStarted) -> None:
@@ -474,7 +486,7 @@ class TranscriptPresenter:
             self.transcript.insert(card, blocks)
         elif not self._has_image_notice:
             self._has_image_notice = True
-            self.add_notice("info", "Images are listed by name and not drawn.", why)
+            self.add_notice("info", _("Images are listed by name and not drawn."), why)
 
     def _handle_result_reviewed(self, event: events.ResultReviewed) -> None:
         card = self._find_or_add_card(event)
@@ -493,40 +505,48 @@ class TranscriptPresenter:
         self.cards.clear()
         if event.outcome == "failed":
             again = (
-                "Press {continue_turn} to continue."
+                _("Press {continue_turn} to continue.")
                 if self._is_incomplete
-                else "Press {continue_turn} to retry, or Up to edit your message."
+                else _("Press {continue_turn} to retry, or Up to edit your message.")
             )
             self.add_notice(
                 "error",
-                event.error or "The turn failed.",
+                event.error or _("The turn failed."),
                 f"{event.hint} {keys_in_use(self.transcript).fill(again)}".strip(),
             )
         elif event.outcome == "rounds":
-            self.add_notice("warning", "Stopped at the limit of tool rounds.", "Write 'go on' to continue.")
+            self.add_notice("warning", _("Stopped at the limit of tool rounds."), _("Write 'go on' to continue."))
         elif event.outcome == "budget":
-            self.add_notice("warning", f"Stopped before the next request. {event.error}", event.hint)
+            self.add_notice(
+                "warning", _("Stopped before the next request. {error}").format(error=event.error), event.hint
+            )
         elif self.transcript.blocks and self.transcript.blocks[-1] is self._end_of_message:
             # An empty turn without a notice would look like a crash.
-            self.add_notice("info", "Stopped." if event.outcome == "stopped" else "The model's answer is empty.")
+            self.add_notice("info", _("Stopped.") if event.outcome == "stopped" else _("The model's answer is empty."))
 
     def _handle_notice(self, event: events.NoticeEvent) -> None:
         self.add_notice(event.level, event.text, event.hint)
 
     def _handle_summary_progress(self, event: events.SummaryProgress) -> None:
-        self.phase = "summarizing" if event.planned else ""
+        self.phase = _("summarizing") if event.planned else ""
         if event.planned and not event.done:
-            self.add_notice("info", f"Summarizing {pluralize(event.messages, 'message')}…", "Esc stops it.")
+            self.add_notice(
+                "info",
+                _("Summarizing {messages}…").format(messages=translate_count(event.messages, "message")),
+                _("Esc stops it."),
+            )
 
     def _handle_compaction(self, event: events.CompactionChanged) -> None:
         if not event.messages:
-            self.add_notice("info", "The model gets the messages themselves again.")
+            self.add_notice("info", _("The model gets the messages themselves again."))
             return
-        unknown = f", {event.unknown} of unknown source" if event.unknown else ""
+        unknown = _(", {unknown} of unknown source").format(unknown=event.unknown) if event.unknown else ""
         self.add_notice(
             "info",
-            f"The model gets messages 1 to {event.messages} as {pluralize(event.sentences, 'sentence')}{unknown}.",
-            "/summary shows them with the messages; /undo-summary takes it back.",
+            _("The model gets messages 1 to {messages} as {sentences}{unknown}.").format(
+                messages=event.messages, sentences=translate_count(event.sentences, "sentence"), unknown=unknown
+            ),
+            _("/summary shows them with the messages; /undo-summary takes it back."),
         )
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
@@ -534,4 +554,8 @@ class TranscriptPresenter:
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
             self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
-            self.add_notice("info", f"{name} has changed.", "What you attached of it before is older: attach it again.")
+            self.add_notice(
+                "info",
+                _("{name} has changed.").format(name=name),
+                _("What you attached of it before is older: attach it again."),
+            )

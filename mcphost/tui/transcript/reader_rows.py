@@ -2,13 +2,14 @@
 
 from textual.content import Content
 
+from mcphost.translation import N_, _
 from mcphost.tui.reader_mode import is_drawing, remove_drawing, replace_drawing
 from mcphost.tui.transcript.blocks import LEVEL_MARKS
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
 from mcphost.tui.transcript.tool_card import SPINNER, STATES
 
-_LEVEL_WORDS = {"info": "Note: ", "warning": "Warning: ", "error": "Error: "}
-_PREFIX_WORDS = {f"{mark} ": _LEVEL_WORDS[level] for level, (mark, _) in LEVEL_MARKS.items()}
+_LEVEL_WORDS = {"info": N_("Note: "), "warning": N_("Warning: "), "error": N_("Error: ")}
+_PREFIX_WORDS = {f"{mark} ": _LEVEL_WORDS[level] for level, (mark, _style) in LEVEL_MARKS.items()}
 _SPINNER_MARKS = str.maketrans(dict.fromkeys(SPINNER, STATES["running"][0]))
 
 
@@ -22,7 +23,7 @@ def simplify_piece(piece: PrefixedContent) -> PrefixedContent | None:
         return piece._replace(content=piece.content[start:])
     shown = replace_drawing(plain[:1].translate(_SPINNER_MARKS) + plain[1:])
     return piece._replace(
-        first_prefix=_PREFIX_WORDS.get(piece.first_prefix) or remove_drawing(piece.first_prefix),
+        first_prefix=_(_PREFIX_WORDS.get(piece.first_prefix, "")) or remove_drawing(piece.first_prefix),
         rest_prefix=remove_drawing(piece.rest_prefix),
         content=piece.content if shown == plain else Content(shown, list(piece.content.spans)),
     )

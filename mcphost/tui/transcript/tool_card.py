@@ -9,6 +9,7 @@ from typing import Any
 from textual.content import Content
 from textual.style import Style
 
+from mcphost.translation import N_, _
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line, first_lines
 from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
@@ -17,20 +18,20 @@ from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # state -> mark, words, style; the words repeat what the mark and color mean.
 STATES: dict[str, tuple[str, str, str]] = {
-    "proposed": ("◇", "next", "$muted"),
-    "waiting": ("◆", "waiting for you", "$warning"),
-    "running": ("◐", "running", "$accent"),
-    "ok": ("✓", "done", "$success"),
-    "error": ("✕", "error", "$error"),
-    "failed": ("✕", "failed", "$error"),
-    "declined": ("⊘", "declined", "$muted"),
-    "stopped": ("■", "stopped", "$muted"),
-    "background": ("◌", "in the background", "$accent"),
+    "proposed": ("◇", N_("next"), "$muted"),
+    "waiting": ("◆", N_("waiting for you"), "$warning"),
+    "running": ("◐", N_("running"), "$accent"),
+    "ok": ("✓", N_("done"), "$success"),
+    "error": ("✕", N_("error"), "$error"),
+    "failed": ("✕", N_("failed"), "$error"),
+    "declined": ("⊘", N_("declined"), "$muted"),
+    "stopped": ("■", N_("stopped"), "$muted"),
+    "background": ("◌", N_("in the background"), "$accent"),
 }
 REVIEW_LABELS = {
-    "passed": "reviewed and passed to the model",
-    "changed": "passed to the model as edited",
-    "withheld": "withheld from the model",
+    "passed": N_("reviewed and passed to the model"),
+    "changed": N_("passed to the model as edited"),
+    "withheld": N_("withheld from the model"),
 }
 _FOLDED_ROWS = 6
 _FOLDED_LINES = 6
@@ -124,9 +125,9 @@ class ToolCard(TranscriptBlock):
         name = clean_line(self.tool, 80)
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
         left = Content.assemble((f"{mark} ", style), (who, "$muted"), (name, "bold"))
-        right = Content.styled(f"{words}{self._format_elapsed()}", style)
+        right = Content.styled(f"{_(words)}{self._format_elapsed()}", style)
         if self.can_go_to_background and monotonic() - self.started_at >= BACKGROUND_OFFER_SECONDS:
-            offer = Content.styled("b go on without it", "$accent").stylize(BACKGROUND_STYLE)
+            offer = Content.styled(_("b go on without it"), "$accent").stylize(BACKGROUND_STYLE)
             right = Content.assemble(offer, " · ", right)
         out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, min(width, PROSE_WIDTH) - 2), "", lead)]
         out.extend(self._render_arguments(width, lead))
@@ -141,7 +142,11 @@ class ToolCard(TranscriptBlock):
             return f" · {passed:.0f} s" if passed >= 1 else ""
         if not self.seconds:
             return ""
-        return f" · {self.seconds:.1f} s" if self.seconds >= 1 else f" · {max(1, round(self.seconds * 1000))} ms"
+        return (
+            f" · {self.seconds:.1f} s"
+            if self.seconds >= 1
+            else _(" · {count} ms").format(count=max(1, round(self.seconds * 1000)))
+        )
 
     def _render_progress(self) -> Content:
         value, total, message = self.progress or (0.0, None, "")
@@ -157,7 +162,7 @@ class ToolCard(TranscriptBlock):
         if self.arguments is None:
             text = clean(self.raw[: _UNFOLDED_VALUE if self.is_expanded else _FOLDED_VALUE])
             return [
-                PrefixedContent("▎   ", "▎   ", Content.assemble(("not a JSON object: ", "$error"), text), "", lead)
+                PrefixedContent("▎   ", "▎   ", Content.assemble((_("not a JSON object: "), "$error"), text), "", lead)
             ]
         if not self.arguments:
             return []
@@ -181,11 +186,11 @@ class ToolCard(TranscriptBlock):
             more = ""
             if len(shown) < len(value):
                 self.has_long_arguments = True
-                more = f" … {len(value) - len(shown):,} more characters"
+                more = _(" … {value_count:,} more characters").format(value_count=len(value) - len(shown))
             row = Content.assemble((f"{key} ", "$faint"), (clean(shown), "$muted"), (more, "$faint"))
             out.append(PrefixedContent(indent, indent + "  ", row.stylize(ACTIVATE_STYLE) if more else row, "", lead))
         if rest:
-            note = Content.styled(f"… {rest:,} more arguments", "$faint").stylize(ACTIVATE_STYLE)
+            note = Content.styled(_("… {rest:,} more arguments").format(rest=rest), "$faint").stylize(ACTIVATE_STYLE)
             out.append(PrefixedContent(indent, indent, note, "", lead))
         return out
 
@@ -197,7 +202,7 @@ class ToolCard(TranscriptBlock):
         style = "$text" if self.state == "ok" else "$muted"
         out = [PrefixedContent("▎ │ ", "▎ │ ", Content.styled("\n".join(lines), style), "", lead)]
         if more or len(self.result) > 2000:
-            note = f"… {more:,} more lines · enter opens all" if more else "… enter opens all"
+            note = _("… {more:,} more lines · enter opens all").format(more=more) if more else _("… enter opens all")
             out.append(
                 PrefixedContent("▎ │ ", "▎ │ ", Content.styled(note, "$accent").stylize(ACTIVATE_STYLE), "", lead)
             )
@@ -206,10 +211,14 @@ class ToolCard(TranscriptBlock):
             out.append(PrefixedContent("▎ │ ", "▎ │ ", found, "", lead))
         if self.review_outcome:
             out.append(
-                PrefixedContent("▎ │ ", "▎ │ ", Content.styled(REVIEW_LABELS[self.review_outcome], "$accent"), "", lead)
+                PrefixedContent(
+                    "▎ │ ", "▎ │ ", Content.styled(_(REVIEW_LABELS[self.review_outcome]), "$accent"), "", lead
+                )
             )
         if self.result_file:
-            told = f"the model received its beginning; full result: {clean_line(self.result_file, 500)}"
+            told = _("the model received its beginning; full result: {result_file}").format(
+                result_file=clean_line(self.result_file, 500)
+            )
             out.append(PrefixedContent("▎ │ ", "▎ │ ", Content.styled(told, "$warning"), "", lead))
         return out
 
@@ -239,7 +248,8 @@ class ToolCard(TranscriptBlock):
         if not given:
             return ()
         texts = (
-            (f"called with {clean_line(name, 200)}".rstrip(), format_value(value)) for name, value in given.items()
+            (_("called with {name}").format(name=clean_line(name, 200)).rstrip(), format_value(value))
+            for name, value in given.items()
         )
         return Section("result", self.result), *starmap(Section, texts)
 
@@ -264,7 +274,7 @@ class ToolCard(TranscriptBlock):
                 begin = max(begin, in_result - _FOUND_CONTEXT)
                 end = self.result.find("\n", in_result)
                 line = self.result[begin : min(end if end >= 0 else len(self.result), begin + 3 * _FOUND_CONTEXT)]
-                found = f"line {number + 1:,}: {line}"
+                found = _("line {number:,}: {line}").format(number=number + 1, line=line)
         elif match is not None and not self.is_expanded:
             self.is_expanded = True
             self.invalidate()

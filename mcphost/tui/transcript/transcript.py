@@ -20,6 +20,7 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
+from mcphost.translation import _
 from mcphost.tui.messages import (
     BackgroundRequested,
     CopyRequested,
@@ -471,7 +472,7 @@ class Transcript(ScrollView, can_focus=True):
         if (card := find_background_candidate(self.blocks, index)) is not None:
             self.post_message(BackgroundRequested(card.call))
         else:
-            self.notify("Select a running call of the model first, with [ and ].", markup=False, timeout=3)
+            self.notify(_("Select a running call of the model first, with [ and ]."), markup=False, timeout=3)
 
     def action_background(self) -> None:
         """Request that the turn continues without the current block's tool call."""

@@ -5,6 +5,8 @@ from rich.style import Style as RichStyle
 from textual.strip import Strip
 from textual.style import Style
 
+from mcphost.translation import _
+
 
 class UnseenBlocks:
     """The blocks that the user has not seen yet; `count` is shown at the lower edge of the transcript."""
@@ -31,4 +33,4 @@ class UnseenBlocks:
     def render(self, style: Style) -> Strip:
         """Return the label with the count; a click on it scrolls to the end."""
         rich_style = style.rich_style + RichStyle.from_meta({"act": "newest"})
-        return Strip([Segment(f" ↓ {self.count:,} new · end ", rich_style)])
+        return Strip([Segment(_(" ↓ {count:,} new · end ").format(count=self.count), rich_style)])

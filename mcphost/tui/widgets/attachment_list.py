@@ -3,6 +3,7 @@
 from typing import ClassVar, NamedTuple
 
 from textual import events
+from textual._cells import cell_len
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
@@ -10,16 +11,17 @@ from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
 
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.messages import AttachmentAction
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import clean_line, pad_cells
 
 MAX_SHOWN = 5
 """Number of attachments that are shown at a time; the list scrolls to the chosen one."""
 _WIDEST_KIND = 9
-_ROW_HINT = "shift+tab chooses one · backspace in an empty message removes the last"
-_FOCUSED_HINT = "enter views · x removes · esc back"
-_CHANGED_HINT = "enter views · r refreshes · x removes · esc back"
+_ROW_HINT = N_("shift+tab chooses one · backspace in an empty message removes the last")
+_FOCUSED_HINT = N_("enter views · x removes · esc back")
+_CHANGED_HINT = N_("enter views · r refreshes · x removes · esc back")
 
 
 class AttachmentRow(NamedTuple):
@@ -98,19 +100,23 @@ class AttachmentList(Widget, can_focus=True):
 
     def _hint(self) -> str:
         hidden = len(self.rows) - MAX_SHOWN
-        count = f"{hidden} more · " if hidden > 0 else ""
-        total = f"{pluralize(len(self.rows), 'attachment')}, " if len(self.rows) > 1 else ""
-        tokens = f"{total}about {sum(row.tokens for row in self.rows):,} tokens"
+        count = _("{hidden} more · ").format(hidden=hidden) if hidden > 0 else ""
+        total = f"{translate_count(len(self.rows), 'attachment')}, " if len(self.rows) > 1 else ""
+        tokens = _("{total}about {count:,} tokens").format(total=total, count=sum(row.tokens for row in self.rows))
         if not self.has_focus:
-            return f"{count}{tokens} · {_ROW_HINT}"
-        return f"{count}{_CHANGED_HINT if self.rows[self.index].is_changed else _FOCUSED_HINT} · {tokens}"
+            return f"{count}{tokens} · {_(_ROW_HINT)}"
+        return f"{count}{_(_CHANGED_HINT if self.rows[self.index].is_changed else _FOCUSED_HINT)} · {tokens}"
 
     def _render_row(self, number: int, row: AttachmentRow, width: int) -> Content:
         is_chosen = self.has_focus and number == self.index
-        kind = row.kind.ljust(_WIDEST_KIND)
-        size = f"  {row.size} · {row.tokens:,} tokens" if width >= 60 else f"  {row.tokens:,} tokens"
-        changed = "  changed" if row.is_changed else ""
-        room = width - 2 - len(kind) - 1 - len(size) - len(changed) - 4
+        kind = pad_cells(_(row.kind), _WIDEST_KIND)
+        size = (
+            _("  {size} · {tokens:,} tokens").format(size=row.size, tokens=row.tokens)
+            if width >= 60
+            else _("  {tokens:,} tokens").format(tokens=row.tokens)
+        )
+        changed = _("  changed") if row.is_changed else ""
+        room = width - 2 - cell_len(kind) - 1 - cell_len(size) - cell_len(changed) - 4
         name = Content(clean_line(row.name, 200)).truncate(max(4, room), ellipsis=True)
         gap = " " * max(0, room - name.cell_length)
         left = Content.assemble(

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual.content import Content
 
+from mcphost.translation import N_, _
 from mcphost.tui.messages import ActionRequested, AttachRequested, FileAttachRequested, PromptRequested
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import clean_line, pad_cells
 
 if TYPE_CHECKING:
     from textual.widget import Widget
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _MAX_SHOWN = 50
 _MAX_BESIDE_FILES = 5
 _TITLE_WIDTH = 24
-SEARCHING = "Looking for files…"
+SEARCHING = N_("Looking for files…")
 
 
 class CompletionItem(NamedTuple):
@@ -147,19 +148,21 @@ class CompletionPopup:
 
         word = self._word or ""
         if not self._items:
-            empty = {"@": "No matching resource or file.", "!": "No matching tool."}
-            return [remark(SEARCHING if self._is_searching else empty.get(word[:1], "No matching command."))]
+            empty = {"@": _("No matching resource or file."), "!": _("No matching tool.")}
+            return [remark(_(SEARCHING) if self._is_searching else empty.get(word[:1], _("No matching command.")))]
         titles = [clean_line(offer.title, 60 if offer.kind == "file" else 40) for offer in self._items]
         width = min(_TITLE_WIDTH, max(map(len, titles)))
         rows = [
-            Option(Content.assemble((f" {title:<{width}}  ", "bold"), (clean_line(offer.detail, 120), "$muted")))
+            Option(
+                Content.assemble((f" {pad_cells(title, width)}  ", "bold"), (clean_line(offer.detail, 120), "$muted"))
+            )
             for title, offer in zip(titles, self._items, strict=True)
         ]
         if (first := self._first_file) is not None:
-            limit = f" (of {self._files[2]})" if self._files[2] else ""
-            rows.insert(first, remark(f"Files{limit}"))
+            limit = _(" (of {files})").format(files=self._files[2]) if self._files[2] else ""
+            rows.insert(first, remark(_("Files{limit}").format(limit=limit)))
             if first:
-                rows.insert(0, remark("Resources"))
+                rows.insert(0, remark(_("Resources")))
         return rows
 
     @property

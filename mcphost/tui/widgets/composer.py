@@ -12,6 +12,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from mcphost.translation import N_, _, ngettext
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
@@ -73,12 +74,14 @@ def describe_origin(draft: Draft, lines: int) -> str:
         return ""
     what = "call" if draft.is_call else "command" if draft.is_command else ""
     if what and draft.origin == "mixed":
-        return f"Partly not typed: type the {what} to run it, or start with a space."
+        return _("Partly not typed: type the {what} to run it, or start with a space.").format(what=what)
     if draft.source:
-        count = f", {lines:,} lines" if lines > 1 else ""
-        return f"Text of {clean_line(draft.source, 24)}{count}: enter sends it as a message."
+        count = _(", {lines:,} lines").format(lines=lines) if lines > 1 else ""
+        return _("Text of {source}{count}: enter sends it as a message.").format(
+            source=clean_line(draft.source, 24), count=count
+        )
     if what:
-        return f"Not typed: enter sends it as a message. Type the {what} to run it."
+        return _("Not typed: enter sends it as a message. Type the {what} to run it.").format(what=what)
     return ""
 
 
@@ -90,8 +93,8 @@ def join_drafts(*drafts: Draft) -> Draft:
     return Draft("\n".join(draft.text for draft in kept), origin, source)
 
 
-PLACEHOLDER = "Type a message     @ attach a file or resource    / command or prompt    ! call a tool"
-SHORT_PLACEHOLDER = "Message     @ attach    / command    ! call a tool"
+PLACEHOLDER = N_("Type a message     @ attach a file or resource    / command or prompt    ! call a tool")
+SHORT_PLACEHOLDER = N_("Message     @ attach    / command    ! call a tool")
 ROOMY_HEIGHT = 30  # minimum number of terminal rows at which the composer has blank rows around its text
 HORIZONTAL_MARGIN = 2
 """Total width in columns of the composer's left and right margins."""
@@ -101,7 +104,7 @@ _MAX_QUEUE_ROWS = 4
 
 
 SubmitHandler = Callable[[Draft], None]
-PASTE_GUARD_HINT = "Text was just inserted: check it, then press Enter again."
+PASTE_GUARD_HINT = N_("Text was just inserted: check it, then press Enter again.")
 
 
 def no_submit(draft: Draft) -> None:
@@ -111,7 +114,7 @@ def no_submit(draft: Draft) -> None:
 
 def select_placeholder(width: int) -> str:
     """Return the long placeholder if the composer is at least 92 columns wide, otherwise the short one."""
-    return PLACEHOLDER if width >= _WIDE_WIDTH else SHORT_PLACEHOLDER
+    return _(PLACEHOLDER) if width >= _WIDE_WIDTH else _(SHORT_PLACEHOLDER)
 
 
 class ComposerInput(OrderedTextArea):
@@ -394,7 +397,7 @@ class Composer(Vertical):
             return False
         if key == "enter":
             if is_early := guard.is_early_enter(ago):
-                self.notify(PASTE_GUARD_HINT, markup=False, timeout=4)
+                self.notify(_(PASTE_GUARD_HINT), markup=False, timeout=4)
             else:
                 self.reset_origin_if_empty()
             return is_early
@@ -442,9 +445,14 @@ class Composer(Vertical):
             self._offer = None
         if self._offer is not None:
             paths = self._offer[2]
-            what = clean_line(paths[0], 50) if len(paths) == 1 else f"{len(paths)} files"
-            return f"Tab attaches {what} in place of the path{'s' if len(paths) > 1 else ''}."
-        return "Tab unfolds the paste, backspace removes it." if self._pasted_before_cursor() else ""
+            what = (
+                clean_line(paths[0], 50) if len(paths) == 1 else _("{paths_count} files").format(paths_count=len(paths))
+            )
+            offer = ngettext(
+                "Tab attaches {what} in place of the path.", "Tab attaches {what} in place of the paths.", len(paths)
+            )
+            return offer.format(what=what)
+        return _("Tab unfolds the paste, backspace removes it.") if self._pasted_before_cursor() else ""
 
     def apply_hint(self) -> bool:
         """Attach the offered files, or unfold the paste before the cursor; return False if there is neither."""
@@ -517,11 +525,11 @@ class Composer(Vertical):
             self.mount(line, before="#attached")
         if line is not None:
             line.set_class(bool(rows), "shown")
-            texts = [f"{'after the next tool: ' if joins else ''}{clean_line(text, 200)}" for text, joins in rows]
+            texts = [f"{(_('after the next tool: ') if joins else '')}{clean_line(text, 200)}" for text, joins in rows]
             shown = [Content.assemble(("» ", "$accent"), text) for text in texts[:_MAX_QUEUE_ROWS]]
             if len(texts) > _MAX_QUEUE_ROWS:
-                shown.append(Content(f"  and {len(texts) - _MAX_QUEUE_ROWS} more"))
-            shown.append(Content.styled("sent after this answer · up takes back · ^S after the next tool", "$faint"))
+                shown.append(Content(_("  and {texts_count} more").format(texts_count=len(texts) - _MAX_QUEUE_ROWS)))
+            shown.append(Content.styled(_("sent after this answer · up takes back · ^S after the next tool"), "$faint"))
             line.update(Content("\n").join(shown))
 
     def on_resize(self, event: events.Resize) -> None:

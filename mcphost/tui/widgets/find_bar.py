@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.style import Style
 from textual.widgets import Input, Static
 
+from mcphost.translation import _
 from mcphost.tui.transcript.find import MAX_QUERY, FindMatch, FindQuery, FindResult
 from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.inputs import OrderedInput
@@ -40,10 +41,10 @@ class FindBar(Horizontal):
 
     def compose(self) -> ComposeResult:
         """Create the input, the match count and the clickable keys."""
-        yield Static("Find", id="find-label", markup=False)
-        yield OrderedInput(placeholder="text in this conversation", max_length=MAX_QUERY, compact=True)
+        yield Static(_("Find"), id="find-label", markup=False)
+        yield OrderedInput(placeholder=_("text in this conversation"), max_length=MAX_QUERY, compact=True)
         yield Static("", id="find-count", markup=False)
-        keys = (("↑", "up", "go(-1)"), ("↓", "down", "go(1)"), ("esc", "close", "close"))
+        keys = (("↑", _("up"), "go(-1)"), ("↓", _("down"), "go(1)"), ("esc", _("close"), "close"))
         yield Static(
             Content("  ").join(
                 Content.assemble((shown, "$accent"), f" {label}").stylize(Style.from_meta({"find": action}))
@@ -93,7 +94,11 @@ class FindBar(Horizontal):
             total = len(self._result.matches)
             more = "+" if self._result.is_full else ""
             place = self._result.index(self._current) + 1
-            text = f"{place:,} of {total:,}{more}" if total else "no match"
+            text = (
+                _("{place:,} of {total:,}{more}").format(place=place, total=total, more=more)
+                if total
+                else _("no match")
+            )
         self.query_one("#find-count", Static).update(text)
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from mcphost.llm.messages import ImagePart
 from mcphost.sandbox.image_formats import DecodedImage, fit_size
+from mcphost.translation import _
 from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.messages import ImageDecodeRequested
 from mcphost.tui.screen_text import clean_line
@@ -87,7 +88,9 @@ class ImageView(Widget):
         width = self.size.width
         style = self.visual_style.rich_style
         if self.failure_reason and y == 0:
-            told = clean_line(f"This image cannot be drawn: {self.failure_reason}.", width)
+            told = clean_line(
+                _("This image cannot be drawn: {failure_reason}.").format(failure_reason=self.failure_reason), width
+            )
             return Strip([Segment(told, style)]).adjust_cell_length(width, style)
         if self.drawing is not None and not self._strips:
             self._strips = render_half_blocks(self.drawing, self.background_colors[1])

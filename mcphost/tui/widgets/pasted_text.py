@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from mcphost.translation import _
 from mcphost.tui import input_guard
 
 if TYPE_CHECKING:
@@ -92,11 +93,15 @@ class FoldedPastes:
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines < FOLDED_LINES and len(text) < FOLDED_LENGTH:
             return None
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        placeholder, number = f"[pasted {size}]", 1
+        size = (
+            _("{lines:,} lines").format(lines=lines)
+            if lines > 1
+            else _("{text_count:,} characters").format(text_count=len(text))
+        )
+        placeholder, number = _("[pasted {size}]").format(size=size), 1
         while placeholder in self._texts:
             number += 1
-            placeholder = f"[pasted {size} #{number}]"
+            placeholder = _("[pasted {size} #{number}]").format(size=size, number=number)
         self._texts[placeholder] = text
         return placeholder
 

@@ -3,37 +3,39 @@
 from typing import NamedTuple
 
 from textual import events
+from textual._cells import cell_len
 from textual.content import Content
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
+from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested, ServerSelected
 from mcphost.tui.screen_text import clean_line, render_with_blank_rows
 
 # Maps the state of a server to a mark, a label and a style.
 STATES: dict[str, tuple[str, str, str]] = {
-    "waiting": ("◌", "waiting", "$faint"),
-    "untrusted": ("◆", "not approved", "$warning"),
-    "connecting": ("◌", "starting…", "$muted"),
-    "silent": ("◌", "not answering", "$warning"),
+    "waiting": ("◌", N_("waiting"), "$faint"),
+    "untrusted": ("◆", N_("not approved"), "$warning"),
+    "connecting": ("◌", N_("starting…"), "$muted"),
+    "silent": ("◌", N_("not answering"), "$warning"),
     "ready": ("●", "", "$success"),
-    "sign_in": ("◆", "sign-in needed", "$warning"),
-    "failed": ("✕", "failed", "$error"),
-    "stopped": ("■", "stopped", "$muted"),
-    "disabled": ("○", "disabled", "$faint"),
+    "sign_in": ("◆", N_("sign-in needed"), "$warning"),
+    "failed": ("✕", N_("failed"), "$error"),
+    "stopped": ("■", N_("stopped"), "$muted"),
+    "disabled": ("○", N_("disabled"), "$faint"),
 }
 
 
 def describe_starting(state: str, seconds: float) -> str:
     """Return a label for a server's state; if the server has been starting for 1 second or more, add the seconds."""
-    word = STATES.get(state, STATES["waiting"])[1]
-    return f"starting · {int(seconds)} s" if state == "connecting" and seconds >= 1 else word
+    word = _(STATES.get(state, STATES["waiting"])[1])
+    return _("starting · {seconds} s").format(seconds=int(seconds)) if state == "connecting" and seconds >= 1 else word
 
 
-EXPIRY_LABELS = {"soon": "sign-in ends", "ended": "sign-in ended"}
+EXPIRY_LABELS = {"soon": N_("sign-in ends"), "ended": N_("sign-in ended")}
 
 
 _EXTRA_ROWS = 10
@@ -78,18 +80,20 @@ class ServerList(Widget):
     def render(self) -> Content:
         """Return the heading, a row for each server, and the numbers of resources, prompts and running calls."""
         width = max(8, self.size.width)
-        lines = [Content.styled("Servers", "bold $muted"), Content("")]
+        lines = [Content.styled(_("Servers"), "bold $muted"), Content("")]
         if not self.rows:
-            lines.append(Content.styled(keys_in_use(self).fill("None yet. {servers} says how to add one."), "$faint"))
+            lines.append(
+                Content.styled(keys_in_use(self).fill(_("None yet. {servers} says how to add one.")), "$faint")
+            )
         room = max(1, self.size.height - 9)
         lines.extend(self._render_row(row, width) for row in self.rows[:room])
         if len(self.rows) > room:
-            lines.append(Content.styled(f"… {len(self.rows) - room} more", "$faint"))
+            lines.append(Content.styled(_("… {rows_count} more").format(rows_count=len(self.rows) - room), "$faint"))
         lines.append(Content(""))
         offers = (
-            ("Resources", sum(row.resources for row in self.rows), "resources"),
-            ("Prompts", sum(row.prompts for row in self.rows), "prompts"),
-            ("Tasks", f"{self.running} running" if self.running else "", "tasks"),
+            (_("Resources"), sum(row.resources for row in self.rows), "resources"),
+            (_("Prompts"), sum(row.prompts for row in self.rows), "prompts"),
+            (_("Tasks"), _("{running} running").format(running=self.running) if self.running else "", "tasks"),
         )
         for name, count, action in offers:
             left = Content.assemble(("▸ ", "$accent"), (name, "$text"))
@@ -102,16 +106,17 @@ class ServerList(Widget):
             describe_name_risk,
         )  # imported late, because the first frame has no rows
 
-        mark, word, style = STATES.get(row.state, STATES["waiting"])
+        mark, label, style = STATES.get(row.state, STATES["waiting"])
+        word = _(label)
         if describe_name_risk(row.name):
             mark, style = "▲", "$warning"
         if row.is_signing_in:
-            word, style = "signing in…", "$accent"
+            word, style = _("signing in…"), "$accent"
         elif not word and row.validity in EXPIRY_LABELS:
-            word, style = EXPIRY_LABELS[row.validity], "$warning"
+            word, style = _(EXPIRY_LABELS[row.validity]), "$warning"
         elif row.state == "connecting" and row.starting_seconds:
             word = describe_starting(row.state, row.starting_seconds)
-            if len(row.name) + len(word) + 3 > width:
+            if cell_len(row.name) + cell_len(word) + 3 > width:
                 word = f"{row.starting_seconds} s"
         right = Content.styled(word, style) if word else self._render_summary(row, width)
         name = Content(clean_line(row.name, 40)).truncate(max(3, width - right.cell_length - 4), ellipsis=True)

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual import events
+from textual._cells import cell_len
 from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import reactive
 from textual.style import Style
 from textual.widget import Widget
 
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested
 from mcphost.tui.reader_mode import is_reader
@@ -49,7 +51,7 @@ _METER_CELLS = 8
 _HIGH_USE = 0.8
 _PART_STYLES = ("$accent", "$success", "$muted")
 """Colors of instructions and tools, of results and attachments, and of messages in the meter."""
-_MODEL_STATE_LABELS = {"loading": "loading…", "failed": "not working", "none": "no model"}
+_MODEL_STATE_LABELS = {"loading": N_("loading…"), "failed": N_("not working"), "none": N_("no model")}
 
 
 class TopBar(Widget):
@@ -66,11 +68,11 @@ class TopBar(Widget):
         width = self.size.width
         left: list[Content] = [Content.styled("mcphost", "bold $accent")]
         if status.demo:
-            left.append(Content.styled("demo (not an AI)", "bold $warning"))
+            left.append(Content.styled(_("demo (not an AI)"), "bold $warning"))
         model = clean_line(status.model, 48)
         if model and not (status.demo and "demo" in model.lower()):
             left.append(Content(model))
-        state = _MODEL_STATE_LABELS.get(status.model_state, "")
+        state = _(_MODEL_STATE_LABELS.get(status.model_state, ""))
         if state:
             left.append(Content.styled(state, "$warning" if status.model_state != "loading" else "$muted"))
         if status.activity:
@@ -100,11 +102,13 @@ class TopBar(Widget):
     def _build_right_parts(self, status: TopBarStatus) -> list[Content]:
         parts: list[Content] = []
         if status.tokens:
-            parts.append(Content.styled(f"{_format_count(status.tokens)} tokens", "$faint"))
+            parts.append(Content.styled(_("{tokens} tokens").format(tokens=_format_count(status.tokens)), "$faint"))
         if status.cost is not None:
             parts.append(Content.styled(_format_dollars(status.cost), "$muted"))
             if status.saved >= 0.01:
-                parts.insert(0, Content.styled(f"cache saved {_format_dollars(status.saved)}", "$faint"))
+                parts.insert(
+                    0, Content.styled(_("cache saved {saved}").format(saved=_format_dollars(status.saved)), "$faint")
+                )
         if status.context >= 0:
             parts.append(build_meter(status.context, status.context_parts, has_bar=not is_reader(self)))
         if status.servers:
@@ -112,14 +116,21 @@ class TopBar(Widget):
             parts.append(
                 Content.assemble(
                     (f"{status.ready}/{status.servers} {word}", "$muted"),
-                    (f" · {status.tools} tools", "$faint"),
-                    (f" ({status.sent_tools} sent)" if status.sent_tools >= 0 else "", "$faint"),
+                    (_(" · {tools} tools").format(tools=status.tools), "$faint"),
+                    (
+                        _(" ({sent_tools} sent)").format(sent_tools=status.sent_tools)
+                        if status.sent_tools >= 0
+                        else "",
+                        "$faint",
+                    ),
                 )
             )
         if status.pending_questions:
             parts.append(
                 Content.styled(
-                    f"◆ {status.pending_questions} waiting for you: {keys_in_use(self).long('answer')}",
+                    _("◆ {pending_questions} waiting for you: {answer_key}").format(
+                        pending_questions=status.pending_questions, answer_key=keys_in_use(self).long("answer")
+                    ),
                     "bold $warning",
                 )
             )
@@ -139,10 +150,12 @@ def build_meter(used: float, tokens: tuple[int, int, int], *, has_bar: bool = Tr
         ends.append(round(filled * end / whole) if whole else filled)
     styles = _PART_STYLES if whole and used <= _HIGH_USE else (style,) * 3
     if not has_bar:
-        return Content.assemble(("ctx", "$faint"), (f" {used:.0%}", style)).stylize(Style.from_meta({"run": "context"}))
+        return Content.assemble((_("ctx"), "$faint"), (f" {used:.0%}", style)).stylize(
+            Style.from_meta({"run": "context"})
+        )
     cells = [("━" * (last - first), color) for first, last, color in zip(ends, ends[1:], styles, strict=False)]
     bar = Content.assemble(
-        ("ctx ", "$faint"), *cells, ("─" * (_METER_CELLS - filled), "$faint"), (f" {used:.0%}", style)
+        (_("ctx "), "$faint"), *cells, ("─" * (_METER_CELLS - filled), "$faint"), (f" {used:.0%}", style)
     )
     return bar.stylize(Style.from_meta({"run": "context"}))
 
@@ -159,16 +172,16 @@ def _format_count(number: int) -> str:
 
 # Keys shown below the chat while the transcript has the focus.
 TRANSCRIPT_KEYS = (
-    ("[ ]", "step", ""),
-    ("{ }", "your messages", ""),
-    ("enter", "open", ""),
-    ("c", "copy", ""),
-    ("y", "code or table", ""),
-    ("e", "edit", ""),
-    ("b", "go on without", ""),
-    ("↑↓", "scroll", ""),
-    ("end", "newest", ""),
-    ("esc", "back to the message", "stop"),
+    ("[ ]", N_("step"), ""),
+    ("{ }", N_("your messages"), ""),
+    ("enter", N_("open"), ""),
+    ("c", N_("copy"), ""),
+    ("y", N_("code or table"), ""),
+    ("e", N_("edit"), ""),
+    ("b", N_("go on without"), ""),
+    ("↑↓", N_("scroll"), ""),
+    ("end", N_("newest"), ""),
+    ("esc", N_("back to the message"), "stop"),
 )
 # Actions whose keys stay visible when not all keys fit.
 _ESSENTIAL_ACTIONS = {"palette", "help", "stop", "quit", "screen.leave"}
@@ -178,7 +191,7 @@ def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[l
     rows: list[list[tuple[str, str, str]]] = []
     used = 0
     for key in keys:
-        cells = len(key[0]) + len(key[1]) + 3
+        cells = cell_len(key[0]) + cell_len(_(key[1])) + 3
         if not rows or used + cells - 2 > width:
             rows.append([])
             used = 0
@@ -222,7 +235,7 @@ class KeyBar(Widget):
         """Return the keys that fit, with their labels."""
         rows = [
             Content("  ").join(
-                Content.assemble((shown, "$accent"), (f" {label}", "$muted")).stylize(Style.from_meta({"run": name}))
+                Content.assemble((shown, "$accent"), (f" {_(label)}", "$muted")).stylize(Style.from_meta({"run": name}))
                 for shown, label, name in row
             )
             for row in self._fit_rows(self.size.width)
@@ -255,17 +268,21 @@ class AutoApprovalBar(Widget):
         if state is None:
             return Content("")
         left = state.remaining
-        minutes = f"{left.seconds / 60:.0f} min" if left.seconds >= 90 else f"{left.seconds:.0f} s"
+        minutes = (
+            _("{seconds:.0f} min").format(seconds=left.seconds / 60) if left.seconds >= 90 else f"{left.seconds:.0f} s"
+        )
         parts = [
-            "▲ AUTO-APPROVE ON",
-            f"{pluralize(state.tools, 'tool')} of {', '.join(state.servers)}",
-            f"{left.calls} of {state.budget.calls} calls left",
+            _("▲ AUTO-APPROVE ON"),
+            _("{tools} of {servers}").format(
+                tools=translate_count(state.tools, "tool"), servers=", ".join(state.servers)
+            ),
+            _("{calls} of {calls2} calls left").format(calls=left.calls, calls2=state.budget.calls),
             minutes,
-            f"{left.tokens // 1000:,}k tokens",
+            _("{tokens:,}k tokens").format(tokens=left.tokens // 1000),
         ]
-        kill = f"{keys_in_use(self).long('auto_approval')} to stop"
-        while len(parts) > 1 and sum(len(part) + 3 for part in parts) + len(kill) + 2 > self.size.width:
+        kill = _("{auto_approval_key} to stop").format(auto_approval_key=keys_in_use(self).long("auto_approval"))
+        while len(parts) > 1 and sum(cell_len(part) + 3 for part in parts) + cell_len(kill) + 2 > self.size.width:
             parts.pop()
         line = " · ".join(clean_line(part, 60) for part in parts)
-        room = max(1, self.size.width - len(line) - len(kill))
+        room = max(1, self.size.width - cell_len(line) - cell_len(kill))
         return Content(f"{line}{' ' * room}{kill}")

@@ -1,0 +1,70 @@
+"""The language of the screen: which one is chosen, and that texts are translated when they are shown."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from mcphost.pluralize import translate_count
+from mcphost.translation import CHINESE, ENGLISH, N_, _, choose_language, current_language, ngettext, set_language
+
+
+@pytest.fixture(autouse=True)
+def _restore_english() -> Iterator[None]:
+    yield
+    set_language(ENGLISH)
+
+
+@pytest.mark.parametrize(
+    ("environ", "language"),
+    [
+        ({}, ENGLISH),
+        ({"LANG": "C.UTF-8"}, ENGLISH),
+        ({"LANG": "de_DE.UTF-8"}, ENGLISH),
+        ({"LANG": "zh_CN.UTF-8"}, CHINESE),
+        ({"LANG": "zh_SG"}, CHINESE),
+        ({"LANG": "zh"}, CHINESE),
+        ({"LANG": "zh-Hans"}, CHINESE),
+        ({"LANG": "zh_Hans_CN.UTF-8@pinyin"}, CHINESE),
+        ({"LANG": "zh_TW.UTF-8"}, ENGLISH),
+        ({"LANG": "zh_Hant_HK.UTF-8"}, ENGLISH),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "C"}, ENGLISH),
+        ({"LANG": "en_US.UTF-8", "LC_MESSAGES": "zh_CN.UTF-8"}, CHINESE),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "", "LC_MESSAGES": "en_GB"}, ENGLISH),
+    ],
+)
+def test_auto_follows_the_locale_of_the_environment(environ: dict[str, str], language: str) -> None:
+    assert choose_language("auto", environ) == language
+    assert choose_language("", environ) == language
+
+
+def test_a_configured_language_takes_precedence_over_the_locale() -> None:
+    assert choose_language("en", {"LANG": "zh_CN.UTF-8"}) == ENGLISH
+    assert choose_language("zh-CN", {"LANG": "en_US.UTF-8"}) == CHINESE
+
+
+def test_a_table_keeps_its_english_text_and_is_translated_when_it_is_shown() -> None:
+    label = N_("Allow once")
+    assert _(label) == "Allow once"
+    set_language(CHINESE)
+    assert label == "Allow once"
+    assert _(label) == "允许一次"
+    set_language(ENGLISH)
+    assert _(label) == "Allow once"
+
+
+def test_a_count_has_a_plural_in_english_and_none_in_chinese() -> None:
+    shown = [ngettext("{count:,} tool", "{count:,} tools", count).format(count=count) for count in (1, 1200)]
+    assert shown == ["1 tool", "1,200 tools"]
+    set_language(CHINESE)
+    assert [translate_count(count, "tool") for count in (1, 1200)] == ["1 个工具", "1,200 个工具"]
+
+
+def test_text_without_a_translation_and_empty_text_stay_as_they_are() -> None:
+    set_language(CHINESE)
+    assert _("no text of the program") == "no text of the program"
+    assert _("") == ""
+
+
+def test_a_language_without_a_catalog_means_english() -> None:
+    set_language("fr")
+    assert current_language() == ENGLISH

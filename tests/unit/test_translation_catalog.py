@@ -1,0 +1,79 @@
+"""The catalog of translations is complete, current, and fills the same fields as the English texts."""
+
+import re
+from typing import Any
+
+import pytest
+
+from mcphost.translation import LANGUAGES
+from tests.translation.catalog import MO_FILE, compile_catalog, extract, read
+
+_FIELD = re.compile(r"\{[a-z_][\w.]*(?:![rs])?(?::[^{}]*)?\}")
+_UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+TEXTS = [message for message in extract() if message.id]
+KNOWN = read()
+
+
+def forms(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def translated(message: Any) -> list[tuple[str, str]]:
+    """Return each English form of a text with each of its translations."""
+    found = KNOWN.get(message.id, message.context)
+    return [(one, other) for one in forms(message.id) for other in forms(found.string if found else "")]
+
+
+def test_every_marked_text_has_a_translation() -> None:
+    """`uv run python -m tests.translation.catalog` adds new texts; CONTRIBUTING.md says how to translate them."""
+    assert [english for message in TEXTS for english, chinese in translated(message) if not chinese] == []
+
+
+def test_the_catalog_has_no_text_that_the_code_does_not_use() -> None:
+    used = {(message.id, message.context) for message in TEXTS}
+    assert [message.id for message in KNOWN if message.id and (message.id, message.context) not in used] == []
+
+
+def test_a_translation_has_exactly_the_fields_of_the_text() -> None:
+    wrong = [
+        (english, chinese)
+        for message in TEXTS
+        for english, chinese in translated(message)
+        if sorted(set(_FIELD.findall(english))) != sorted(set(_FIELD.findall(chinese)))
+    ]
+    assert wrong == []
+
+
+def test_a_translation_keeps_line_breaks_and_spaces_at_its_ends() -> None:
+    """Texts are joined and laid out in columns, so a translation may drop a space but not a line break."""
+    for message in TEXTS:
+        for english, chinese in translated(message):
+            assert english.startswith("\n") == chinese.startswith("\n"), english
+            assert english.endswith("\n") == chinese.endswith("\n"), english
+            assert english.count("\n") == chinese.count("\n"), english
+
+
+def test_no_translation_has_control_characters_or_is_fuzzy() -> None:
+    assert [message.string for message in KNOWN if message.fuzzy] == []
+    assert [message.string for message in KNOWN if any(_UNSAFE.search(one) for one in forms(message.string))] == []
+
+
+def test_names_of_keys_stay_as_they_are_on_the_keyboard() -> None:
+    """A hint such as "ctrl+s apply" names the keys in each language."""
+    keys = re.compile(r"\b(?:ctrl|shift|alt)\+\w+|\^[A-Z]\b|\bF\d+\b", re.IGNORECASE)
+    wrong = [
+        (english, chinese)
+        for message in TEXTS
+        for english, chinese in translated(message)
+        if {one.lower() for one in keys.findall(english)} != {one.lower() for one in keys.findall(chinese)}
+    ]
+    assert wrong == []
+
+
+def test_the_compiled_catalog_is_the_one_of_the_texts() -> None:
+    assert MO_FILE.read_bytes() == compile_catalog(KNOWN), "run: uv run python -m tests.translation.catalog"
+
+
+@pytest.mark.parametrize("language", [one for one in LANGUAGES if one != "en"])
+def test_each_language_has_a_catalog(language: str) -> None:
+    assert (MO_FILE.parents[2] / language.replace("-", "_") / "LC_MESSAGES" / MO_FILE.name).is_file()
