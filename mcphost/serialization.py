@@ -78,7 +78,7 @@ def has_only_small_values(lines: bytes, count: int) -> bool:
 
 
 def count_objects(raw: bytes) -> int:
-    """Return the number of JSON objects in a text, which may be truncated; braces in strings do not count."""
+    """Return the number of JSON objects in possibly truncated JSON; braces in strings do not count."""
     return sum(outside.count(b"{") for outside in _iter_structure(raw))
 
 

@@ -95,7 +95,7 @@ class TokenStore:
     """Storage of the user's sign-ins and OAuth clients.
 
     *directory* holds the index and the lock files; if it is None, everything stays in this process. *storage* selects
-    the place for secrets; if it is a SecretBackend, that is the only place. *warn* is called with warnings for the
+    where secrets are kept; a SecretBackend is used for all of them. *warn* is called with warnings for the
     user.
     """
 

@@ -140,7 +140,7 @@ def _read_text(fields: Mapping[str, Any], name: str) -> str:
     value = fields.get(name, "")
     value = value if isinstance(value, str) else getattr(value, "text", None)
     if value is None:
-        raise MalformedMessage(f'Its field "{name}" is not a text.')
+        raise MalformedMessage(f'Its field "{name}" is not a string.')
     return cast("str", value)
 
 

@@ -22,7 +22,7 @@ MAX_EXPANDED_TEXT = 131_072
 MAX_EXPANDED_ENTRY = 1_000_000
 """Maximum number of characters of all expanded texts of one entry together."""
 _MAX_RESOLVED_TEXT = 8_192
-"""Maximum number of characters of a text that is expanded only to be compared or shown."""
+"""Maximum length of a string that is expanded only to be compared or shown."""
 
 # Possessive, so that it takes linear time. The innermost "${…}" matches; `_NESTED` finds one inside a default.
 _REFERENCE = re.compile(r"\$\{((?:[^}$]|\$(?!\{)){0,1000}+)\}")
@@ -42,7 +42,7 @@ _PLACES: dict[str, Callable[[], str]] = {
 
 
 class Reference(Struct, frozen=True):
-    """A reference in a text: `text` is its spelling, `start` its position, `name` what it refers to.
+    """A reference in a string: `text` is its spelling, `start` its position, `name` what it refers to.
 
     The `kind` is "variable" for an environment variable, "keyring" for a secret, "input" for a value that the user was
     asked for, and "place" for a folder or the path separator of this machine. References of the kind "unknown" are not

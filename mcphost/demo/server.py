@@ -110,7 +110,7 @@ class DemoServer:
             self._handle_notification(method, params or {})
             return
         if isinstance(request_id, bool) or not isinstance(request_id, int | str):
-            self._send_error(None, JsonRpcError(-32600, "An id is a text or a whole number."))
+            self._send_error(None, JsonRpcError(-32600, "An id is a string or an integer."))
             return
         try:
             if params is None:
@@ -187,7 +187,7 @@ class DemoServer:
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         wanted = params.get("protocolVersion")
         if not isinstance(wanted, str):
-            raise JsonRpcError(-32602, "initialize needs protocolVersion, a text.")
+            raise JsonRpcError(-32602, "initialize needs protocolVersion, a string.")
         self._revision = wanted if wanted in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[0]
         self._client_capabilities = _as_object(params.get("capabilities")) or {}
         return {
@@ -226,7 +226,7 @@ class DemoServer:
     def _start_call(self, request_id: Any, params: dict[str, Any], is_stateless: bool) -> None:
         name, arguments = params.get("name"), _as_object(params.get("arguments", {}))
         if not isinstance(name, str) or arguments is None:
-            raise JsonRpcError(-32602, "tools/call needs name, a text, and arguments, an object.")
+            raise JsonRpcError(-32602, "tools/call needs name, a string, and arguments, an object.")
         if not any(tool["name"] == name for tool in TOOLS):
             raise JsonRpcError(-32602, f"There is no tool {name[:100]!r}.")
         if request_id in self._cancel_events:

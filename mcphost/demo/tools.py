@@ -212,9 +212,9 @@ def render_prompt(arguments: dict[str, Any]) -> str:
     """Return the text of the `plan` prompt. Raises DemoToolError for invalid arguments."""
     topic, tone = arguments.get("topic"), arguments.get("tone", "")
     if not isinstance(topic, str) or not topic.strip():
-        raise DemoToolError("The prompt needs the argument topic, a text.")
+        raise DemoToolError("The prompt needs the argument topic, a string.")
     if not isinstance(tone, str):
-        raise DemoToolError("The argument tone is a text.")
+        raise DemoToolError("The argument tone is a string.")
     sound = f" Keep the tone {tone.strip()}." if tone.strip() else ""
     return f"Make a short plan about {topic.strip()}: three steps, each with a first action.{sound}"
 
@@ -252,7 +252,7 @@ def _validate_value(name: str, value: Any, rule: dict[str, Any]) -> Any:
     if kind == "string":
         if not isinstance(value, str) or not rule["minLength"] <= len(value) <= rule["maxLength"]:
             raise DemoToolError(
-                f"The argument {name!r} is a text of {rule['minLength']} to {rule['maxLength']} characters."
+                f"The argument {name!r} is a string of {rule['minLength']} to {rule['maxLength']} characters."
             )
         return value
     number = isinstance(value, int | float) and not isinstance(value, bool)

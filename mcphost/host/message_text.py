@@ -64,7 +64,7 @@ def shorten_middle(text: str, limit: int) -> str:
 
 
 def parse_numbers(text: str, known: Sequence[int]) -> tuple[int, ...]:
-    """Parse a text such as `12, 14-16` and return the numbers in *known*, sorted, at most MAX_NUMBERS.
+    """Parse a list such as `12, 14-16` and return the numbers in *known*, sorted, at most MAX_NUMBERS.
 
     *known* must be sorted. The time taken does not depend on the width of a range.
     """

@@ -297,7 +297,7 @@ def encode_arguments(use: ToolUsePart) -> str:
 def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> tuple[list[Any], str]:
     """Return the reasoning blocks to send back to their provider, and the order of the answer's items.
 
-    The order is a text with one letter per item; see worker_protocol.ITEM_ORDER. Both are empty if another provider
+    The order is a string with one letter per item; see worker_protocol.ITEM_ORDER. Both are empty if another provider
     produced the reasoning.
     """
     try:
@@ -355,7 +355,7 @@ def file_item(file: FilePart) -> Json:
 
 
 class AnswerAssembler:
-    """Converter of one answer's worker events to model events; it merges the pieces of tool calls."""
+    """Conversion of one answer's worker events to model events; the pieces of tool calls are merged."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

@@ -110,7 +110,7 @@ def _members(value: Any) -> Json:
 
 
 class ResponsesStream:
-    """Converter of one response's events to worker events.
+    """Conversion of the events of one streamed response to worker events.
 
     The finish reason and the token counts are stored in *summary*.
     """

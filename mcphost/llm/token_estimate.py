@@ -33,7 +33,7 @@ MESSAGE_TOKENS = 4
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Estimate the tokens of a text."""
+    """Estimate the number of tokens in *text*."""
     if text.isascii():
         return (len(text) + 3) // 4
     latin = len(text.encode("ascii", "ignore"))

@@ -128,7 +128,7 @@ def _check_manifest(manifest: BundleManifest) -> None:
         raise RegistryError(f"The bundle has more than {_MAX_ITEMS} arguments, variables or settings.")
     for text in (command.command, server.entry_point, *command.args, *command.env.values(), *manifest.user_config):
         if len(text) > _MAX_TEXT or not text.isprintable():
-            raise RegistryError(f"The bundle has a text that is too long or invisible: {_show(text)}.")
+            raise RegistryError(f"The bundle has text that is too long or invisible: {_show(text)}.")
     for one in manifest.inputs():
         if one.is_secret and one.is_required and one.place == "argument":
             raise RegistryError(f"It wants the secret {one.name} in an argument, which every program here can read.")

@@ -12,7 +12,7 @@ _MAX_RESPONSE_SIZE = 4 * 1024 * 1024
 
 
 class PdfText(Struct, frozen=True):
-    """Text of a PDF file, with the number of its pages, of the pages read, and of damaged pages."""
+    """Text of a PDF file, with the counts of all pages, of pages read, and of damaged pages."""
 
     text: str = ""
     pages: int = 0

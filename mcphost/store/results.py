@@ -160,14 +160,14 @@ def _read_part(path: Path, offset: int, limit: int) -> StoredText:
 
 
 def read_text_part(text: str, offset: int, limit: int) -> StoredText:
-    """Return part of a text in the form of a stored result; *offset* and *limit* are in bytes."""
+    """Return part of *text* in the form of a stored result; *offset* and *limit* are in bytes."""
     whole = replace_surrogates(text).encode()
     start = min(max(0, offset), len(whole))
     return _decode_part(whole[start : start + limit], start, len(whole))
 
 
 def _decode_part(body: bytes, start: int, size: int) -> StoredText:
-    """Decode bytes from offset *start* of a text of *size* bytes; omit incomplete characters at both ends."""
+    """Decode bytes that begin at offset *start* of *size* bytes of text; omit incomplete characters at both ends."""
     first = next((at for at in range(min(4, len(body))) if not _is_continuation_byte(body[at])), 0) if start else 0
     end = start + len(body)
     last = len(body) if end == size else _complete_length(body)

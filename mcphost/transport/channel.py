@@ -130,10 +130,10 @@ def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
 
     The JSON types are number and string.
     """
-    was = "a text" if isinstance(request.id, int) else "a number"
+    was = "a string" if isinstance(request.id, int) else "a number"
     return MalformedMessage(
         f"The server {name!r} answered {request.method} with an id that is {was}, but the id of the "
-        f"request is {'a number' if isinstance(request.id, int) else 'a text'}.",
+        f"request is {'a number' if isinstance(request.id, int) else 'a string'}.",
         "The server must repeat the id as it was sent.",
         server=name,
     )

@@ -350,7 +350,7 @@ class Multiplexer:
         )
 
     def _has_exchange_key(self, line: bytes) -> bool:
-        """Return whether a notification could belong to a request, so that it must be decoded."""
+        """Return whether a notification could belong to a request and must therefore be decoded."""
         if b"progressToken" in line or _SUBSCRIPTION_ID in line or b"\\" in line:
             return True
         return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"

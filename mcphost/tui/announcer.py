@@ -134,7 +134,7 @@ class Announcer:
             self.announce(_("Auto-approve is on."))
 
     def announce(self, text: str) -> None:
-        """Show a text as a single line in place of the previous announcement."""
+        """Show *text* as a single line in place of the previous announcement."""
         self.text = clean_line(text.strip(), _MAX_LENGTH)
         self.show_on(self._app.screen)
 

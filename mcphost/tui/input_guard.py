@@ -109,7 +109,7 @@ class Guarded(Protocol):
         ...
 
     def show_hint(self, why: str) -> None:
-        """Show *why*, a hint that explains why a key had no effect."""
+        """Show a hint; *why* says for what reason a key had no effect."""
         ...
 
     def has_binding(self, key: str) -> bool:

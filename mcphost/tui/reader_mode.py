@@ -22,7 +22,7 @@ def is_reader(node: Any) -> bool:
 
 
 def update_seconds(node: Any, seconds: float) -> float:
-    """Return the update interval of a text with a time: *seconds*, or a minute for screen readers."""
+    """Return how often to update a displayed time: every *seconds*, or once a minute for screen readers."""
     return _QUIET_SECONDS if is_reader(node) else seconds
 
 
@@ -32,7 +32,7 @@ def replace_drawing(text: str) -> str:
 
 
 def is_drawing(text: str) -> bool:
-    """Return whether a text contains only spaces and box-drawing or block characters."""
+    """Return whether *text* contains only spaces and box-drawing or block characters."""
     return all(ord(one) in _DRAWING or one == " " for one in text)
 
 

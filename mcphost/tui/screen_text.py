@@ -52,7 +52,7 @@ def is_clean(text: str) -> bool:
 
 
 def first_lines(text: str, count: int, width: int = 500) -> tuple[list[str], int]:
-    """Return the first *count* lines of a text, and the number of lines that were left out.
+    """Return the first *count* lines of *text*, and the number of lines that were left out.
 
     The returned lines are sanitized, and truncated with `…` after *width* characters.
     """

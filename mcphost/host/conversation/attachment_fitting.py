@@ -127,7 +127,7 @@ def _has_words(text: str) -> bool:
 
 
 def _describe_reading(found: PdfText) -> list[str]:
-    """Return clauses that tell the user and the model which content of a PDF file its text contains."""
+    """Return phrases that say how much of a PDF file the extracted text covers."""
     out = ["the text of the PDF file, without its pictures and layout"]
     if found.read < found.pages:
         out.append(f"only the first {found.read:,} of {found.pages:,} pages")

@@ -16,7 +16,7 @@ def make_resource_attachments(
 ) -> tuple[Attachment, ...]:
     """Return one attachment for each content item of a resource.
 
-    Binary data that the model does not accept is replaced with a text that gives its type and size. PDF files and
+    Binary data that the model does not accept is replaced with a note that gives its type and size. PDF files and
     images may still have to be converted with an AttachmentFitter.
     """
     return tuple(_make_attachment(server, one, facts) for one in contents)

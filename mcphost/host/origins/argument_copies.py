@@ -26,7 +26,7 @@ _SHORTEST_ADDITION = 8
 
 
 class _Value(NamedTuple):
-    """A text in the arguments, with the path of the argument."""
+    """A string in the arguments, with the path of the argument."""
 
     path: str
     text: str

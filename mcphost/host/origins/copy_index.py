@@ -54,7 +54,7 @@ class CopyIndex:
         return self._starts[-1]
 
     def add(self, text: str, group: str) -> int:
-        """Add a text and return its number; *group* separates texts whose copies are found independently."""
+        """Add *text* and return its number; copies are found independently in each *group*."""
         number, start = len(self._texts), self._starts[-1]
         self._texts.append(text)
         self._groups.append(group)

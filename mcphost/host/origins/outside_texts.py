@@ -19,7 +19,7 @@ _LETTERS_GRAM, _LETTERS_STRIDE = 9, 8
 
 
 class OutsideText(Struct, frozen=True):
-    """A text from a server, or from a file if `server` is FILES; `source` names the tool or resource."""
+    """Text from a server, or from a file if `server` is FILES; `source` names the tool or resource."""
 
     server: str
     source: str
@@ -57,11 +57,11 @@ class OutsideTexts:
         return self.plain.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
-        """Return the server and the source of a text; *is_letters* selects the index that numbered it."""
+        """Return the server and the source of an indexed text; *is_letters* selects the index that numbered it."""
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
     def add(self, outside: OutsideText) -> None:
-        """Index a text and the decoded texts within it; a text that was added before is ignored."""
+        """Index the text and everything decoded from it, unless it was added before."""
         key = hash((outside.server, outside.source, outside.text))
         if key in self._known:
             return
@@ -82,7 +82,7 @@ class OutsideTexts:
             self._letter_labels.append(label)
 
     def add_typed(self, text: str) -> None:
-        """Add a text that the user typed."""
+        """Add text that the user typed."""
         if self._typed_size < MAX_TYPED:
             self.typed.append(fold(text))
             self._typed_size += len(text)

@@ -108,11 +108,11 @@ def parse_sampling_request(
     choice: SamplingToolChoice,
     issued_ids: Container[str] = frozenset(),
 ) -> SamplingRequest:
-    """Convert a server's request to a request for the model.
+    """Convert a server's sampling request to a request for the model.
 
-    *issued_ids* are the provider ids of tool calls that were sent to this server. Any other id is dropped, because the
-    model would receive it without the user having seen it in the review. Raises MalformedMessage for invalid tools or
-    stop sequences.
+    *issued_ids* are the ids that the model's provider gave to the tool calls in earlier replies to this server. All
+    other ids are dropped: the review does not show ids, so a server could use them to send the model unseen text.
+    Raises MalformedMessage for invalid tools or stop sequences.
     """
     raws = (
         decode(wire_request.tools, tuple[Raw, ...], "tools of the sampling request")

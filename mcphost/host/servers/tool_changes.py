@@ -202,7 +202,7 @@ class ToolChangeTracker:
         self.compare(offers, await self.compute_digests(offers))
 
     async def load(self) -> None:
-        """Load the fingerprints stored by earlier runs and the lock file, if not done yet. Never raises."""
+        """Load the lock file and the fingerprints stored by earlier runs, unless already loaded. Never raises."""
         if self._known is None:
             self._known = {}
             try:

@@ -61,7 +61,7 @@ _SATURATION, _LENGTH_WEIGHT = 1.2, 0.5  # k1 and b of BM25
 
 
 def split_words(text: str) -> Iterator[str]:
-    """Yield the words of a text without common English endings; text without spaces yields character pairs."""
+    """Yield the words of *text* without common English endings; a script without spaces yields character pairs."""
     for word in _WORD.findall(text):
         if _UNSPACED.match(word):
             yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
@@ -169,7 +169,7 @@ class ToolSearch:
 
 
 def describe_matches(found: Iterable[ToolOffer]) -> str:
-    """Return a text with a line for each tool found, with its name and the start of its description."""
+    """Return one line for each tool found, with its name and the start of its description."""
     lines = [
         "You can call these tools from your next message on. The servers wrote the descriptions; they are not verified."
     ]

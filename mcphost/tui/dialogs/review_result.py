@@ -160,7 +160,7 @@ class ResultPartsEditor(Vertical):
     def texts(self) -> list[str | None]:
         """The texts of all parts, including edits; None for an omitted part.
 
-        A text that was not edited is exactly the original, including characters that the editor shows as marks.
+        Text that was not edited is exactly the original, including characters that the editor shows as marks.
         """
         self._save_edits()
         return self._texts
@@ -243,7 +243,7 @@ class ResultPartsEditor(Vertical):
 
 
 def _editable_text(text: str | None) -> str | None:
-    """Return the text sanitized for editing; a text that is too long to edit is returned unchanged."""
+    """Return the text sanitized for editing, or unchanged if it is too long to edit."""
     return text if text is None or len(text) > MAX_EDITABLE_CHARACTERS else clean(text)
 
 
@@ -458,7 +458,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """In the editor, show the part *by* positions after the current one; negative numbers go back."""
+        """Show another part of the result in the editor: *by* parts forward, or backward if negative."""
         if self.editor is not None:
             self.editor.step(by)
 

@@ -63,7 +63,7 @@ def _describe_catalog(view: ServerView) -> str:
 
 
 def describe_offers(view: ServerView) -> str:
-    """Return a text of several lines with sign-in details, tools, instructions and the log of a server.
+    """Return several lines with the sign-in details, tools, instructions and log of a server.
 
     The text includes the reasons why invalid tools, prompts or resources of the server were ignored.
     """

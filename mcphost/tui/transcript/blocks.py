@@ -352,4 +352,4 @@ class BlockLoader(Protocol):
         """Add all remaining blocks now, for an action that needs them. Blocks the event loop."""
 
     def cancel(self) -> None:
-        """Add no more blocks, because another conversation is shown."""
+        """Stop adding blocks; called when another conversation is shown."""

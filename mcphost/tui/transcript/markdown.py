@@ -167,7 +167,7 @@ def render_markdown(
     """Render a Markdown text for *width* columns.
 
     Tables and code may use the full width, other text at most PROSE_WIDTH columns. Tables are laid out here; other
-    content is wrapped when it is drawn. A text that is too complex to parse is returned as plain text. *continues_code*
+    content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text. *continues_code*
     means that the text begins with the rest of a code block, which needs no heading. *is_linear* shows the cells of a
     table one below the other.
     """
@@ -333,7 +333,7 @@ def is_too_complex(source: str) -> bool:
 
 
 def find_cut(source: str, size: int) -> int:
-    """Return the index at which to split a text to get a first part of at most *size* characters.
+    """Return the index at which to split *source* so that the first part has at most *size* characters.
 
     The index is after the last line break between *size* / 2 and *size* or, if there is none, after the last space in
     that range. If there is no space either, the index is *size*.

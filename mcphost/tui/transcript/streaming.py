@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _SLICE_CHARACTERS = 4000
 MAX_MARKDOWN = 100_000
-"""Maximum characters of a text that are parsed as Markdown; the rest is shown as plain text."""
+"""Maximum number of characters that are parsed as Markdown; the rest is shown as plain text."""
 _MAX_PLAIN_CHARACTERS = 1000
 """Maximum characters of a plain text block; the last block is drawn again each time text is added."""
 

@@ -37,7 +37,7 @@ _MAX_BACKTRACK = 8
 
 
 class RowIndex:
-    """Index of the offsets in a text at which its rows begin when it is wrapped to *width* cells.
+    """Index of the offsets at which the rows of a string begin when it is wrapped to *width* cells.
 
     A row ends after a line feed, after the last space in its second half, or else when it is full. Every character
     belongs to a row; a space at which a row breaks is at the end of that row. ASCII lines and sanitized text are
@@ -434,11 +434,10 @@ def _end_of(span: Span) -> int:
 
 
 def prepare_text(text: str) -> tuple[str, bool]:
-    """Sanitize a text unless it is too long; return the text and whether it was sanitized.
+    """Sanitize *text* unless it is too long; return the text and whether it was sanitized.
 
-    A text that is too long, or has too many characters to replace, is returned unchanged and must be sanitized row by
-    row. Its rows may then be shorter than necessary, because the mark that replaces a character can depend on the
-    characters next to it.
+    Text that is too long, or in which too many characters need replacing, is returned unchanged; the caller must
+    sanitize it row by row. Such rows may be shorter than the width, since a replacement can depend on its neighbors.
     """
     if len(text) <= MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
         cleaned = clean(text).replace("\t", " " * TAB_WIDTH)

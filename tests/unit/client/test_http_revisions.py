@@ -272,7 +272,7 @@ async def test_an_answer_with_an_id_of_another_type_fails_its_post_with_the_reas
             with (
                 anyio.fail_after(20),
                 pytest.raises(
-                    MalformedMessage, match="with an id that is a text, but the id of the request is a number"
+                    MalformedMessage, match="with an id that is a string, but the id of the request is a number"
                 ),
             ):
                 await session.request(CallTool(name))

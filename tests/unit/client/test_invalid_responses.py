@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 GOOD = '{"jsonrpc":"2.0","id":@,"result":{"content":[]}}'
 # The invalid answer (@ is the id), the resulting error, a word of the reason, and the maximum of seconds.
 FAULTS: list[tuple[str, type[ServerError], str]] = [
-    ('{"jsonrpc":"2.0","id":"@","result":{}}', MalformedMessage, "an id that is a text"),
+    ('{"jsonrpc":"2.0","id":"@","result":{}}', MalformedMessage, "an id that is a string"),
     ('{"jsonrpc":"2.0","id":@.0,"result":{}}', MalformedMessage, "an id that is"),
     ('{"jsonrpc":"2.0","id":@,"result":{},"error":{"code":1,"message":"x"}}', MalformedMessage, "both"),
     ('{"jsonrpc":"2.0","id":@}', MalformedMessage, "neither"),

@@ -575,7 +575,7 @@ async def test_a_server_that_turns_every_id_into_a_text_is_named_for_it_long_bef
         return NO_REPLY
 
     peer = ScriptedServer(opening=opening)
-    with anyio.fail_after(20), pytest.raises(MalformedMessage, match="answered initialize with an id that is a text"):
+    with anyio.fail_after(20), pytest.raises(MalformedMessage, match="answered initialize with an id that is a string"):
         async with connect_to(peer, limits=Limits(connect_timeout=30), era="handshake"):
             pass
     assert len(peer.observer.warnings) == 1

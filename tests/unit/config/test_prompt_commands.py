@@ -101,7 +101,7 @@ def test_a_projects_command_is_no_own_one_and_never_replaces_one_of_the_user(tmp
         ("---\narguments: [path, path]\n---\nx", "twice"),
         ("---\narguments:\n  - name: a b\n---\nx", "simple names"),
         ("---\nsend: maybe\n---\nx", '"send" is not true or false'),
-        ("---\ndescription: [a]\n---\nx", '"description" is not a text'),
+        ("---\ndescription: [a]\n---\nx", '"description" is not a string'),
         ("---\na: &x 1\n---\nx", "does not support"),
     ],
 )

@@ -226,7 +226,7 @@ async def test_an_answer_under_an_id_of_another_type_does_not_count_and_is_not_w
     for line in (b'{"jsonrpc":"2.0","id":"1","result":{}}', b'{"jsonrpc":"2.0","id":1.0,"result":{}}'):
         async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
             pipe.send_raw(line)
-            with anyio.fail_after(20), pytest.raises(MalformedMessage, match="with an id that is a text"):
+            with anyio.fail_after(20), pytest.raises(MalformedMessage, match="with an id that is a string"):
                 await anext(aiter(messages))
     assert "another type" in warnings[0]
 
