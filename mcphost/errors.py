@@ -39,7 +39,7 @@ _SHOWN_LINE_LENGTH = 400
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
-    """Return "; it last said: …" with the given lines of error output, sanitized; "" if all lines are blank."""
+    """Return "; it last said: …" with these sanitized lines of error output; "" if all are blank."""
     from mcphost.redact import redact  # imported with the first error, not with the first frame
 
     shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
@@ -74,7 +74,7 @@ class UsageError(McpHostError):
 
 
 class ConfigError(McpHostError):
-    """A configuration file is invalid; the message names the file and the key, the hint says how to fix it."""
+    """A configuration file is invalid; the message names file and key, the hint says how to fix it."""
 
     exit_code = 3
     kind = "config"
@@ -218,7 +218,7 @@ class UnsupportedRevision(ServerError):
 
 
 class RequestRefused(ServerError):
-    """The server responded with a JSON-RPC error; `data` is decoded or None, `server_message` is the server's text."""
+    """The server responded with a JSON-RPC error; `data` is decoded, `server_message` is its text."""
 
     kind = "refused"
 

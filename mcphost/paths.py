@@ -16,7 +16,7 @@ _XDG_DIRECTORIES = {
 
 
 class SetupPlaces(NamedTuple):
-    """The folders and environment in which models and servers are searched for, and where choices are saved."""
+    """The folders and environment to search for models and servers, and where choices are saved."""
 
     config_dir: Path
     state_dir: Path
@@ -30,7 +30,7 @@ class SetupPlaces(NamedTuple):
 
 
 def config_dir(override: str = "") -> Path:
-    """Return the configuration folder: *override* (`--config-dir`), MCPHOST_CONFIG_DIR, or the platform's default."""
+    """Return the configuration folder: *override*, MCPHOST_CONFIG_DIR, or the platform's default."""
     return _resolve_directory("CONFIG", override)
 
 
@@ -55,7 +55,7 @@ def cache_dir() -> Path:
 
 
 def runtime_dir() -> Path:
-    """Return the folder shared by all mcphost processes of one login: in XDG_RUNTIME_DIR, or the state folder.
+    """Return the folder of all mcphost processes of one login: in XDG_RUNTIME_DIR, or the state folder.
 
     MCPHOST_STATE_DIR affects it only if XDG_RUNTIME_DIR is not set.
     """
@@ -64,7 +64,7 @@ def runtime_dir() -> Path:
 
 
 def make_private_directory(directory: Path) -> Path:
-    """Create a folder and its missing parents, accessible only to the user (0700); return it. Raises OSError."""
+    """Create a folder and its missing parents with mode 0700; return it. Raises OSError."""
     missing: list[Path] = []
     at = directory
     while not at.exists() and at != at.parent:

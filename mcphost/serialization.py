@@ -48,7 +48,7 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
 
 def check_message(raw: bytes) -> Generator[None]:
-    """Check that a message does not have too many values; yield every few milliseconds. Raises JsonLimitExceeded."""
+    """Check the number of values in a message; yield every few milliseconds. Raises JsonLimitExceeded."""
     return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
 
@@ -83,7 +83,7 @@ def count_objects(raw: bytes) -> int:
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """Check the number and nesting of values, yielding after each chunk; if *max_depth* is 0, any depth is allowed."""
+    """Check number and nesting of values, yielding after each chunk; a *max_depth* of 0 allows any depth."""
     many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
     deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
     if not many and not deep:
@@ -235,7 +235,7 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound on the number of others.
+    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound for the other items.
 
     The other items are not decoded, because four megabytes may contain two million of them. Raises MalformedMessage.
     """
@@ -268,7 +268,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
-    """Decode JSON to plain Python values. Raises MalformedMessage, including for too many values or deep nesting."""
+    """Decode JSON to plain Python values. Raises MalformedMessage, also for too many or deep values."""
     if len(raw) > SMALL_VALUE_BYTES:
         try:
             check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
@@ -289,7 +289,7 @@ def encode(value: Any) -> bytes:
 
 
 def encode_sorted(value: Any) -> bytes:
-    """Encode a value as one line of UTF-8 JSON with sorted keys. Raises UnicodeEncodeError for lone surrogates."""
+    """Encode a value as one line of UTF-8 JSON with sorted keys. Lone surrogates raise UnicodeEncodeError."""
     return _SORTED.encode(value)
 
 
@@ -353,7 +353,7 @@ def replace(value: T, **changes: Any) -> T:
 
 
 def _malformed_message(what: str, error: Exception) -> MalformedMessage:
-    """Return the error for invalid data; the library's message is shortened, because it may quote megabytes."""
+    """Return the error for invalid data; the library's message, which may quote megabytes, is cut."""
     return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
 
 

@@ -1,4 +1,4 @@
-"""Unicode normalization in linear time, including for URLs, and detection of names that look like others.
+"""Unicode normalization in linear time, also for URLs, and detection of names that look like others.
 
 `unicodedata.normalize` sorts each run of combining marks in quadratic time: 16,000 marks take 150 ms, 160,000 take 15
 s.
@@ -25,7 +25,7 @@ _AUTHORITY = re.compile(r"//([^/?#]*)")
 
 
 def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
-    """Return the normal form of *text*, with a grapheme joiner inserted after every 30 marks in a run (UAX 15)."""
+    """Return the normal form of *text*, with a grapheme joiner after every 30 marks in a run (UAX 15)."""
     if text.isascii():
         return text
     if len(text) > _SHORT_TEXT:
@@ -43,7 +43,7 @@ def split_url(url: str) -> SplitResult:
 
 
 def join_url(base: str, url: str) -> str:
-    """Return *url* as an absolute URL relative to *base*, like `urljoin`, but refuse a long non-ASCII host.
+    """Return *url* as an absolute URL relative to *base*, like `urljoin`; refuse a long non-ASCII host.
 
     Raises ValueError.
     """

@@ -1,6 +1,7 @@
-"""Metadata of accounts without their secrets (server, scopes, expiry), and the index file that lists them.
+"""Metadata of accounts without secrets (server, scopes, expiry), and the index file that lists them.
 
-Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine is suspended.
+Token ages are measured with the boot-time clock, which cannot be set and keeps counting while the machine is
+suspended.
 """
 
 import errno
@@ -26,7 +27,7 @@ _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Return the time of a monotonic clock in seconds; on Linux and macOS it includes time spent suspended."""
+    """Return the time of a monotonic clock in seconds; on Linux and macOS it counts suspended time."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -241,7 +242,7 @@ class AccountIndex:
             await self._write(AccountIndexContent((*others, *([entry] if entry else ())), content.chosen))
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """Select the account for the server at *url*; None removes the selection. Raises OSError, McpHostError."""
+        """Select an account for the server at *url*; None clears the selection. Raises OSError, McpHostError."""
         async with lock_file(self._directory / "index.lock"):
             content = await self._read_for_update()
             others = [other for other in content.chosen if other.url != url]

@@ -1,4 +1,4 @@
-"""Interactive sign-in: discovery, client registration, authorization by the user, token request, storage.
+"""Interactive sign-in: discovery, client registration, user authorization, token request, storage.
 
 Specification: basic/authorization. The user authorizes in the browser (code flow) or by entering a code on any device
 (device flow).
@@ -137,7 +137,7 @@ async def poll_token(
     on_poll: Callable[[int, float, bool], None],
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """Poll the token endpoint until the user has authorized the sign-in; return the tokens. Can be cancelled.
+    """Poll the token endpoint until the user has authorized the sign-in; return the tokens. Cancellable.
 
     *on_poll* receives the number of requests so far, the seconds until the next one, and whether that interval is
     longer than the one the server first asked for. Raises TokenError if the server refuses or the code expires.
@@ -165,7 +165,7 @@ async def poll_token(
 async def run_device_flow(
     interactive: InteractiveSignIn, request: AuthorizationRequest
 ) -> tuple[TokenSet, OAuthClient]:
-    """Sign in with a device code and return the tokens and the OAuth client. Raises the errors of `run_code_flow`."""
+    """Sign in with a device code; return the tokens and the client. Raises the errors of `run_code_flow`."""
     document, resource = request.metadata, request.resource.identifier
     interactive.report_step(SignInStep.CLIENT)
     await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before the user signs in
@@ -224,7 +224,7 @@ async def run_device_flow(
 
 
 class AuthorizationAttempt:
-    """The secrets of one authorization request: the PKCE pair (RFC 7636, S256 only) and `state`. Never stored."""
+    """Secrets of one authorization request, never stored: the PKCE pair (RFC 7636, S256 only) and `state`."""
 
     __slots__ = ("challenge", "state", "verifier")
     METHOD = "S256"
@@ -315,7 +315,7 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
 
 
 def _check_endpoint_query(endpoint: str) -> None:
-    """Raise UntrustedMetadata if the endpoint's own query contains a reserved parameter, such as `redirect_uri`.
+    """Raise UntrustedMetadata if the endpoint's query has a reserved parameter, such as `redirect_uri`.
 
     A parameter may occur only once (RFC 6749, section 3.1). If it occurs twice, the server may use either value; a
     second `redirect_uri` could send the code to another address.

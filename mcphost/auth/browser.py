@@ -1,4 +1,4 @@
-"""Opening of http(s) URLs in the user's browser without a shell, and detection of machines without a browser.
+"""Opening of http(s) URLs in the user's browser without a shell, and detection of a missing browser.
 
 URLs come from servers, and in other programs such URLs have reached a shell (CVE-2025-6514 and similar). Therefore the
 scheme is checked, and the URL is passed as one program argument that never begins with a dash.
@@ -64,7 +64,7 @@ def browser_commands(
 
 
 def _split_command(entry: str) -> tuple[str, ...]:
-    """Split a command like a shell; return an empty tuple if it is invalid, for example has an unclosed quote."""
+    """Split a command like a shell; return an empty tuple if a quote is unclosed or the like."""
     try:
         return tuple(shlex.split(entry))
     except ValueError:

@@ -1,4 +1,4 @@
-"""OAuth discovery: WWW-Authenticate challenges, protected resource metadata, authorization server metadata.
+"""OAuth discovery: challenges, protected resource metadata, and authorization server metadata.
 
 RFC 9110, section 11.6.1 (challenges); RFC 9728 (protected resources); RFC 8414 and OpenID Connect Discovery
 (authorization servers); protocol revision 2025-03-26 for servers that publish no metadata. Specification:

@@ -1,4 +1,4 @@
-"""Storage of secrets in a file of mode 0600, plain or encrypted with a passphrase, for machines without a keyring.
+"""Storage of secrets in a file of mode 0600, plain or encrypted, for machines without a keyring.
 
 It is used only if the user chose it. Each change reads the file again and replaces it, under a lock that all processes
 share. Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).

@@ -1,4 +1,4 @@
-"""Parts shared by the code flow and the device flow: the OAuth client, questions to the user, progress and errors."""
+"""Parts shared by the code flow and the device flow: OAuth client, questions, progress and errors."""
 
 import secrets
 from contextlib import AsyncExitStack
@@ -30,7 +30,7 @@ from mcphost.unicode_forms import split_url
 
 
 def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, has_code: bool) -> tuple[str, ...]:
-    """Return warnings if *url* does not belong to the issuer, or if *resource* covers more than the MCP server.
+    """Return warnings if *url* is not the issuer's, or *resource* covers more than the MCP server.
 
     A malicious issuer can name an endpoint of another issuer to obtain the codes issued there (a mix-up attack, RFC
     9700, section 4.4), or pass on a device code that was issued to another program (RFC 8628, section 5.4). *has_code*
@@ -223,7 +223,7 @@ class InteractiveSignIn:
     async def ask_person(
         self, request: AuthorizationRequest, url: str, terms: SignInTerms, *, note: str, code: str = ""
     ) -> str | None:
-        """Ask the user to sign in at *url* and show warnings, if any. See SignInInteraction.sign_in for the result."""
+        """Ask the user to sign in at *url*, with any warnings; see SignInInteraction.sign_in for the result."""
         resource, server_url = request.resource.identifier, self.target.url
         warnings = sign_in_warnings(url, request.issuer, resource, server_url, has_code=bool(code))
         return await self._interaction.sign_in(
@@ -252,7 +252,7 @@ class InteractiveSignIn:
         return SignInFailed(f"You did not sign in to {name!r}.", f"Sign in: mcphost login {quote(name)}")
 
     def report_foreign_response(self, seconds: float) -> None:
-        """Report that a response with a wrong `state` was ignored; only the first one in a sign-in is reported.
+        """Report, once per sign-in, that a response with a wrong `state` was ignored.
 
         Any web page can cause such responses. *seconds* is the time left to receive the expected response.
         """

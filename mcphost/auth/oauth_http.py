@@ -1,8 +1,8 @@
-"""HTTP client for sign-in, which checks addresses and limits response time, response size and redirects.
+"""HTTP client for sign-in, with checked addresses, and limits on response time, size and redirects.
 
 httpx is imported in a thread when the first request is made. For each request, the host name is resolved once, the
-addresses are checked, and the connection is made to one of them; this prevents DNS rebinding. A proxy resolves the name
-itself, so only the addresses found locally, if any, are checked.
+addresses are checked, and the connection is made to one of them; this prevents DNS rebinding. A proxy resolves the
+name itself, so only the addresses found locally, if any, are checked.
 """
 
 import os
@@ -33,7 +33,7 @@ ReadFunction = Callable[..., Awaitable[bytes]]
 
 
 class ResponseHeadLimit:
-    """Limit on the size of a response's head (status line and headers), enforced through httpcore's `trace` extension.
+    """Limit on the size of a response's head, enforced through httpcore's `trace` extension.
 
     A larger head raises MalformedMessage. Otherwise httpx would accept any number of interim responses (RFC 9110,
     section 15.2).
@@ -44,7 +44,7 @@ class ResponseHeadLimit:
         self._byte_count = self._response_count = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Handle an httpcore trace event: wrap each new stream, and count its bytes until the head is complete."""
+        """Handle an httpcore trace event: wrap each new stream and count its bytes up to the end of the head."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -300,7 +300,7 @@ class OAuthHttpClient:
 
 
 def load_httpx() -> None:
-    """Import httpx without its command-line module, whose imports (click, pygments, rich) take most of the time."""
+    """Import httpx without its command-line module, whose imports (click, rich, …) take most of the time."""
     sys.modules.setdefault("httpx._main", cast("Any", None))  # an import then raises ImportError, which httpx handles
     import_module("httpx")
 
@@ -312,7 +312,7 @@ def _url_at_address(parts: SplitResult, address: str) -> str:
 
 
 async def read_response(response: Any, url: str, what: str) -> OAuthResponse:
-    """Read a response with a body of at most MAX_BODY_BYTES. Raises EndpointUnreachable, with *what* in its message."""
+    """Read a response of at most MAX_BODY_BYTES. Raises EndpointUnreachable, which names *what*."""
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     data = bytearray()
     spare_chunks = EXTRA_CHUNKS

@@ -236,7 +236,7 @@ class OAuthProvider:
         return headers
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Try to get a working token without asking the user; return whether to send the refused request again."""
+        """Try to get a working token without asking the user; return whether to repeat the refused request."""
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -299,13 +299,13 @@ class OAuthProvider:
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Ask for the passphrase if the encrypted file has the sign-in; return whether a sign-in is available now."""
+        """Ask for the passphrase of the file with the sign-in, if needed; return whether there is a sign-in."""
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self.current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self.current_sign_in is not None
 
     async def _join_sign_in(self, shared_sign_in: _SharedSignIn) -> bool:
-        """Wait for a sign-in that another task started; return False if it was cancelled. Raises SignInRequired."""
+        """Wait for another task's sign-in; return False if it was cancelled. Raises SignInRequired."""
         await shared_sign_in.done.wait()
         if shared_sign_in.error is not None:
             raise SignInFailed(shared_sign_in.error.message, shared_sign_in.error.hint)

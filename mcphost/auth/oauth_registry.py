@@ -227,7 +227,7 @@ class OAuthRegistry:
 
 
 def uses_oauth(server: ServerConfig) -> bool:
-    """Return whether the server may need a sign-in: it uses HTTP and no Authorization header is configured."""
+    """Return whether the server may need a sign-in: it uses HTTP without an Authorization header."""
     return not server.is_stdio and not any(name.lower() == "authorization" for name in server.headers)
 
 

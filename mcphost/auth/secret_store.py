@@ -26,7 +26,7 @@ class SecretStorageInteraction(Protocol):
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> tuple[str, str]:
-        """Ask where to store sign-ins if the keyring cannot be used; return the place and the passphrase entered.
+        """Ask where to store sign-ins if the keyring cannot be used; return the place and the passphrase.
 
         The passphrase is "" unless the place is the encrypted file. *servers* are the servers that the user has signed
         in to; *reason* says why the keyring cannot be used. *plain_file* and *sealed_file* are the paths of the
@@ -147,7 +147,7 @@ class SecretStorage:
                 self._warn(await self._save_choice(self._chosen_place))
 
     async def unlock(self) -> bool:
-        """Unlock the encrypted file, asking for its passphrase once per run; return whether it is now unlocked.
+        """Unlock the encrypted file, asking for its passphrase once per run; return whether it is unlocked.
 
         Never raises McpHostError: a file that cannot be used stays locked, and the user is warned.
         """

@@ -1,4 +1,4 @@
-"""Storage of sign-ins (by server, issuer and account) and OAuth clients (by issuer), and an index without secrets.
+"""Storage of sign-ins by server, issuer and account, and of OAuth clients by issuer, with an index.
 
 Everything is kept in memory first, so that a failure of secret storage affects only later runs. Processes share the
 storage: each change is made under a file lock, after reading the stored data again.
@@ -83,7 +83,7 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
 
 
 def make_entry_name(kind: str, *parts: str) -> str:
-    """Return the name of an entry in secret storage: *kind* and a digest of *parts* that does not reveal them."""
+    """Return the name of an entry in secret storage: *kind* and a digest that does not reveal *parts*."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
     return f"sign-in-{kind}-{digest}"
 
@@ -257,7 +257,7 @@ class TokenStore:
         return next((choice.account for choice in (await self._index.read()).chosen if choice.url == url), "")
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """Select the account for a server URL, in this and later runs; None clears the selection. Never raises."""
+        """Select the account for a server URL, in this and later runs; None clears it. Never raises."""
         with anyio.CancelScope(shield=True):
             self._chosen_accounts[url] = account or ""
             try:
@@ -283,7 +283,7 @@ class TokenStore:
                 self._failure_reason = error.message
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Ask for the passphrase if the encrypted file has the sign-in; return whether the file is unlocked now."""
+        """Ask for the passphrase if the encrypted file has the sign-in; return whether it is unlocked now."""
         for entry in await self.accounts():
             if entry.identity == (url, account) and entry.place == "encrypted":
                 return await self.storage.unlock()

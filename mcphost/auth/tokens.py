@@ -1,4 +1,4 @@
-"""Token endpoint of an authorization server: requests for all grants, client authentication, tokens and scopes.
+"""Token endpoint of an authorization server: requests, client authentication, tokens and scopes.
 
 `resource` is sent unchanged in every request (RFC 8707). All secrets are registered for redaction.
 """

@@ -1,4 +1,4 @@
-"""Rules for URLs in a sign-in: https only (http on loopback), and private hosts only for a private server.
+"""Rules for URLs in a sign-in: https (http on loopback), and private hosts only for a private server.
 
 A host is judged by the addresses that its name resolves to, because a public name may point to 127.0.0.1 or to the
 metadata service of a cloud provider.
@@ -149,7 +149,7 @@ def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address
 
 
 def url_origin(url: str) -> tuple[str, str, int]:
-    """Return scheme, host and port in lower case, adding the default port; ("", "", 0) if *url* is invalid."""
+    """Return scheme, host and port in lower case, with the default port; ("", "", 0) for an invalid URL."""
     try:
         parts = split_url(url)
         return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
@@ -158,7 +158,7 @@ def url_origin(url: str) -> tuple[str, str, int]:
 
 
 def canonical_url(url: str) -> str:
-    """Return the canonical URI of an MCP server (specification: basic/authorization, canonical server URI).
+    """Return the canonical URI of an MCP server (basic/authorization, canonical server URI).
 
     Scheme and host are in lower case; fragment, default port and a path of just "/" are removed; the query is kept.
     """
@@ -189,7 +189,7 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 
 
 class UrlPolicy:
-    """Rules for the hosts that one MCP server may refer to: private hosts only if the server itself is private."""
+    """Rules for the hosts that one MCP server may refer to: private hosts only if it is private itself."""
 
     def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
         """Create the rules for the server at *server_url*.

@@ -1,1 +1,1 @@
-"""Command line of mcphost: parses arguments, builds the parts of the program, and turns errors into exit codes."""
+"""Command line of mcphost: arguments, construction of the program, and exit codes for errors."""

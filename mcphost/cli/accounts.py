@@ -1,4 +1,4 @@
-"""Commands `login`, `logout` and `accounts`: sign in to and out of servers, and choose between accounts."""
+"""Commands `login`, `logout` and `accounts`: sign in to and out of servers, and choose accounts."""
 
 import argparse
 from shlex import quote
@@ -227,7 +227,7 @@ async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | No
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Delete mcphost's client registration at the server's authorization server; return whether there was one.
+    """Delete mcphost's registration at the server's authorization server; return whether there was one.
 
     Raises ConsentDenied if the server is not approved.
     """

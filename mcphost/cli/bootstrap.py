@@ -1,4 +1,4 @@
-"""Composition root: builds the configuration, database, session opener, models and Host from the command line."""
+"""Composition root: configuration, database, session opener, models and Host for a command line."""
 
 import logging
 import os
@@ -197,7 +197,7 @@ def audit_files() -> tuple[Path, Path]:
 
 
 async def load_configuration(options: Options, grants: GrantStore, profile: str | None = None) -> HostConfig:
-    """Load the configuration for this run; *profile* overrides `--profile`. Raises ConfigError or UsageError."""
+    """Load the configuration; *profile* overrides `--profile`. Raises ConfigError or UsageError."""
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
     project, problem = (None, "") if options.mcp_config else await load_approved_project(grants)
@@ -230,7 +230,7 @@ class ModelFactory:
         """Storage of providers' keys: the keyring, unless the configuration names another place."""
 
     def create(self, config: ModelConfig) -> ChatModel:
-        """Return the configured model; an unknown name raises an error only when the model is prepared or used."""
+        """Return the configured model; an unknown name raises an error only at preparation or use."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 
@@ -308,14 +308,14 @@ def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
 
 @asynccontextmanager
 async def open_grants() -> AsyncGenerator[GrantStore]:
-    """Open the user's approvals of servers and grants for tool calls; errors of the store are printed on stderr."""
+    """Open the user's approvals of servers and grants; errors of the store are printed on stderr."""
     async with open_grants_and_audit() as (grants, _):
         yield grants
 
 
 @asynccontextmanager
 async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
-    """Open the user's approvals and grants together with the audit log, for commands that change something."""
+    """Open the user's approvals and grants with the audit log, for commands that change something."""
     database = Database(paths.database_file(), _print_store_error, companion=audit_files()[1])
     audit = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
     try:

@@ -1,4 +1,4 @@
-"""Commands `call`, `read`, `prompt`, `skill` and `complete`, each of which sends one request to one server."""
+"""Commands `call`, `read`, `prompt`, `skill` and `complete`: each sends one request to one server."""
 
 import argparse
 import sys
@@ -328,7 +328,7 @@ def _schema_types(rule: Any) -> set[str]:
 
 
 def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
-    """Parse the value of a KEY=VALUE argument as JSON, or keep it as text if the schema allows only strings.
+    """Parse the value of a KEY=VALUE argument as JSON, or keep the text if the schema requires a string.
 
     The schema allows the JSON *types*; None means any. Text that is not JSON of an allowed type is kept if strings are
     allowed; otherwise UsageError is raised.

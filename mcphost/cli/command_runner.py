@@ -107,7 +107,7 @@ ROUND_TRIP_TIMEOUT = 10
 
 
 class ServerConnectResult:
-    """Result of an attempt to connect to a server: the server's state, the error if any, and the time it took."""
+    """Result of connecting to a server: the server's state, the error, if any, and the time it took."""
 
     def __init__(self, view: ServerView, error: McpHostError | None, seconds: float) -> None:
         self.view, self.error, self.seconds = view, error, seconds
@@ -153,7 +153,7 @@ async def connect_servers(
 
 
 async def measure_latency(host: Host, result: ServerConnectResult) -> None:
-    """Measure one round trip to the server and store it in `result.latency`; do nothing if connecting failed."""
+    """Measure one round trip and store it in `result.latency`; do nothing if connecting failed."""
     if result.error is None:
         with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_TIMEOUT):
             result.latency = await host.features.measure_round_trip(result.view.name)

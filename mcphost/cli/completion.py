@@ -87,7 +87,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print a shell's completion script or, if *command* is `words`, the completions for the command line on stdin."""
+    """Print a shell's completion script; for `words`, the completions of the command line on stdin."""
     from mcphost.cli.output import print_text
 
     if args.shell != "words":
@@ -169,7 +169,7 @@ def _parse(words: list[str]) -> _Line:
 
 
 def _find_action(command: str, rest: list[str]) -> str:
-    """Return the first word of *rest* if it is an action of `servers` with its own arguments; otherwise ""."""
+    """Return the first word of *rest* if it is an action of `servers` with its own arguments, else ""."""
     first = next((word for word in rest if not word.startswith("-")), "")
     return first if command == "servers" and first in EDIT_ACTIONS else ""
 
@@ -232,7 +232,7 @@ def _values_of(action: argparse.Action, line: _Line, config_dir: str) -> list[st
 
 
 def _read_quietly(read: Callable[[str], Iterator[str]], config_dir: str) -> Iterator[str]:
-    """Yield the names that *read* finds; stop without a message at an error, because completion cannot show one."""
+    """Yield the names that *read* finds; stop silently at an error, which completion cannot show."""
     from mcphost.errors import McpHostError
 
     try:

@@ -1,4 +1,4 @@
-"""Commands `servers add`, `edit`, `remove`, `enable` and `disable`, which change the files that configure servers."""
+"""Commands `servers add`, `edit`, `remove`, `enable` and `disable`, which change configuration files."""
 
 import argparse
 import os
@@ -178,7 +178,7 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
 
 
 def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
-    """Open a server's entry in the user's editor and return the saved entry. Raises UsageError or ConfigError."""
+    """Open a server's entry in the user's editor; return the saved entry. Raises UsageError, ConfigError."""
     import json
     import shlex
     import subprocess

@@ -1,4 +1,4 @@
-"""Commands `servers import` (from the files of other MCP hosts) and `servers export` (without secrets)."""
+"""Commands `servers import` (from files of other MCP hosts) and `servers export` (without secrets)."""
 
 import argparse
 import os

@@ -43,7 +43,7 @@ async def ask_missing_inputs(
     answers: "dict[tuple[str, ServerInput], str]",
     origin: str,
 ) -> None:
-    """Ask for each input of a new server that has no value; without *reader*, print the commands that set them.
+    """Ask for a new server's missing inputs; without *reader*, print the commands that set them.
 
     Each typed value is added to *answers* and used again for the same input of another server with the same *origin*,
     such as a configuration file of another host. If a value is not typed or cannot be stored, the error is printed and

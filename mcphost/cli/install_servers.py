@@ -1,4 +1,4 @@
-"""Command `servers install`: shows what an installation would do, asks, writes the entry, and tries the server."""
+"""Command `servers install`: shows the installation plan, asks, writes the entry, tries the server."""
 
 import argparse
 import sys
@@ -261,7 +261,7 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
 
 
 async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[str]], terminal: "TerminalInput") -> None:
-    """Ask for each required input that is not in *values*, and add it there; without a terminal, do nothing.
+    """Ask for each required input that is not in *values* and add it; without a terminal, do nothing.
 
     Raises UsageError if nothing is typed or the value is not valid.
     """

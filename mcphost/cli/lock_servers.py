@@ -1,4 +1,4 @@
-"""Commands `servers lock` and `servers verify`, which write and check the lock file of a project's `.mcp.json`."""
+"""Commands `servers lock` and `servers verify`, which write and check a project's lock file."""
 
 import argparse
 from pathlib import Path
@@ -47,7 +47,7 @@ class LockableProject:
     """The servers of one `.mcp.json`, or of the file given by `--mcp-config`, and the lock file beside it."""
 
     def __init__(self, options: "Options") -> None:
-        """Read the file, even if it is not approved, without starting a server. Raises ConfigError or UsageError."""
+        """Read the file, approved or not, without starting a server. Raises ConfigError or UsageError."""
         from mcphost.config.json_files import decode_text, parse_json, read_bytes
         from mcphost.config.loader import PROJECT_FILE
         from mcphost.config.lock_file import LOCK_FILE
@@ -221,7 +221,7 @@ class Verification:
         self._tools: dict[str, int] = {}
 
     async def connect(self, options: "Options") -> None:
-        """Connect to the servers whose entries match the lock file, and compare their identity and tools with it.
+        """Connect to the servers whose entries match the lock file, and compare their identity and tools.
 
         A server whose command or URL differs is not started, because nobody has reviewed the difference.
         """

@@ -94,7 +94,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
 
 
 def _prepare_streams() -> None:
-    """Prevent output errors: open closed standard streams on the null device, and replace unencodable characters."""
+    """Open closed standard streams on the null device, and let streams replace unencodable characters."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (null_device := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass  # no other file may get the number of a standard stream

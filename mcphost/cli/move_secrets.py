@@ -93,7 +93,7 @@ async def _carry_approval(
 async def _store_and_replace(
     server: "ServerConfig", secret: "PlaintextSecret", backend: "SecretBackend"
 ) -> "tuple[ServerConfig, str]":
-    """Store a secret, and replace it in the file with a reference; return the changed server and reference.
+    """Store a secret and replace it in the file with a reference; return the changed server and reference.
 
     If the file cannot be changed, the stored secret is deleted again. Raises ConfigError.
     """

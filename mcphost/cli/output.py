@@ -1,4 +1,4 @@
-"""Functions that print the output of commands; control characters in the output never reach a terminal."""
+"""Functions that print the output of commands; control characters never reach a terminal."""
 
 import math
 import sys

@@ -1,4 +1,4 @@
-"""Command-line parser: the commands, global flags before and after the command, and the resulting options."""
+"""Command-line parser: the commands, the global flags around them, and the resulting options."""
 
 import argparse
 from argparse import Namespace
@@ -173,7 +173,7 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
 
 
 def command_parser(command: str, action: str = "") -> CommandParser:
-    """Return a parser, with the global flags, for a command or for an action of `servers` listed in EDIT_ACTIONS."""
+    """Return a parser with the global flags for a command, or for an action listed in EDIT_ACTIONS."""
     from mcphost import __version__
 
     name, summary = (f"{command} {action}", EDIT_ACTIONS[action]) if action else (command, COMMANDS[command][1])

@@ -1,4 +1,4 @@
-"""Confirmation and download of an MCP bundle, which must be unpacked before its installation is planned."""
+"""Confirmation and download of an MCP bundle, which is unpacked before its installation is planned."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Status line of `mcphost run`: what the run is waiting for, for how long, and the progress of tool calls."""
+"""Status line of `mcphost run`: what the run waits for, for how long, and the progress of tool calls."""
 
 from mcphost.cli.output import end_status, format_progress, set_status, update_status
 from mcphost.headless.run import StatusDisplay

@@ -1,4 +1,4 @@
-"""Command `servers search`: lists servers of a registry, or shows one with its publisher, versions and repository."""
+"""Command `servers search`: lists the servers of a registry, or shows the details of one server."""
 
 import argparse
 import time

@@ -1,4 +1,4 @@
-"""Command `servers input`: asks for the values of a server's `${input:ID}` references, and stores them."""
+"""Command `servers input`: asks for and stores the values of a server's `${input:ID}` references."""
 
 import argparse
 import sys

@@ -350,7 +350,7 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
 
 
 async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:
-    """Show the changed tools of a server; with *keep*, accept them, after a confirmation unless *yes* is set.
+    """Show a server's changed tools; with *keep*, accept them, after confirmation unless *yes* is set.
 
     Returns 5 if tools are still quarantined, else 0. Raises ConsentDenied, UsageError.
     """

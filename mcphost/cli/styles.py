@@ -1,4 +1,4 @@
-"""Styles of command output on a terminal: colored states, truncatable excerpts, and whether to use color."""
+"""Styles of command output: colored states, truncatable excerpts, and whether to use color."""
 
 import os
 from typing import TextIO

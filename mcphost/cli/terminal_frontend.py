@@ -1,4 +1,4 @@
-"""Front end of commands at a terminal: reads lines and secrets, asks for confirmation, and helps users to sign in."""
+"""Front end of commands at a terminal: input of lines and secrets, confirmation, and sign-in."""
 
 import os
 import sys
@@ -59,7 +59,7 @@ class TerminalInput:
         return None
 
     async def read_secret(self, prompt: str) -> str | None:
-        """Show *prompt* and return the next line, typed without echo; input typed before the prompt is discarded.
+        """Show *prompt* and return the next line, typed without echo; earlier input is discarded.
 
         Return None at the end of the input.
         """
@@ -86,7 +86,7 @@ class TerminalInput:
         return await self.read_line() or ""
 
     async def read_choice(self, prompt: str) -> str:
-        """Show *prompt* and return the first letter of the next line in lower case, or "" if the line is empty.
+        """Show *prompt* and return the first letter of the next line in lower case, "" for an empty line.
 
         Input typed before the prompt is discarded.
         """

@@ -55,7 +55,7 @@ class _LeftHeading(Heading):
 
 
 class _PlainCodeBlock(CodeBlock):
-    """Code block without highlighting, because a lexer's regular expressions must not process hostile text."""
+    """Code block without highlighting, because a lexer must not process hostile text."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Padding(Text(str(self.text).rstrip(), overflow="fold"), (0, 0, 0, 2))
@@ -79,7 +79,7 @@ def create_console(stream: TextIO) -> Console:
 
 
 def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
-    """Print rows as aligned columns; the last column is cut at the terminal's edge, or wrapped with *wrap*."""
+    """Print rows as aligned columns; the last is cut at the terminal's edge, or wrapped with *wrap*."""
     _draw_rows(rows, headers, widths=(), wrap=wrap)
 
 
@@ -176,7 +176,7 @@ class StatusLine:
 
 
 class MarkdownStream:
-    """Printer of Markdown in pieces: complete blocks are printed, and the last block is redrawn as it grows."""
+    """Printer of Markdown in pieces: complete blocks are printed, the last one is redrawn as it grows."""
 
     def __init__(self) -> None:
         self._console = create_console(sys.stdout)

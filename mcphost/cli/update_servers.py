@@ -1,4 +1,4 @@
-"""Command `servers update`: finds newer versions of installed servers, shows the changes, and installs them."""
+"""Command `servers update`: finds new versions of installed servers, shows changes, and installs them."""
 
 import argparse
 from typing import TYPE_CHECKING, Any
@@ -96,7 +96,7 @@ def _choose(config: "HostConfig", name: str) -> "list[ServerConfig]":
 
 
 class _Update:
-    """Update of one server: finds its newest version, plans the new entry, and asks the user before writing it."""
+    """Update of one server: finds its newest version, plans the new entry, and asks before writing it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Client capabilities as each protocol revision declares them, and checks of what either side may request.
+"""Client capabilities in the form of each protocol revision, and checks of what may be requested.
 
 A message that needs a capability that was not negotiated is refused (specification: basic/lifecycle, operation).
 """
@@ -78,7 +78,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
 
 def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return which requests a server of revision 2025-11-25 can send as tasks, in the form of `tasks.requests`."""
+    """Return the requests that a server of revision 2025-11-25 can send as tasks, as `tasks.requests`."""
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
     return {name: value for name, value in requests.items() if name in capabilities}
 

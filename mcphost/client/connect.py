@@ -56,7 +56,7 @@ class NullEraStore:
 
 
 def endpoint_digest(server: ServerConfig) -> str:
-    """Return a digest of the server's command, arguments, working directory and URL, without the values of secrets."""
+    """Return a digest of the server's command, arguments, directory and URL, without secret values."""
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
 
@@ -318,7 +318,7 @@ class ClientSessionOpener:
 
 
 def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
-    """Return whether to try HTTP+SSE because the server refused `initialize` over Streamable HTTP with *error*.
+    """Return whether to try HTTP+SSE after the server refused `initialize` with *error*.
 
     Specification 2025-11-25, basic/transports, "Backwards Compatibility".
     """

@@ -1,4 +1,4 @@
-"""Session for protocol revisions 2024-11-05 to 2025-11-25, with the `initialize` handshake and keepalive."""
+"""Session for protocol revisions 2024-11-05 to 2025-11-25, with `initialize` handshake and keepalive."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Handling of requests from the server, such as ping and sampling (protocol revisions before 2026-07-28)."""
+"""Handling of a server's requests, such as ping and sampling (protocol revisions before 2026-07-28)."""
 
 import logging
 from collections import Counter
@@ -56,7 +56,7 @@ _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, Res
 
 
 class PreInitHandler:
-    """Handler of messages that arrive during negotiation (specification 2025-11-25, basic/lifecycle, initialization).
+    """Handler of messages during negotiation (specification 2025-11-25, basic/lifecycle, initialization).
 
     Until the client sends `notifications/initialized`, servers are allowed to ping and to log. Pings are answered
     immediately, in case the server waits for the response. Some servers request the roots at this stage as well:

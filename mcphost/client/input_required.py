@@ -49,7 +49,7 @@ def read_result_type(raw: Raw) -> str:
 async def resolve_input(
     raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: RequestHandler, context: ServerRequestContext
 ) -> Raw:
-    """Answer the input requests in the result *raw* and send the request again, until a result needs no input.
+    """Answer the input requests in the result *raw* and repeat the request, until a result needs no input.
 
     *resend* sends the request with the given additional params and a new id. Returns the final result. Raises
     ConsentDenied if the user declined an input request, TooManyInputRounds after 10 rounds, and MalformedMessage if a
@@ -140,7 +140,7 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """Handler of "URL elicitation required" errors (revision 2025-11-25) of one request; allows three repetitions."""
+    """Handler of a request's "URL elicitation required" errors (revision 2025-11-25); repeats three times."""
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
         elicitation = capabilities.get("elicitation")

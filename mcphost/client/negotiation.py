@@ -140,7 +140,7 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """Send `server/discover`; return None if the server does not support it. The caller can then send `initialize`.
+        """Send `server/discover`; return None if it is not supported, so that `initialize` can be sent.
 
         *timeout* is in seconds. Raises UnsupportedRevision if there is no common revision.
         """
@@ -208,7 +208,7 @@ class Negotiation:
         return ServerFacts(revision, info, capabilities, (instructions or "")[:INSTRUCTIONS_LIMIT])
 
     async def _initialize_after_probe(self) -> ServerFacts:
-        """Send `initialize` after the probe failed; if it is refused as well, raise an error that describes both."""
+        """Send `initialize` after the probe failed; if it is refused too, raise an error that describes both."""
         try:
             return await self.initialize()
         except (UnsupportedRevision, RequestRefused) as error:
@@ -352,7 +352,7 @@ class HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait until *seconds* after the server has read the first opening request, or until *answered* is set.
+        """Wait until *seconds* after the server read the first opening request, or until *answered* is set.
 
         The wait is longer for a server that was slow to start.
         """

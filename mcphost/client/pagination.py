@@ -244,7 +244,7 @@ async def list_tasks(session: Session) -> Listing[Task]:
 
 
 async def list_skills(session: Session) -> Listing[Skill]:
-    """List the skills that the server announces; it may have others. Raises the errors of `Session.request`."""
+    """List the skills that the server announces; it may have more. Raises the errors of `Session.request`."""
     if not has_skills(session.facts.capabilities):
         return Listing()
     return await _list_all(session, lambda cursor: ListSkills(cursor=cursor), "skills", Skill, "skill")
@@ -313,7 +313,7 @@ async def _read_pages(
 
 
 def _split_page(entries: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
-    """Split the entries of a page into groups, each of which can be decoded within one or two milliseconds."""
+    """Split the entries of a page into groups that can be decoded in one or two milliseconds each."""
     for start in range(0, len(entries), _GROUP_SIZE):
         yield from _split_by_bytes(entries[start : start + _GROUP_SIZE])
 

@@ -24,7 +24,7 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """The parameter headers of one tool: pairs of an argument's path and its header name, without the prefix."""
+    """Parameter headers of one tool: pairs of an argument's path and its header name without the prefix."""
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
@@ -66,7 +66,7 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
 
 
 class _AnnotationFinder:
-    """Collector of the `x-mcp-header` annotations in an input schema; raises MalformedMessage for an invalid one."""
+    """Collector of `x-mcp-header` annotations in a schema; raises MalformedMessage for an invalid one."""
 
     def __init__(self) -> None:
         self.headers: dict[ArgumentPath, str] = {}

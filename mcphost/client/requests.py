@@ -106,7 +106,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """Rules for repeating one request: wait for a busy server, and repeat a list request after a transient error.
+    """Rules for repeating a request: for a busy server, and for list requests after transient errors.
 
     *warn* receives a message about each delay that the server demands; *on_notification* receives progress
     notifications that count down the delay.
@@ -364,7 +364,7 @@ class RequestSender:
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
-        """Read the messages of an exchange up to the response, and return its result; progress extends the deadline."""
+        """Read an exchange up to the response, and return its result; progress extends the deadline."""
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:

@@ -149,7 +149,7 @@ class ResultCache:
         return None
 
     def generation(self, method: str) -> int:
-        """Return how often results of *method* have been invalidated; read it before a request and pass it to `put`."""
+        """Return how often results of *method* were invalidated; read before a request and pass to `put`."""
         return self._generations[method]
 
     def put(
@@ -197,7 +197,7 @@ class ResultCache:
             self.invalidate(method)
 
     def _keys(self, call: ClientRequest[Any]) -> tuple[tuple[ClientRequest[Any], str | None], ...]:
-        """Return the two cache keys of a request: for a public result, and for the current account's private result."""
+        """Return the cache keys of a request: for a public result, and for the account's private result."""
         return (call, None), (call, self._credential())
 
     def _drop(self, key: tuple[ClientRequest[Any], str | None]) -> None:

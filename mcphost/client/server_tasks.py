@@ -1,4 +1,4 @@
-"""Sampling and elicitation requests that a server asks mcphost to run as tasks (protocol revision 2025-11-25)."""
+"""Sampling and elicitation requests that a server wants to run as tasks (revision 2025-11-25)."""
 
 import logging
 import secrets
@@ -68,7 +68,7 @@ class _ListTasksParams(WireStruct, frozen=True):
 
 
 class _ServerTask:
-    """A request from the server that runs as a task; `response` is its final response, once the task has ended."""
+    """A server's request that runs as a task; `response` is its response once the task has ended."""
 
     def __init__(self, method: str, ttl: int, request_bytes: int) -> None:
         self.request_bytes = request_bytes
@@ -157,7 +157,7 @@ class ServerTaskRunner:
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
     def create(self, request: JsonRpcRequest, work: TaskWork) -> JsonRpcMessage:
-        """Start a task for *request*; return the response with the task's id, or an error if too many are running.
+        """Start a task for *request*; return a response with the task's id, or an error if too many run.
 
         *work* returns the response that becomes the task's result. Raises MalformedMessage for invalid params.
         """

@@ -1,4 +1,4 @@
-"""Interfaces between the host and the client: sessions, the opener of sessions, and the host's callbacks."""
+"""Interfaces between host and client: sessions, the opener of sessions, and the host's callbacks."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -37,7 +37,7 @@ class ServerFacts(Struct, frozen=True):
 
     @property
     def era(self) -> Era:
-        """The era of the negotiated revision: "handshake" before 2026-07-28, "stateless" from that revision on."""
+        """Era of the negotiated revision: "handshake" before 2026-07-28, "stateless" from that revision on."""
         return self.revision.era
 
 
@@ -80,7 +80,7 @@ class Session(Protocol):
         ...
 
     def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Iterate over notifications of the wanted changes until the connection ends; only one iteration is possible.
+        """Iterate, once per session, over notifications of the wanted changes until the connection ends.
 
         Changes that the server cannot announce are not reported. For each resource that the server refuses to watch,
         the observer receives a warning.
@@ -109,7 +109,7 @@ class Session(Protocol):
         ...
 
     async def set_log_level(self, level: str) -> None:
-        """Ask the server for log messages of this level and above; "" turns them off if the revision allows it.
+        """Ask for log messages of this level and above; "" turns them off if the revision allows it.
 
         *level* is one of `protocol.notifications.LEVELS`. Raises the errors of `request`.
         """
@@ -291,11 +291,11 @@ class SessionOpener(Protocol):
         ...
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """Sign out of a stored account, as `sign_out` does; *server* is None if its server is no longer configured."""
+        """Sign out of a stored account as `sign_out` does; *server* is None if it is no longer configured."""
         ...
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """Delete the current account's tokens and revoke them; return whether the authorization server revoked them.
+        """Delete and revoke the current account's tokens; return whether the server revoked them.
 
         Raises McpHostError if the tokens could not be deleted and are still stored.
         """

@@ -25,7 +25,7 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 
 
 class SessionRenewal:
-    """The HTTP session of a connection; if several requests find that it has expired, it is renewed only once.
+    """The HTTP session of a connection, renewed only once if several requests find that it has expired.
 
     *renew* repeats the handshake. *on_renewed* receives what the server declared in the new session and may raise
     ServerError. *on_failed* is called if the connection can no longer be used.

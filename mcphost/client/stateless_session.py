@@ -394,7 +394,7 @@ class StatelessSession:
                 self._changes.put(notification, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
-        """Return whether the server announced this list change outside any subscription, and none covers the list.
+        """Return whether a list change came outside of a subscription and no subscription covers the list.
 
         FastMCP 4 does so. If a subscription covers the list, notifications outside it are ignored
         (basic/patterns/subscriptions).

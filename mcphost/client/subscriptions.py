@@ -1,4 +1,4 @@
-"""Subscription streams of a session (revision 2026-07-28): one for lists, another for single resources."""
+"""Subscription streams of a session (revision 2026-07-28): one for lists, one for single resources."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -161,7 +161,7 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Use the previous stream again, because *stream*, its replacement, failed; return False if there is none."""
+        """Use the previous stream again after its replacement *stream* failed; return False if there is none."""
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous

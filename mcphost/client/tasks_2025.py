@@ -1,4 +1,4 @@
-"""Tool calls that a server of revision 2025-11-25 runs as tasks: creation, polling, and fetching of the result."""
+"""Tool calls that a server of revision 2025-11-25 runs as tasks: creation, polling, and result."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard

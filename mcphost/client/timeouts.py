@@ -1,4 +1,4 @@
-"""Time limits of requests: progress extends them up to a maximum, and they pause while the user is asked."""
+"""Time limits of requests, which progress extends up to a maximum, and which pause during questions."""
 
 import asyncio
 from collections import Counter
@@ -131,7 +131,7 @@ _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] 
 
 @contextmanager
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
-    """Set the function that `pause_call_deadlines` calls in this task, for the duration of the `with` block."""
+    """Set the function that `pause_call_deadlines` calls in this task, during the `with` block."""
     token = _pause_deadlines.set(pause_deadlines)
     try:
         yield

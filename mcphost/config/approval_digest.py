@@ -31,7 +31,7 @@ MAX_CA_FILE_BYTES = 4_000_000
 
 
 def ca_file_digest(path: str) -> str:
-    """Return the SHA-256 (hex) of a certificate file. Raises ConfigError if it is missing, unreadable or too large."""
+    """Return the SHA-256 (hex) of a certificate file. Raises ConfigError if unreadable or too large."""
     return hashlib.sha256(_read_ca_file(path)).hexdigest()
 
 
@@ -137,7 +137,7 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
 
 
 def describe_expansion(server: ServerConfig) -> tuple[str, ...]:
-    """Return one line for each reference, with its current value, in the command, arguments, directory and URL."""
+    """Return a line with the value of each reference in the command, arguments, directory and URL."""
     return tuple(f"value of {_quote(text)}: {_quote(value)}" for text, value in masked_expansion(server).items())
 
 
@@ -203,7 +203,7 @@ def _restriction_facts(server: ServerConfig) -> dict[str, object]:
 
 
 def describe_ca_file(server: ServerConfig) -> str:
-    """Return the path of the certificate file and, for a project's server, the abbreviated digest of its content."""
+    """Return the path of the certificate file and, for a project's server, its abbreviated digest."""
     if server.source != "project" or not server.ca_file:
         return server.ca_file
     content = _ca_content_digest(server)
@@ -230,7 +230,7 @@ def masked_environment(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_env_path(server: ServerConfig) -> str:
-    """Return the path of the environment file and the abbreviated digest of its content; "" without such a file."""
+    """Return the path of the environment file and its abbreviated digest; "" without such a file."""
     if not server.env_file:
         return ""
     path, content, _ = describe_env_file(server)

@@ -1,4 +1,4 @@
-"""Limits on the arguments and references in server entries, so that a hostile file cannot take long to read."""
+"""Limits on arguments and references in server entries, so that no hostile file takes long to read."""
 
 from collections.abc import Mapping
 from typing import Any, cast

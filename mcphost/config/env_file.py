@@ -1,4 +1,4 @@
-"""The environment file that an entry names as `envFile`: its path, its variables, and whether it was approved."""
+"""The environment file that an entry names as `envFile`: its path, variables and approval."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def env_file_path(server: ServerConfig, environ: Mapping[str, str]) -> str:
 
 
 def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables in a server's environment file, keyed by name; empty if the server has no such file.
+    """Return the variables in a server's environment file by name; empty if there is no such file.
 
     Raises ConfigError if the file is missing, not a regular file, too large or invalid, or if it has changed since it
     was approved. No message quotes the file's content.
@@ -89,7 +89,7 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 
 def _digest(text: str) -> str:
-    """Return a digest that is slow to compute, because it is stored and shown although the text has secrets."""
+    """Return a slow digest of a text with secrets, because the digest is stored and shown."""
     return fingerprint("envFile", text)
 
 

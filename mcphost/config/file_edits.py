@@ -185,11 +185,11 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 
 @contextmanager
 def lock_file_blocking(path: Path) -> Generator[None]:
-    """Hold an exclusive inter-process lock on the file at *path*; waiting blocks the thread without a time limit.
+    """Hold an exclusive inter-process lock on the file at *path*; blocks the thread without a time limit.
 
     flock is not fair: a process that releases a lock and takes it again can overtake processes that are waiting
-    (measured: for 11 s). Therefore each process first locks a second file, whose holder is the next to get the lock. If
-    either file cannot be created, that file is not locked.
+    (measured: for 11 s). Therefore each process first locks a second file, whose holder is the next to get the lock.
+    If either file cannot be created, that file is not locked.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1

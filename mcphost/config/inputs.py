@@ -1,4 +1,4 @@
-"""Inputs of VS Code's `mcp.json` (`${input:ID}`): their definitions, and where their values are stored.
+"""Inputs of VS Code's `mcp.json` (`${input:ID}`): their definitions, and storage of their values.
 
 A value belongs to one server of one file, so that no other entry can refer to it. Passwords are stored in the keyring,
 other values in `inputs.json` in the configuration folder.
@@ -179,7 +179,7 @@ def _keyring_entry(file: str, server: str, input_id: str) -> str:
 def with_input_values(
     servers: Sequence[ServerConfig], directory: Path, on_problem: Callable[[str], None]
 ) -> list[ServerConfig]:
-    """Return the servers with their stored input values, except passwords, from `inputs.json` in *directory*."""
+    """Return the servers with input values, except passwords, from `inputs.json` in *directory*."""
     if not any(server.inputs for server in servers):
         return list(servers)
     path = directory / INPUTS_FILE
@@ -218,7 +218,7 @@ def check_input_value(one: ServerInput, value: str) -> None:
 
 
 def save_input_value(directory: Path, server: ServerConfig, input_id: str, value: str | None) -> None:
-    """Store a value that is not a password in `inputs.json` in *directory*, or remove it if *value* is None.
+    """Store a value that is not a password in `inputs.json` in *directory*; None removes it.
 
     Nothing is written if it raises ConfigError.
     """

@@ -112,7 +112,7 @@ def _parse(text: str, file: str) -> dict[str, Any]:
 
 
 def _check_path(document: dict[str, Any], file: str, path: Sequence[str]) -> None:
-    """Raise ConfigError if a parent on *path* is not an object, or if an object contains a key of *path* twice."""
+    """Raise ConfigError if a parent on *path* is not an object, or an object has a key of *path* twice."""
     value: Any = document
     for depth, key in enumerate(path):
         if not isinstance(value, dict):
@@ -141,13 +141,13 @@ def _checked(edited: str, file: str, expected: Any) -> str:
 
 
 def _blank(text: str) -> str:
-    """Replace comments, trailing commas and the byte order mark with spaces, so that positions do not change."""
+    """Replace comments, trailing commas and the byte order mark with spaces, which keeps positions."""
     plain = strip_comments(text)
     return f" {plain[1:]}" if plain.startswith(_BYTE_ORDER_MARK) else plain
 
 
 def _scan_object(plain: str, start: int) -> _Object:
-    """Locate the members of the object that begins at *start*; *plain* must be valid JSON without comments."""
+    """Locate the members of the object at *start*; *plain* must be valid JSON without comments."""
     members: list[_Member] = []
     at = _skip_whitespace(plain, start + 1)
     while plain[at] == '"':

@@ -63,7 +63,7 @@ class LockedIdentity(Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
 
 class LockedTool(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A locked tool: the digest of its definition's canonical JSON, and the part of the definition for reviewers."""
+    """A locked tool: the digest of its definition's canonical JSON, and the part that reviewers see."""
 
     digest: _Digest
     definition: dict[str, Any] = {}  # noqa: RUF012 - msgspec copies mutable defaults
@@ -96,7 +96,7 @@ class LockDocument(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
 
 
 def shown_definition(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a tool's definition that the lock file shows to reviewers, within size and depth limits."""
+    """Return the part of a tool's definition that reviewers see, within limits on size and depth."""
     keys = ("title", "description", "inputSchema", "outputSchema", "annotations", "execution")
     shown = {key: definition[key] for key in keys if definition.get(key) is not None}
     raw = _dump(shown, indent=None)
@@ -144,7 +144,7 @@ def parse_lock(raw: bytes, name: str) -> LockDocument:
 
 
 def encode_lock(document: LockDocument) -> bytes:
-    """Return the bytes of a lock file; equal documents give equal bytes. Raises ConfigError if it is too large.
+    """Return the bytes of a lock file; equal documents give equal bytes. Raises ConfigError if too large.
 
     If tool definitions make the file too large, the schemas of all tools are left out; if that is not enough, their
     titles and descriptions as well. The digests of the definitions are always kept.

@@ -1,4 +1,4 @@
-"""Parser of `mcpServers` (the format of Claude Desktop, Cursor and VS Code), which makes ServerConfig values.
+"""Parser of `mcpServers`, the format of Claude Desktop, Cursor and VS Code, to ServerConfig values.
 
 An invalid entry is reported and skipped. Unknown keys are ignored, because other hosts add their own.
 """
@@ -98,7 +98,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
 
 
 def list_configured(oauth: OAuthConfig) -> tuple[tuple[str, str, bool], ...]:
-    """List the settings that differ from the defaults as (key in mcp.json, value as text, whether it is a secret)."""
+    """List settings that differ from the defaults as (key in mcp.json, value as text, is it a secret?)."""
     default = OAuthConfig()
     configured: list[tuple[str, str, bool]] = []
     for key, field in FIELD_BY_KEY.items():
@@ -194,7 +194,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
 
 
 def parse_file_roots(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[RootConfig, ...]:
-    """Return the shared folders (`mcphost.roots`) of a project's `.mcp.json` or of a file given with `--mcp-config`.
+    """Return the shared folders (`mcphost.roots`) of a project's `.mcp.json` or a `--mcp-config` file.
 
     The user's own roots belong in config.toml: for a "user" file, *on_problem* is called and nothing is returned.
     """
@@ -457,7 +457,7 @@ class _ServerEntry:
         return os.path.join(os.path.dirname(os.path.abspath(self.file)), expand_home(path)) if path else ""
 
     def _parse_trust_annotations(self) -> bool:
-        """Return whether the server's tool annotations are trusted, which only the user's own file can specify."""
+        """Return whether the server's tool annotations are trusted; only the user's own file can say so."""
         is_trusted: bool = self._get_own("trustAnnotations", bool, False)
         if is_trusted and self.source != "user":
             self.on_problem(
@@ -475,7 +475,7 @@ class _ServerEntry:
         return headers
 
     def _get(self, key: str, kind: Any, default: Any) -> Any:
-        """Return the value of a key of the entry as type *kind*, or *default* if it is missing. Raises ConfigError."""
+        """Return the value of a key of the entry as *kind*, or *default* if missing. Raises ConfigError."""
         return self._convert(self.entry, key, key, kind, default)
 
     def _get_own(self, key: str, kind: Any, default: Any) -> Any:

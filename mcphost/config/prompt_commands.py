@@ -145,7 +145,7 @@ def _read_text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _read_arguments(entries: Any) -> tuple[CommandArgument, ...]:
-    """Parse the `arguments` field of the front matter: `[path, {name: focus, description: …, default: …}]`."""
+    """Parse the front matter's `arguments`: `[path, {name: focus, description: …, default: …}]`."""
     if not isinstance(entries, list) or len(cast("list[Any]", entries)) > MAX_ARGUMENTS:
         raise MalformedMessage(f'Its field "arguments" is not a list of at most {MAX_ARGUMENTS} arguments.')
     arguments: list[CommandArgument] = []

@@ -97,7 +97,7 @@ def _read_reference(match: re.Match[str]) -> Reference:
 
 
 def has_nested_reference(text: str) -> bool:
-    """Return whether the default of a reference contains another reference, which no host expands reliably."""
+    """Return whether a reference's default contains a reference, which no host expands reliably."""
     return "${" in text and _NESTED.search(text) is not None
 
 
@@ -240,7 +240,7 @@ def nested_reference_error(where: str) -> ConfigError:
 
 
 def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
-    """Return the texts that determine what is started or reached: the command, arguments and folder, or the URL.
+    """Return the texts that say what is started or reached: command, arguments and folder, or the URL.
 
     Each is a tuple of a label, the key in the configuration file, and the text. The folder is left out unless it has
     references.

@@ -1,4 +1,4 @@
-"""Models that the user used or marked as favorites, with their parameters, in a file in the state folder."""
+"""Models that the user used or marked as favorites, stored with their parameters in the state folder."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _MAX_BYTES = 262_144
 
 
 class RememberedModel(Struct, frozen=True, kw_only=True):
-    """A model with the parameters it was last used with; `used_at` is in seconds since 1970, 0 if never used."""
+    """A model with its last parameters; `used_at` is in seconds since 1970, 0 if it was never used."""
 
     config: ModelConfig
     is_favorite: bool = False
@@ -36,7 +36,7 @@ class _File(Struct, frozen=True):
 
 
 class RememberedModels:
-    """Store of the remembered models, in a state folder; its methods block and may be called from any thread."""
+    """Store of the remembered models in a state folder; methods block, and may be called on any thread."""
 
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / MODELS_FILE
@@ -73,7 +73,7 @@ class RememberedModels:
 
 
 def _sort(models: tuple[RememberedModel, ...]) -> tuple[RememberedModel, ...]:
-    """Return the models to keep: favorites, then others, each group with the most recently used model first."""
+    """Return the models to keep: favorites, then others, each group most recently used first."""
     newest = sorted(models, key=lambda model: -model.used_at)
     favorites = [model for model in newest if model.is_favorite]
     recent = [model for model in newest if not model.is_favorite]

@@ -42,7 +42,7 @@ _MAX_SUBCOMMAND_POSITION = 6  # the program's own options may come before its su
 
 
 def is_installer(argv: Sequence[str]) -> bool:
-    """Return whether a command usually downloads the program that it runs, as `npx`, `uvx` and `docker run` do."""
+    """Return whether a command usually downloads the program that it runs, such as `npx` or `docker run`."""
     if not argv:
         return False
     name = argv[0].replace("\\", "/").rsplit("/", 1)[-1].lower()

@@ -19,7 +19,7 @@ class InvalidValue(Exception):
 
 
 def convert_value(value: Any, kind: Any) -> Any:
-    """Validate *value* against the type *kind*, which may have bounds (`Meta`), and return it. Raises InvalidValue.
+    """Return *value* if it fits the type *kind*, which may have bounds (`Meta`). Raises InvalidValue.
 
     Values are not coerced, except lists to tuples and integers to floats.
     """
@@ -267,7 +267,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Time limits in seconds, and limits on the number of model requests per turn, parallel calls and tools."""
+    """Time limits in seconds, and limits on model requests per turn, parallel calls and tools."""
 
     request_timeout: _Seconds = 60
     request_timeout_max: _Seconds = 600

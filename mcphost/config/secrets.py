@@ -1,4 +1,4 @@
-"""Secrets in a server's entry: expand references, mask plaintext secrets, and move them to the keyring."""
+"""Secrets in a server's entry: expansion of references, masking, and moving to the keyring."""
 
 import hashlib
 import json
@@ -255,7 +255,7 @@ def _hide_secret(literal: str) -> str:
 
 
 def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
-    """Mask text that matches a known pattern of secrets and, with *hide_random_words*, random-looking words."""
+    """Mask text that matches a pattern of secrets and, with *hide_random_words*, random-looking words."""
     known = redact_patterns(literal) if len(literal) < 1_000_000 else HIDDEN
     if known != literal:
         known = known.replace(PLACEHOLDER, HIDDEN)
@@ -282,7 +282,7 @@ def _is_random(text: str, min_length: int) -> bool:
 def expand_server(
     server: ServerConfig, environ: Mapping[str, str], keyring: Lookup, from_file: Mapping[str, str] | None = None
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return a server's environment and headers with references expanded; secrets are registered for redaction.
+    """Return a server's expanded environment and headers; secrets are registered for redaction.
 
     Variables of the environment file are in *from_file*; those of the entry override them. Raises ConfigError if a
     variable or keyring entry is missing, or if a header's value has a line break.

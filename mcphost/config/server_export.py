@@ -13,7 +13,7 @@ _KEYRING = re.compile(r"\$\{keyring:[^}]{0,200}\}")
 
 
 def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of *entry* with `${env:NAME}` in place of each secret and each reference to the keyring.
+    """Return a copy of *entry* with `${env:NAME}` for each secret and each reference to the keyring.
 
     Secrets in arguments and in the URL become `[redacted]`. Inputs that the file defines for all servers are added to
     the entry.
@@ -39,7 +39,7 @@ def export_entry(server: ServerConfig, entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _remove_secret_defaults(entry: dict[str, Any]) -> None:
-    """Remove secret defaults of references, and the defaults of inputs that are passwords, from *entry* in place."""
+    """Remove secret defaults of references and defaults of password inputs from *entry*, in place."""
     for key in ("env", "headers"):
         pairs = entry.get(key)
         for name, text in list(cast("dict[str, Any]", pairs).items()) if isinstance(pairs, dict) else ():

@@ -47,7 +47,7 @@ class ServerEdit(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def apply(self) -> None:
-        """Write the file. Raises ConfigError if it has changed since the edit was planned, or cannot be written."""
+        """Write the file. Raises ConfigError if it changed after the edit was planned or cannot be written."""
         path = self.file.path
         if self.file.source == "project":
             replace_if_unchanged(path, self.before, self.content, mode=None if self.before else _PROJECT_FILE_MODE)
@@ -165,7 +165,7 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _entry_path(text: str, file: ServerFile, name: str) -> tuple[str, ...]:
-    """Return the keys that lead to a server's entry, including `mcpServers` or `servers`, whichever the file uses."""
+    """Return the keys that lead to a server's entry, including the file's `mcpServers` or `servers`."""
     parent = _get(_parse(text, file), file.parents)
     members = cast("dict[str, Any]", parent) if isinstance(parent, dict) else {}
     key = next((key for key in _ENTRY_KEYS if key in members), _ENTRY_KEYS[0])

@@ -1,4 +1,4 @@
-"""Parser of `config.toml`, including shared folders, and overrides from flags and environment variables."""
+"""Parser of `config.toml` and its shared folders, and overrides from flags and the environment."""
 
 import os
 import tomllib
@@ -247,7 +247,7 @@ def _parse_budget(top: TomlTable) -> BudgetConfig:
 
 
 def _parse_sampling(table: TomlTable) -> SamplingConfig:
-    """Parse the sampling limits and `models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "…"}]`."""
+    """Parse the sampling limits and `models = ["anthropic/…", {name = "openai/x", api_base = "…"}]`."""
     keys = tuple(settable_fields(SamplingLimits))
     table.report_unknown((*keys, "models"))
     entries = table.values.get("models", [])

@@ -53,7 +53,7 @@ def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
 
 
 def set_model(text: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a config.toml with *values* set in `[model]`, without settings of the previous model.
+    """Return the text of a config.toml with *values* as `[model]`, without the previous model's settings.
 
     A dictionary is written as an inline table. Raises ValueError if the text is not valid, or if anything else would
     change.

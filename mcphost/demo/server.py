@@ -1,4 +1,4 @@
-"""The demo MCP server (`python -m mcphost.demo.server`), which supports every protocol revision over stdio.
+"""The demo MCP server (`python -m mcphost.demo.server`), for every protocol revision over stdio.
 
 It deliberately shares no code with mcphost's client, so that the two cannot share a bug: it reads and writes its own
 JSON. Apart from its tools, it imports only the standard library, so it starts in less than 100 ms.

@@ -1,4 +1,4 @@
-"""Diagnosis steps for an HTTP server before any request is sent: URL, proxy, host name, port and certificate."""
+"""Diagnosis steps for an HTTP server before any request: URL, proxy, host name, port and certificate."""
 
 import asyncio
 import errno
@@ -98,7 +98,7 @@ async def _resolve(host: str, port: int) -> tuple[str, ...] | DiagnosisStep:
 
 
 async def _connect_any(addresses: tuple[str, ...], host: str, port: int) -> DiagnosisStep:
-    """Return the step "port": a success if any address accepts a connection, else the failure of the last one."""
+    """Return the step "port": a success if any address accepts a connection, else the last failure."""
     failure = make_step("port", "failed", f"{host} has no address.", "Check DNS.")
     for address in addresses:
         began = time.monotonic()

@@ -46,7 +46,7 @@ _VERSION_MANAGER_FOLDERS = (
 
 
 def check_program(server: ServerConfig) -> Iterator[DiagnosisStep]:
-    """Check whether the server's program can be started; yield the result of each step, up to the first failure.
+    """Check whether the server's program can be started; yield each step's result up to the first failure.
 
     References in the server's entry must be expanded already.
     """

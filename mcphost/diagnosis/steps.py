@@ -10,7 +10,7 @@ MAX_DETAIL_LENGTH = 1_000
 
 
 class DiagnosisStep(Struct, frozen=True):
-    """Result of one diagnosis step, with a `hint` on what to do; a diagnosis ends at the first failed step."""
+    """Result of a diagnosis step, with a `hint` on what to do; a diagnosis ends at the first failed step."""
 
     name: str
     status: StepStatus

@@ -27,7 +27,7 @@ def to_json(value: Any) -> Any:
 
 
 def parse_wire_json(raw: Raw) -> Any:
-    """Parse JSON from a server; return JSON over 256 kB as raw text, because parsed objects take much more memory."""
+    """Parse JSON from a server; return JSON over 256 kB as raw text, which takes much less memory."""
     if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # the pipe needs it on one line
@@ -54,7 +54,7 @@ def grant_json(status: GrantStatus) -> dict[str, Any]:
 
 
 def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
-    """Return a stored answer about sharing a folder, and whether it is in effect; times are seconds since 1970."""
+    """Return an answer about sharing a folder, and whether it is in effect; times are seconds since 1970."""
     answer = status.answer
     return {
         "id": answer.id,
@@ -88,7 +88,7 @@ def verification_json(verification: AuditVerification) -> dict[str, Any]:
 
 
 def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
-    """Return the entries of one kind that a server offers, such as tools, each with the name of the server added."""
+    """Return a server's entries of one kind, such as tools, each with the name of the server added."""
     if kind == "skills":
         return [
             {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}

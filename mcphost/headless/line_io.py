@@ -137,7 +137,7 @@ class LineWriter:
             self._condition.notify()
 
     def is_reader_closed(self) -> bool:
-        """Return whether the other end of a pipe or socket is closed; False for files and terminals. Never blocks."""
+        """Return whether a pipe's or socket's other end is closed; False for other files. Never blocks."""
         try:
             watch = select.poll()
             watch.register(self._descriptor, 0)

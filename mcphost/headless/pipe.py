@@ -1,4 +1,4 @@
-"""The `pipe` protocol, which gives programs the whole host: one JSON object per line in each direction."""
+"""The `pipe` protocol, which gives programs the whole host: one JSON object a line in each direction."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -118,7 +118,7 @@ class PipeCommands:
         return json_output.call_json(result), json_output.call_exit_code(result)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
-        """Offer `tool` of `server` to the model from now on if `on` is true; stop offering it if `on` is false."""
+        """Offer `tool` of `server` to the model from now on; stop offering it if `on` is false."""
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" is true or false.')
@@ -325,7 +325,7 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
 
 
 def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the object under *key* in a command, or {} if there is none. Raises UsageError for any other type."""
+    """Return the object under *key* in a command, {} if there is none. Raises UsageError for other types."""
     value = message.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f'"{key}" is not an object.')
@@ -339,7 +339,7 @@ _log = logging.getLogger(__name__)
 
 
 class PipeServer:
-    """Server side of the pipe: reads commands from one file descriptor, and writes results and events to another.
+    """Server side of the pipe: commands from one file descriptor, results and events to another.
 
     Create it inside the event loop.
     """

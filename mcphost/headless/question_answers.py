@@ -1,4 +1,4 @@
-"""Questions on the pipe: events that list the possible answers, and conversion of the answers from JSON."""
+"""Questions on the pipe: events that list the possible answers, and parsing of answers from JSON."""
 
 import time
 from collections.abc import Callable
@@ -314,7 +314,7 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
 
 
 def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
-    """Return the edited arguments, or None if they are unchanged. Raises UsageError if they must not be edited."""
+    """Return the edited arguments, None if they are unchanged. Raises UsageError if editing is forbidden."""
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
@@ -403,7 +403,7 @@ def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type:
 
 
 def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
-    """Convert the answers for several servers about sharing folders. Raises UsageError for an invalid answer."""
+    """Convert several servers' answers about sharing folders. Raises UsageError for an invalid answer."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):

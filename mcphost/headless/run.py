@@ -74,7 +74,7 @@ _NO_CONSENT = "No rule allows it, and there is no user to ask."
 
 
 class RunFrontend(Frontend):
-    """Frontend without a user: allows every tool call if `--yes` is given, and refuses all other questions.
+    """Frontend without a user: allows tool calls if `--yes` is given, and refuses all other questions.
 
     Tool calls that an `--allow` rule covers are allowed earlier, without a question.
     """
@@ -306,7 +306,7 @@ async def wait_for_servers(
     print_message: Callable[[str], None],
     print_starting: Callable[[Sequence[str]], None],
 ) -> tuple[str, ...]:
-    """Wait until the *wanted* servers are ready or have failed; return the enabled servers that are not approved.
+    """Wait until the *wanted* servers are ready or failed; return the enabled, unapproved servers.
 
     *print_message* is called with a message about enabled servers that are not wanted. If the wait takes longer than a
     second, *print_starting* is called with the names of the servers that are still starting.

@@ -285,7 +285,7 @@ class ActiveConversation:
             self._publish_rewound()
 
     async def switch_branch(self, number: int) -> None:
-        """Open the branch of the open conversation that ends with this message; see `ConversationStore.list_branches`.
+        """Open the branch that ends with this message; see `ConversationStore.list_branches`.
 
         Raises UsageError while a turn is running, and StoreError.
         """

@@ -136,7 +136,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
 
 
 class SetupParts(NamedTuple):
-    """What the host needs to change its configuration: file locations, the keyring, and the configuration files."""
+    """What the host needs to change its configuration: locations, keyring, and configuration files."""
 
     places: SetupPlaces
     secrets: "ProviderKeys"
@@ -144,7 +144,7 @@ class SetupParts(NamedTuple):
 
 
 class _Core(NamedTuple):
-    """Parts of the host that most other parts use; `frontend` already records each answer in the audit log."""
+    """Parts of the host that most others use; `frontend` already records each answer in the audit log."""
 
     config: HostConfig
     store: Database
@@ -261,7 +261,7 @@ def _create_servers(
 
 
 class _LateGrants:
-    """Active grants with the rule matcher and the schema validator that they use; each is created on first use."""
+    """Active grants, and the rule matcher and schema validator that they use, created on first use."""
 
     def __init__(self, core: _Core) -> None:
         self._core = core
@@ -294,7 +294,7 @@ class _LateGrants:
 
 
 class _LateParts:
-    """The parts for turns, tool calls, grants, accounts, setup and configuration; each is created on first use."""
+    """Parts for turns, tool calls, grants, accounts, setup and configuration, created on first use."""
 
     def __init__(
         self,

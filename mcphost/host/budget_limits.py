@@ -53,7 +53,7 @@ class CostEstimate(Struct, frozen=True):
 
 
 class BudgetLimits:
-    """The configured limits, the limits raised for a conversation, and the check of a request against them.
+    """The configured limits, limits raised for a conversation, and the check of a request against them.
 
     Turns and sampling share one object, so that a raised limit applies to both.
     """
@@ -70,7 +70,7 @@ class BudgetLimits:
         return any(self._limit(conversation, name) for name in _NAMES)
 
     async def check(self, conversation: str, turn: str, estimate: CostEstimate) -> list[BudgetUse]:
-        """Return each limit with the amount spent; `raised` is set for each limit that the request would exceed.
+        """Return each limit with the amount spent; `raised` is set for limits that the request would exceed.
 
         *turn* is "" for a request that belongs to no turn. Raises StoreError.
         """

@@ -1,4 +1,4 @@
-"""Rules of the configuration and the command line that allow or forbid tool calls without asking the user."""
+"""Rules of the configuration and command line that allow or forbid tool calls without a question."""
 
 from dataclasses import dataclass
 

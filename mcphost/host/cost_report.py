@@ -116,7 +116,7 @@ def describe_part(kind: str, server: str, tool: str) -> str:
 
 
 def _input_cost(entry: SpendingEntry) -> float | None:
-    """Return the recorded cost of a request's input; without one, estimate it from its share of the tokens."""
+    """Return the recorded cost of a request's input, or else an estimate from its share of the tokens."""
     if entry.input_cost is not None or entry.cost is None:
         return entry.input_cost
     total = entry.input_tokens + entry.output_tokens

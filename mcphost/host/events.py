@@ -21,7 +21,7 @@ class HostEvent(Struct, frozen=True, tag_field="event"):
 
 
 class ServerState(HostEvent, frozen=True, tag="server_state"):
-    """The current state of a server; `detail` describes it in one sentence, `hint` suggests what the user can do.
+    """The state of a server; `detail` describes it in one sentence, `hint` suggests what the user can do.
 
     `revision` is the protocol revision, and `era` is "handshake" for revisions before 2026-07-28, else "stateless";
     both are "" until the server is ready. `tools`, `resources` and `prompts` are counts. `account` is the signed-in
@@ -95,13 +95,13 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
 
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
-    """The list of shareable folders changed, because the user edited it, or a folder appeared or disappeared."""
+    """The list of shareable folders changed: the user edited it, or a folder appeared or disappeared."""
 
     folders: tuple[FolderInfo, ...]
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """A server received the user's folders, as file: URIs; `refused` means that its last request was refused."""
+    """A server received the user's folders as file: URIs; `refused` means its last request was refused."""
 
     server: str
     uris: tuple[str, ...]
@@ -221,7 +221,7 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """An approved tool call was sent with these arguments; `by` says what approved it, as in `Approval.source`.
+    """An approved tool call was sent with these arguments; `by` is what approved it (`Approval.source`).
 
     `by` is "user" for a call that the user made without the model, and "earlier" if an earlier run of mcphost sent the
     call and this run resumes its unfinished MCP task.
@@ -291,7 +291,7 @@ class BackgroundResultAdded(HostEvent, frozen=True, tag="background_result"):
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """A call or other request to a server ended, but questions that the server asked during it are still open.
+    """A call or other request to a server ended, but questions asked during it are still open.
 
     These questions have this `number` (see `Question.number`). They stay open until the user answers them or the
     server cancels its requests.

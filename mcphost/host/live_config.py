@@ -158,11 +158,11 @@ class LiveConfig:
         self.config = changes.config
 
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
-        """Call *on_change* whenever the files have changed and differ from the configuration in use, until cancelled.
+        """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
 
-        *on_change* receives the error if the files cannot be loaded. Files are read only after they stayed the same for
-        POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and works on
-        network folders, where change notifications do not.
+        *on_change* receives the error if the files cannot be loaded. Files are read only after they stayed the same
+        for POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and works
+        on network folders, where change notifications do not.
         """
         known: object = None  # taken now, to notice a change between the start and the first check
         seen = await anyio.to_thread.run_sync(self._read_signature)

@@ -101,7 +101,7 @@ class Setup:
 
     @property
     def is_first_run(self) -> bool:
-        """Whether no model is configured, no server was given by a flag, and the start card has never been shown."""
+        """Whether no model is configured, no flag gave a server, and the start card was never shown."""
         if self._model_selection.model is not None or any(one.config.source == "flag" for one in self._servers):
             return False
         return not (self._places.state_dir / _MARK_FILE).exists()
@@ -114,7 +114,7 @@ class Setup:
             return  # at worst, the start card is shown again
 
     async def find(self) -> SetupOffers:
-        """Search for API keys, local model servers, and MCP servers configured in other hosts, without starting any.
+        """Search for API keys, local model servers, and MCP servers of other hosts, without starting any.
 
         The searches run concurrently. May be cancelled.
         """
@@ -200,7 +200,7 @@ class Setup:
             ) from error
 
     async def protect_headers(self, model: ModelConfig) -> ModelConfig:
-        """Move plaintext secrets from a model's HTTP headers to the keyring; return the model with references to them.
+        """Move plaintext secrets from a model's headers to the keyring; return the model with references.
 
         Raises McpHostError if the keyring cannot be used.
         """

@@ -96,7 +96,7 @@ def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -
 
 
 def mark_cache(chat: list[Json]) -> None:
-    """Add Anthropic's cache marks to the system prompt and to the last message of this and of the previous request.
+    """Add Anthropic's cache marks to the system prompt and the last message of this and the last request.
 
     The mark on the system prompt covers the tools as well. Anthropic allows four marks per request, and ignores marks
     on prefixes of under about 1,000 tokens. See "Prompt caching" in Anthropic's documentation.
@@ -141,7 +141,7 @@ def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute
 
 
 def _join_inserted(messages: Iterable[Message]) -> Iterator[Message]:
-    """Yield the messages, with inserted ones (of prompts and background results) in a form that all providers accept.
+    """Yield the messages, with inserted ones (prompts, background results) as all providers accept them.
 
     Some providers reject two consecutive messages of the same role or a conversation that begins with an answer, and
     all reject media in an answer. Messages written by the user or the model are unchanged, unless they are next to an
@@ -184,7 +184,7 @@ def _can_join(first: Message, second: Message) -> bool:
 
 
 def _describe_calls(message: Message) -> Message:
-    """Return the message with its tool calls or results converted to text, for requests that offer no tools.
+    """Return the message with its tool calls or results as text, for requests that offer no tools.
 
     A message with tool results becomes a user message.
     """
@@ -280,7 +280,7 @@ def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[s
 
 
 def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
-    """Return the id to send for a tool call: the provider's id if the model accepts it, else mcphost's own id."""
+    """Return the id to send for a tool call: the provider's id if the model accepts it, else mcphost's."""
     if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
     return use.id

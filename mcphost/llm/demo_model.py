@@ -50,7 +50,7 @@ _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
 class DemoRule(Struct, frozen=True):
-    """A pattern that recognizes a request, the tool to call, and the argument names for the pattern's groups."""
+    """A pattern that recognizes a request, the tool to call, and argument names for the pattern's groups."""
 
     pattern: str
     tool: str
@@ -214,7 +214,7 @@ def parse_number(text: str) -> int | float:
 
 
 def parse_arguments(text: str) -> dict[str, Any]:
-    """Parse arguments written as a JSON object or as `key=value …`, where values that are not JSON are strings."""
+    """Parse arguments written as a JSON object or `key=value …`; a value that is not JSON is a string."""
     text = text.strip()
     if text.startswith("{"):
         try:

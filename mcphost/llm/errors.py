@@ -1,4 +1,4 @@
-"""Classification of failed model requests, with a message and a hint for the user; API keys are removed.
+"""Classification of failed model requests, with a message and a hint without API keys for the user.
 
 Status code, exception causes and wording are considered together, because litellm's class names alone mislead
 (measured: a refused connection is an InternalServerError with status 500, a 403 is an APIError or a BadRequestError,
@@ -187,7 +187,7 @@ def extract_provider_message(message: str) -> str:
 
 
 def extract_message(value: Any) -> str:
-    """Return the message in a provider's error object (`error.message`, `error` or `message`), or "" if it has none."""
+    """Return the message in a provider's error object: `error.message`, `error` or `message`, else ""."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         return extract_message(members.get("error", members.get("message")))
@@ -195,7 +195,7 @@ def extract_message(value: Any) -> str:
 
 
 def remove_keys(text: str, secret: str) -> str:
-    """Replace *secret*, and anything that looks like an API key, with `***`, because providers may quote keys."""
+    """Replace *secret* and anything that looks like an API key with `***`; providers may quote keys."""
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)

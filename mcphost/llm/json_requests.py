@@ -1,4 +1,4 @@
-"""HTTP client for small JSON responses of model servers and providers, and validation of values in them."""
+"""HTTP client for small JSON responses of model servers and providers, with validation of values."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -20,7 +20,7 @@ _MAX_COUNT = 10**9
 
 
 class JsonAnswer(Struct, frozen=True):
-    """An HTTP response: `status` is 0 if none arrived; `body` is the JSON object of a 200 response, else None."""
+    """An HTTP response: `status` is 0 if none arrived; `body` is the JSON object of status 200, else None."""
 
     status: int = 0
     body: dict[str, Any] | None = None
@@ -85,7 +85,7 @@ class JsonClient:
 
 
 def list_objects(answer: Mapping[str, Any] | None, key: str, limit: int) -> list[dict[str, Any]]:
-    """Return the objects among the first *limit* items of the list `answer[key]`, or [] if there is no such list."""
+    """Return the objects among the first *limit* items of the list `answer[key]`, [] without a list."""
     entries = None if answer is None else answer.get(key)
     if not isinstance(entries, list):
         return []

@@ -1,9 +1,9 @@
-"""A ChatModel that uses litellm in the worker process, with its own key lookup, deadlines, retries and limits.
+"""A ChatModel that uses litellm in the worker process, with key lookup, deadlines, retries and limits.
 
 Usage:
 
-    worker = WorkerProcess(log)  # shared by all models; close it when the program ends
-    model = LiteLlmModel(config, worker, environ=os.environ, keyring=keyring.get)
+worker = WorkerProcess(log) # shared by all models; close it when the program ends model = LiteLlmModel(config, worker,
+environ=os.environ, keyring=keyring.get)
 """
 
 import random
@@ -301,7 +301,7 @@ class LiteLlmModel:
         )
 
     def _empty_answer_error(self) -> ModelError:
-        """Return the error for an answer without text or tokens, as litellm produces from HTML or an empty body."""
+        """Return the error for an answer without text or tokens, which litellm makes from HTML or no body."""
         place = self._config.api_base or providers.parse_provider(self._config.name)
         return ModelError(f"{place} did not answer like a model.", "Check the base address and the model's name.")
 

@@ -22,7 +22,7 @@ def patch_refusals(chat: Any) -> None:
 
 
 def patch_stream_errors(responses: Any) -> None:
-    """Make *responses*, litellm's stream class for the Responses API, report the message of an `error` event.
+    """Make litellm's stream class for the Responses API report the message of an `error` event.
 
     litellm 1.105 looks for the message in a member `error`, which OpenAI's events do not have.
     """
@@ -36,7 +36,7 @@ def _nest_error(_stream: Any, event: Any) -> Any:
 
 
 def is_refused(stream: Any) -> bool:
-    """Return whether the model refused to answer; litellm reports `stop` in this case, as for a normal end."""
+    """Return whether the model refused to answer; litellm then reports `stop`, as for a normal end."""
     streams = (stream, getattr(stream, "completion_stream", None))
     return any(getattr(candidate, REFUSED_ATTRIBUTE, False) for candidate in streams)
 

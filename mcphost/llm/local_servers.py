@@ -87,7 +87,7 @@ class LocalModelServer(Struct, frozen=True):
 
 
 def list_addresses(environ: Mapping[str, str], more: Iterable[str] = ()) -> tuple[LocalAddress, ...]:
-    """Return the addresses where local model servers may listen: usual ports, `OLLAMA_HOST`, and *more* URLs.
+    """Return addresses where local model servers may listen: usual ports, `OLLAMA_HOST`, *more* URLs.
 
     Only addresses on this machine are returned.
     """
@@ -129,7 +129,7 @@ async def find_local_servers(
 
 
 async def load_model_details(server: LocalModelServer, *, seconds: float = DETAILS_SECONDS) -> LocalModelServer:
-    """Return *server* with its models' capabilities and context sizes; these are requested from Ollama only.
+    """Return *server* with its models' capabilities and context sizes; only Ollama is asked.
 
     A server of another kind is returned unchanged. Models for which no response arrives within *seconds* keep their
     unknown values.

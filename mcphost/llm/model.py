@@ -96,7 +96,7 @@ class ToolQuarantined(Struct, frozen=True):
 
 
 class ToolSimplified(Struct, frozen=True):
-    """Notice that requests now use a simpler schema for a tool, because the provider refused its definition."""
+    """Notice that requests use a simpler schema for a tool whose definition the provider refused."""
 
     name: str
     reason: str

@@ -1,4 +1,4 @@
-"""Catalog of the chat models in litellm's table, read without importing litellm, which would take seconds."""
+"""Catalog of the chat models in litellm's table, read without the slow import of litellm."""
 
 from collections.abc import Iterable
 from functools import cache

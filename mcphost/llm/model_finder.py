@@ -1,4 +1,4 @@
-"""Search for models: by the providers' API keys, on model servers on this machine, and in litellm's table."""
+"""Search for models: by providers' API keys, on local model servers, and in litellm's table."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -80,7 +80,7 @@ class ModelFinder:
         return (*proposed, *local[:_MAX_PROPOSED_MODELS])
 
     async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
-        """Return all models: remembered ones first, then those with an API key, local ones, and those that need a key.
+        """Return all models: remembered ones, then those with an API key, local ones, and others.
 
         Remembered models, which are favorites or were used recently, keep the parameters they were last used with. May
         be cancelled.
@@ -120,7 +120,7 @@ class ModelFinder:
         return (*models[:first], *added, *models[first:])
 
     async def _find_keys(self, providers: Iterable[str] = DEFAULT_MODELS) -> tuple[FoundKey, ...]:
-        """Search the environment and the keyring; use only the environment if the keyring does not respond in time."""
+        """Search the environment and the keyring; without the keyring if it does not respond in time."""
         found: tuple[FoundKey, ...] = await find_keys(self._environ, None, providers)
         with anyio.move_on_after(KEYRING_SECONDS):
             found = await find_keys(self._environ, self._keyring, providers)
@@ -187,7 +187,7 @@ def describe_key(key: FoundKey) -> str:
 
 
 def proposed_model(key: FoundKey) -> AvailableModel | None:
-    """Return the default model of the provider whose key was found, or None if the provider has no default."""
+    """Return the default model of the provider whose key was found, or None without a default."""
     return _make_proposed(key, {}) if key.provider in DEFAULT_MODELS else None
 
 

@@ -1,4 +1,4 @@
-"""Tools whose definitions a provider refuses: detecting the refusal, and finding the tools by test requests."""
+"""Tools whose definitions a provider refuses: detection, and a search with test requests."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -43,7 +43,7 @@ def refuses_definition(failure: CallFailure) -> bool:
 
 
 async def find_refused_tools(tools: Sequence[ToolSpec], reason: str, probe: ProbeFn) -> tuple[RefusedTool, ...]:
-    """Return the tools that the provider refuses; *reason* is its message for the request with all *tools*.
+    """Return the tools that the provider refuses; *reason* is its message about all *tools*.
 
     Tools named in the message are tested first, then halves of the list, with at most MAX_PROBES requests. The result
     is empty if the refusal cannot be narrowed down. May be cancelled; raises what *probe* raises.

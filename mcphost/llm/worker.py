@@ -65,7 +65,7 @@ PROVIDER_TIMEOUT = 3600.0
 
 
 def detach_pipes() -> tuple[int, int]:
-    """Return copies of descriptors 0 and 1, and redirect the originals to the null device and standard error."""
+    """Return copies of descriptors 0 and 1, and point the originals to the null device and stderr."""
     commands, events = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -534,7 +534,7 @@ class CommandReader:
 
 
 def main() -> None:
-    """Run the worker process. If litellm cannot be imported, report the error to the host and exit with status 1."""
+    """Run the worker process. If litellm cannot be imported, report that and exit with status 1."""
     limit_data_memory(MAX_DATA_BYTES)
     commands, descriptor = detach_pipes()
     os.environ.update(LITELLM_ENVIRONMENT)

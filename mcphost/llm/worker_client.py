@@ -1,4 +1,4 @@
-"""Client of the worker process: starts it on first use, sends it model requests, and ends it within a second.
+"""Client of the worker process, which is started on first use, and ended within a second.
 
 There is no background task: the event loop's pipe callbacks deliver each event to the WorkerCall that it belongs to.
 `AnswerMeter` limits the unread events of a WorkerCall.

@@ -30,7 +30,7 @@ class Result(WireStruct, frozen=True):
 
 
 class CacheableResult(Result, frozen=True):
-    """A result that can be cached for `ttl_ms` milliseconds (from revision 2026-07-28 on); 0 forbids caching."""
+    """A result that can be cached for `ttl_ms` milliseconds (since revision 2026-07-28); 0 forbids it."""
 
     ttl_ms: float = 0
     cache_scope: str = ""

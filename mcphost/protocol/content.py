@@ -1,4 +1,4 @@
-"""Content blocks of results, prompts and sampling messages. Blocks of unknown types become UnknownContent."""
+"""Content blocks of results, prompts and sampling messages; unknown types become UnknownContent."""
 
 from typing import Any, cast
 

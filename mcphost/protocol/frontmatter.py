@@ -1,8 +1,8 @@
-"""Parser for the YAML front matter of a SKILL.md, and its comparison with the JSON that the server sent.
+"""Parser for the YAML front matter of a SKILL.md, and its comparison with the server's JSON.
 
 Front matter is untrusted. Only PyYAML's parser events are used, so that the limits are checked before a value is built
-and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are refused, so that no
-input can expand; a refused document invalidates only its own skill.
+and no tag is ever resolved. Anchors, aliases, tags, directives, complex keys and duplicate keys are refused, so that
+no input can expand; a refused document invalidates only its own skill.
 """
 
 import re
@@ -36,13 +36,13 @@ _MIDNIGHT = re.compile(r"T00:00:00(?:\.0+)?Z?")
 
 
 class PlainScalar(Struct, frozen=True):
-    """An unquoted scalar as text, because YAML versions disagree on the type of some scalars (`yes`, `1_0`)."""
+    """An unquoted scalar as text, because YAML versions disagree on some types (`yes`, `1_0`)."""
 
     text: str
 
 
 def parse_frontmatter(document: str) -> dict[str, Any]:
-    """Parse the front matter at the start of *document*. Raises MalformedMessage if it is missing or invalid.
+    """Parse the front matter at the start of *document*. Raises MalformedMessage if missing or invalid.
 
     Values are dicts, lists, str for quoted scalars, and PlainScalar for unquoted ones.
     """

@@ -24,7 +24,7 @@ class InputRequest(WireStruct, frozen=True):
 
 
 class InputRequiredResult(Result, frozen=True):
-    """A result that asks for input; the client then repeats its request with an unchanged `request_state`, if any."""
+    """A result that asks for input; the client then repeats its request with the same `request_state`."""
 
     input_requests: Raw = Raw()
     request_state: Raw = Raw()
@@ -65,7 +65,7 @@ class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
 
 
 class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
-    """Notification that a subscription is active; `notifications` is the part of the filter that the server accepts."""
+    """Notification that a subscription is active; `notifications` is the accepted part of the filter."""
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
     notifications: SubscriptionFilter | None = None

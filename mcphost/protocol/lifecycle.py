@@ -1,4 +1,4 @@
-"""Messages for initialize, server/discover and ping, and capabilities (specification: basic/lifecycle)."""
+"""Messages for initialize, server/discover and ping, and capabilities (basic/lifecycle)."""
 
 from typing import Any, ClassVar
 
@@ -137,5 +137,5 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
 def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
-    """Return the `_meta` members that identify the client in every request from protocol revision 2026-07-28 on."""
+    """Return the `_meta` members that identify the client in every request since revision 2026-07-28."""
     return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

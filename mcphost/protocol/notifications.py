@@ -53,21 +53,21 @@ class PromptListChangedNotification(Notification, frozen=True):
 
 
 class ResourceUpdatedNotification(Notification, frozen=True):
-    """The notifications/resources/updated notification: a resource that the client subscribed to has changed."""
+    """The notifications/resources/updated notification: a subscribed resource has changed."""
 
     METHOD: ClassVar[str] = "notifications/resources/updated"
     uri: str = ""
 
 
 class ElicitationCompleteNotification(Notification, frozen=True):
-    """The notifications/elicitation/complete notification: a URL elicitation has finished (revision 2025-11-25)."""
+    """The notifications/elicitation/complete notification: a URL elicitation ended (2025-11-25)."""
 
     METHOD: ClassVar[str] = "notifications/elicitation/complete"
     elicitation_id: str = ""
 
 
 class RootsListChangedNotification(Notification, frozen=True):
-    """The notifications/roots/list_changed notification; sent by the client, only before revision 2026-07-28."""
+    """The notifications/roots/list_changed notification; sent by clients before 2026-07-28."""
 
     METHOD: ClassVar[str] = "notifications/roots/list_changed"
 

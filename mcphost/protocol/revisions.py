@@ -1,4 +1,4 @@
-"""The supported protocol revisions, their features and eras (https://modelcontextprotocol.io/specification).
+"""Supported protocol revisions, features and eras (https://modelcontextprotocol.io/specification).
 
 Eras: up to revision 2025-11-25, a connection begins with an initialize handshake ("handshake"); from revision
 2026-07-28 on, each request carries everything that the server needs to know about the client ("stateless").

@@ -41,7 +41,7 @@ class Elicit(WireStruct, frozen=True):
 
 
 class UrlElicitationRequired(WireStruct, frozen=True):
-    """Data of error -32042 (revision 2025-11-25): the user must visit URLs before the failed request can succeed.
+    """Data of error -32042 (revision 2025-11-25): URLs to visit before the failed request can succeed.
 
     If the user accepts, the client may repeat the request.
     """

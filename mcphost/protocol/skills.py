@@ -109,7 +109,7 @@ def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
 
 
 def find_skill_problem(skill: Skill) -> str:
-    """Return why a listed skill cannot be loaded, as a clause like "it has no description", or "" if it can."""
+    """Return why a skill cannot be loaded, as a clause like "it has no description", or "" if it can."""
     name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
     if not isinstance(name, str) or len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
         return "its name is not one of lower-case letters, digits and single hyphens"

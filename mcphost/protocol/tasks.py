@@ -1,4 +1,4 @@
-"""Tasks in both forms: the core feature of revision 2025-11-25, and the extension for 2026-07-28 (SEP-2663)."""
+"""Tasks in both forms: of revision 2025-11-25, and of the extension for 2026-07-28 (SEP-2663)."""
 
 from typing import Any, ClassVar
 
@@ -64,7 +64,7 @@ class Task(Result, frozen=True):
 
 
 class CreateTaskResult(Result, frozen=True):
-    """Result of a request that runs as a task (revision 2025-11-25): the task, in place of the request's own result."""
+    """Result of a request that runs as a task (revision 2025-11-25): the task instead of a result."""
 
     task: Raw = Raw()
 
@@ -85,7 +85,7 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """Request for the result of a task that an earlier call of `tool` created; it is sent as repeated tasks/get.
+    """Request for the result of a task of an earlier call of `tool`, sent as repeated tasks/get.
 
     Cancelling this request does not cancel the task; only cancelling the tool call that created it does.
     """
@@ -97,7 +97,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """The tasks/result request (revision 2025-11-25): waits for a task to end and returns its request's result."""
+    """The tasks/result request (revision 2025-11-25): waits for a task and returns its result."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -113,7 +113,7 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """The tasks/update request (extension): replies to the task's requests for input, keyed like those requests."""
+    """The tasks/update request (extension): replies to the task's input requests, keyed like them."""
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult

@@ -40,7 +40,7 @@ class ToolAnnotations(WireStruct, frozen=True):
 
 
 class ToolExecution(WireStruct, frozen=True):
-    """The `execution` member of a tool definition (revision 2025-11-25): whether the tool can run as a task.
+    """The `execution` of a tool definition (revision 2025-11-25): whether the tool can run as a task.
 
     `task_support` is "required", "optional" or "forbidden"; "" means forbidden.
     """
@@ -62,7 +62,7 @@ class Tool(WireStruct, frozen=True):
 
     @property
     def display_name(self) -> str:
-        """Name for display: `title`, else the title in the annotations, else `name`. Requests always use `name`."""
+        """Name for display: `title`, else the annotations' title, else `name`. Requests always use `name`."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
 
@@ -95,7 +95,7 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound for the number of the others."""
+        """Return the first MAX_BLOCKS content blocks as raw JSON, and a lower bound for the number of others."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property

@@ -205,7 +205,7 @@ def _check_directory_size(bundle: Path) -> None:
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.ZipInfo, PurePosixPath]]:
-    """Return the files in a bundle with their paths; *size* is the size of the ZIP file. Raises RegistryError."""
+    """Return the files in a bundle with their paths; *size* is the ZIP file's size. Raises RegistryError."""
     members = archive.infolist()
     if len(members) > MAX_FILES:
         raise RegistryError(f"The bundle has more than {MAX_FILES:,} files.")
@@ -253,7 +253,7 @@ def _check_path(name: str) -> PurePosixPath:
 
 
 def _extract_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, limit: int) -> int:
-    """Extract one file and return its size. Raises RegistryError if it exceeds its declared size or *limit*."""
+    """Extract one file and return its size. Raises RegistryError beyond its declared size or *limit*."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = 0o700 if info.external_attr >> 16 & stat.S_IXUSR else 0o600
     size = 0

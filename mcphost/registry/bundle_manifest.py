@@ -1,4 +1,4 @@
-"""The manifest of an MCPB bundle (versions 0.1 to 0.4): the command to start and the settings to ask for."""
+"""The manifest of an MCPB bundle (versions 0.1 to 0.4): command to start, and settings to ask for."""
 
 import os
 import re
@@ -234,7 +234,7 @@ class _BundleValues:
         self._fixed = {"__dirname": folder, **_places()}
 
     def fill(self, text: str) -> str:
-        """Return *text* with its variables replaced; multiple values are joined with commas. Raises RegistryError."""
+        """Return *text* with its variables replaced; commas join multiple values. Raises RegistryError."""
         parts: list[str] = []
 
         def replace(match: re.Match[str]) -> str:
@@ -275,7 +275,7 @@ class _BundleValues:
         return tuple(words)
 
     def environment(self, texts: Mapping[str, str], secrets: set[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the environment variables, and the names of those that contain a secret. Raises RegistryError."""
+        """Return the environment variables, and the names of those with a secret. Raises RegistryError."""
         env: dict[str, str] = {}
         secret_names: list[str] = []
         for name, text in texts.items():

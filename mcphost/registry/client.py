@@ -1,4 +1,4 @@
-"""Clients for MCP registries: the HTTP API (`/v0.1/servers` or `/v0/servers`) with a cache, and a JSON file."""
+"""Clients for MCP registries: the HTTP API (`/v0.1/servers`, `/v0/servers`) with a cache, JSON files."""
 
 import logging
 import time
@@ -82,7 +82,7 @@ class RegistryUnreachable(RegistryError):
 
 @asynccontextmanager
 async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False) -> "AsyncGenerator[ServerRegistry]":
-    """Open the registry at a base URL, or in a JSON file; with *refresh*, ignore recent responses in the cache.
+    """Open the registry at a base URL, or in a JSON file; *refresh* ignores recent responses in the cache.
 
     Raises RegistryError if the address is not allowed; it must be https, or http to this machine.
     """
@@ -265,7 +265,7 @@ _RETRY = "Check the network and the address of the registry, then try again."
 
 
 class FileRegistry:
-    """A registry in a JSON file: a list of servers as returned by the API, a list of entries, or one server.json."""
+    """A registry in a JSON file: a list of servers as in the API, a list of entries, or one server.json."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).expanduser()

@@ -146,7 +146,7 @@ class RegistryEntry(Struct, frozen=True, kw_only=True):
 
 
 class RegistryPage(Struct, frozen=True):
-    """One page of a registry: the valid entries, a sentence for each invalid one, and the next page's cursor."""
+    """A page of a registry: the valid entries, a sentence for each invalid one, and the next cursor."""
 
     entries: tuple[RegistryEntry, ...]
     problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Warnings about entries that imitate another server: similar names, mixed scripts, mismatched publishers."""
+"""Warnings about entries that imitate a server: similar names, mixed scripts, mismatched publishers."""
 
 from collections.abc import Iterable, Iterator
 

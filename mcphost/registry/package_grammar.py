@@ -229,7 +229,7 @@ def _show(text: str) -> str:
 
 
 class PackageReference(Struct, frozen=True):
-    """The package that a command line runs; `version` and `digest` are "" if the command does not state them."""
+    """The package that a command line runs; `version` and `digest` are "" if not stated."""
 
     type: str
     name: str

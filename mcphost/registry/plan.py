@@ -277,6 +277,6 @@ def check_address(url: str) -> None:
 
 
 def suggest_name(server: RegistryEntry) -> str:
-    """Return a short name for mcp.json: the part after the slash, or the publisher's name if that part is generic."""
+    """Return a short name for mcp.json: the part after the slash, or the publisher if that is generic."""
     namespace, _, name = server.name.partition("/")
     return namespace.rpartition(".")[2] if name.lower() in _GENERIC_NAMES else name.lstrip("-._") or namespace

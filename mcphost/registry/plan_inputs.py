@@ -1,4 +1,4 @@
-"""Inputs of a registry entry: the values to ask the user for, and their use in arguments, variables and headers."""
+"""Inputs of a registry entry: values to ask for, and their use in arguments, variables and headers."""
 
 import os
 import re
@@ -133,7 +133,7 @@ def variable_texts(variables: Iterable[InputVariable]) -> Iterator[str]:
 
 
 def check_text(text: str) -> None:
-    """Check text from a registry entry that becomes part of a command, variable or header. Raises RegistryError."""
+    """Check text of a registry entry for use in a command, variable or header. Raises RegistryError."""
     if "${" in text:
         raise RegistryError(f"The entry has the reference {_show(text)}, and could read your secrets with it.")
     if not text.isprintable():

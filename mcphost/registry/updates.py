@@ -1,4 +1,4 @@
-"""Updates of servers installed from a registry: records of the origin, and entries that keep user settings."""
+"""Updates of servers installed from a registry: records of the origin, and new entries."""
 
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, cast
@@ -64,7 +64,7 @@ def merge_update(
     old: Mapping[str, Any],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return the updated entry of an installed server, and its plan with the inputs that still need a value.
+    """Return the updated entry of an installed server, and its plan with inputs that need a value.
 
     The user's settings are kept. The value of a variable or header that is made from inputs may be a reference to a
     secret, so it is replaced only if one of these inputs is in *given*. *asked* contains the names of the inputs from

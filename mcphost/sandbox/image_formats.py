@@ -78,7 +78,7 @@ def _webp_size(body: bytes) -> tuple[int, int]:
 
 
 class DecodedImage(Struct, frozen=True):
-    """A decoded image, scaled down; `pixels` has four bytes per pixel (red, green, blue, alpha), row by row.
+    """A decoded image, scaled down; `pixels` has rows of four bytes per pixel: red, green, blue, alpha.
 
     If `is_complete` is False, the image is damaged or truncated, and only a part of it could be read.
     """
@@ -90,6 +90,6 @@ class DecodedImage(Struct, frozen=True):
 
 
 def fit_size(width: int, height: int, max_width: int, max_height: int) -> tuple[int, int]:
-    """Return the size of an image scaled down to fit a box; at least one pixel in each direction, never enlarged."""
+    """Return the size of an image scaled down to fit a box; at least one pixel per side, never enlarged."""
     scale = min(1.0, max_width / max(1, width), max_height / max(1, height))
     return max(1, round(width * scale)), max(1, round(height * scale))

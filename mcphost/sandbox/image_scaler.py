@@ -1,4 +1,4 @@
-"""Scaling of untrusted images that are too large for a model, in a worker process with time and memory limits."""
+"""Scaling of untrusted images that are too large for a model, in a worker process with limits."""
 
 import base64
 
@@ -42,7 +42,7 @@ class ImageScaler:
         return self._process.pid
 
     async def scale(self, data: str, max_side: int, max_bytes: int) -> ScaledImage | str:
-        """Return the first frame of a base64 image with at most *max_side* pixels a side and *max_bytes* bytes.
+        """Return the first frame of a base64 image, with at most *max_side* pixels a side and *max_bytes*.
 
         If that fails, returns an error message, which is a clause like "it is damaged". Raises no errors, except when
         it is cancelled.

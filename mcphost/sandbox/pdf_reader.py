@@ -1,4 +1,4 @@
-"""Text extraction from untrusted PDF files in a worker process, with limits on size, pages, time and memory."""
+"""Text extraction from untrusted PDF files in a worker process, with limits on size and time."""
 
 from mcphost.errors import MalformedMessage
 from mcphost.sandbox.process import SandboxProcess

@@ -1,4 +1,4 @@
-"""Validation of values against untrusted JSON schemas in a worker process, with a time limit of one second.
+"""Validation against untrusted JSON schemas in a worker process, with a time limit of one second.
 
 The library is fast but cannot be interrupted, and a schema of forty lines can keep it busy for years. The worker is
 started on demand, reused, and killed when a validation takes too long.
@@ -20,7 +20,7 @@ _MAX_REMEMBERED_SCHEMAS = 1_000
 
 
 class SchemaViolation(Struct, frozen=True):
-    """One violation of a schema: a description, and the location as a JSON pointer (empty for the value itself)."""
+    """A violation of a schema: a description, and the location as a JSON pointer, "" for the whole value."""
 
     path: str
     message: str

@@ -1,8 +1,8 @@
-"""Worker process that validates a value against a JSON schema; the only module that imports jsonschema_rs.
+"""Worker process that validates values against JSON schemas; only this module imports jsonschema_rs.
 
-Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value in
-bytes, followed by both; a response is one line of JSON. A validation cannot be interrupted from inside the process, so
-the parent process kills the worker when it takes too long; if the parent is gone, an alarm signal ends the worker.
+Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value
+in bytes, followed by both; a response is one line of JSON. A validation cannot be interrupted from inside the process,
+so the parent process kills the worker when it takes too long; if the parent is gone, an alarm signal ends the worker.
 """
 
 import itertools

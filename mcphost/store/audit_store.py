@@ -62,7 +62,7 @@ class AuditCheckpoint:
             os.close(file)
 
     def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
-        """Store *position* unless the file already has a later one; with *allow_backward*, store it in any case.
+        """Store *position* unless the file already has a later one; *allow_backward* always stores it.
 
         Raises OSError.
         """
@@ -129,7 +129,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(AuditRecord, frozen=True, kw_only=True):
-    """A stored row of the audit log: a record with its number, its hash, and `prev`, the hash of the row before it.
+    """A stored row of the audit log: a record with its number, its hash, and `prev`, the previous hash.
 
     If the row records the end of an action, `about` is the number of the row that recorded the start; otherwise it is
     0. `run` identifies the process that wrote the row.
@@ -419,7 +419,7 @@ def _make_record(entry: AuditEntry) -> AuditRecord:
 
 
 def _limit_record(record: AuditRecord) -> AuditRecord:
-    """Truncate long text, replace characters that UTF-8 cannot encode, and limit numbers to the safe range of JSON."""
+    """Truncate long text, replace unencodable characters, and limit numbers to the safe range of JSON."""
     changes: dict[str, Any] = {}
     for name in AuditRecord.__struct_fields__:
         value = getattr(record, name)

@@ -198,7 +198,7 @@ class ConversationStore:
         return await anyio.to_thread.run_sync(_decode_messages, branch, abandon_on_cancel=True)
 
     async def load_bodies(self, conversation_id: str) -> BranchBodies | None:
-        """Return the current branch as `load_branch` does, but without decoding the messages. Raises StoreError."""
+        """Return the current branch like `load_branch`, but with undecoded messages. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> BranchBodies | None:
             found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
@@ -285,7 +285,7 @@ class ConversationStore:
         return tuple(branches)
 
     async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
-        """Copy the messages with these numbers, and the system prompt, to a new conversation. Raises StoreError.
+        """Copy the messages *numbers* and the system prompt to a new conversation. Raises StoreError.
 
         *at* is the creation time of the new conversation, in seconds since 1970.
         """

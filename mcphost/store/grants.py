@@ -27,7 +27,7 @@ EXPIRED_REASON = "it expired"
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """A permission to call tools, in effect until it expires or is revoked; times are in seconds since 1970.
+    """A permission to call tools until it expires or is revoked; times are in seconds since 1970.
 
     It applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project folder, or
     "" for everywhere. `tools` maps the tools that the grant covered when it was created to the digests of their
@@ -69,7 +69,7 @@ class TrustedServer(Struct, frozen=True):
 
 
 class GrantStore:
-    """Store of grants, approved servers and supported protocol revisions in the database shared by all processes.
+    """Store of grants, approved servers and protocol revisions in the database of all processes.
 
     Every method may raise StoreError.
     """
@@ -125,7 +125,7 @@ class GrantStore:
         return matches[0]
 
     async def revoke(self, prefix: str) -> Grant:
-        """Revoke and return the grant whose id begins with *prefix*. All running mcphost processes stop using it.
+        """Revoke and return the grant whose id begins with *prefix*; all mcphost processes stop using it.
 
         Raises UsageError if there is no such grant or more than one.
         """

@@ -219,7 +219,7 @@ def m013_search(db: sqlite3.Connection) -> None:
 
 
 def m014_conversation_details(db: sqlite3.Connection) -> None:
-    """Add the author of a title and the time of pinning to conversations; create the table of unsent texts.
+    """Add the author of a title and the time of pinning to conversations; add a table of unsent texts.
 
     `named` is 0 for a title made from the first message, 1 for a title by a model, 2 for a title by the user.
     """

@@ -1,4 +1,4 @@
-"""Storage of tool results that are too big for a model, in private files with limited age and total size."""
+"""Storage of tool results that are too big for a model, in private files of limited age and size."""
 
 import os
 import re

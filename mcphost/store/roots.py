@@ -1,4 +1,4 @@
-"""Storage of the user's edits to the list of shared folders (roots), and of answers about sharing them."""
+"""Storage of edits to the list of shared folders (roots), and of answers about sharing them."""
 
 import os
 import secrets

@@ -103,7 +103,7 @@ class SearchStore:
         return EarlierPrompts(notes=(REBUILDING,)) if found is None else found
 
     async def _read(self, search: Callable[[sqlite3.Connection], T]) -> T | None:
-        """Return the result of *search*; if the index is damaged, replace it with an empty one and return None."""
+        """Return the result of *search*; reset a damaged index and return None."""
         try:
             return await self._database.read(search, seconds=SEARCH_SECONDS)
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""Syntax of searches: words, "phrases", -words, prefix* and filters like `tool:NAME`, `after:2026-01-31`.
+"""Syntax of searches: words, "phrases", -words, prefix* and filters like `tool:NAME`, `after:2026`.
 
 Every text is a valid search. Parts that are not valid syntax are searched as words, or ignored with a note.
 """

@@ -65,7 +65,7 @@ def _split_run(match: re.Match[str]) -> str:
 
 
 def list_single_characters(text: str) -> Iterable[str]:
-    """Return the distinct characters of *text*, in NFKC, that belong to scripts without spaces between words."""
+    """Return the distinct characters of *text*, in NFKC, of scripts without spaces between words."""
     return () if text.isascii() else dict.fromkeys("".join(UNSPACED.findall(text)))
 
 

@@ -1,4 +1,4 @@
-"""Storage of the cost of model requests, apart from conversations, so that abandoned branches are included.
+"""Storage of the cost of model requests, apart from conversations, to include abandoned branches.
 
 Times are wall-clock times in seconds since 1970. So that a wrong clock neither hides nor repeats a request, rows dated
 in the future count as today's, and get the current time if they are more than MAX_CLOCK_ERROR ahead.

@@ -1,4 +1,4 @@
-"""Storage of system prompts of single conversations; earlier ones are kept, so that a change can be undone."""
+"""Storage of system prompts of single conversations; a change can be undone."""
 
 import sqlite3
 

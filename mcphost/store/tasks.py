@@ -1,4 +1,4 @@
-"""Storage of unfinished tasks (long-running tool calls) at servers, so that a later run can fetch their results."""
+"""Storage of unfinished tasks (long tool calls) at servers, whose results a later run can fetch."""
 
 import sqlite3
 import time
@@ -72,7 +72,7 @@ class TaskStore:
         )
 
     async def list_all(self) -> tuple[TaskRecord, ...]:
-        """Return the stored tasks of all servers that have not expired, oldest first, at most MAX_LISTED_TASKS."""
+        """Return all servers' unexpired tasks, oldest first, at most MAX_LISTED_TASKS."""
 
         def work(db: sqlite3.Connection) -> tuple[TaskRecord, ...]:
             now = time.time()

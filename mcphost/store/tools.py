@@ -111,7 +111,7 @@ class ToolFingerprintStore:
         await self._database.run(lambda db: _delete(db, server, server_digest, names))
 
     async def load_changed_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """Return a tool's changed definition, which the user has not accepted; b"" if only its digest is stored."""
+        """Return a tool's changed, not yet accepted definition; b"" if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[1]
 
     async def load_definition(self, server: str, server_digest: str, tool: str) -> bytes:

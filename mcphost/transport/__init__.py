@@ -1,1 +1,1 @@
-"""Transports, which carry bytes and JSON-RPC messages to and from servers, without knowledge of MCP features."""
+"""Transports, which carry bytes and JSON-RPC messages to and from servers."""

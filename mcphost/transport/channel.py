@@ -1,4 +1,4 @@
-"""Interfaces of a transport: Channel (a connection to a server) and Connector (which opens connections)."""
+"""Interfaces of a transport: Channel, a connection to a server, and Connector, which opens channels."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -39,7 +39,7 @@ class Channel(Protocol):
         ...
 
     def unsolicited(self) -> AsyncIterator[JsonRpcMessage]:
-        """Iterate over the server's messages that do not belong to any of the client's requests, such as list changes.
+        """Iterate over the server's messages that belong to no request, such as list changes.
 
         Only one task may iterate.
         """

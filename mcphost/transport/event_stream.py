@@ -1,4 +1,4 @@
-"""Incremental decoder for server-sent events (WHATWG HTML, "interpreting an event stream"). Does no I/O."""
+"""Incremental decoder for server-sent events (WHATWG HTML, "interpreting an event stream"). No I/O."""
 
 from mcphost.errors import MalformedMessage
 from mcphost.serialization import Struct

@@ -1,4 +1,4 @@
-"""Flow control: a bounded queue of messages, and tools to process many messages without blocking other tasks."""
+"""Flow control: a bounded queue of messages, and cooperative processing of many messages."""
 
 import asyncio
 from collections import deque

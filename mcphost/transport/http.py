@@ -1,4 +1,4 @@
-"""Streamable HTTP: one POST per request, and the sessions and GET streams of revisions before 2026-07-28."""
+"""Streamable HTTP: one POST per request, with sessions and GET streams before revision 2026-07-28."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -138,7 +138,7 @@ class HttpChannel:
         return HttpExchange(self, request, headers)
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """See Channel.send. From protocol revision 2026-07-28 on, clients send only requests, so this does nothing."""
+        """See Channel.send. Does nothing from protocol revision 2026-07-28 on."""
         if self._is_stateless:
             return
         what = message.method if isinstance(message, JsonRpcNotification | JsonRpcRequest) else "an answer"

@@ -349,7 +349,7 @@ def _parse_header(line: str) -> tuple[str, str]:
 
 
 def _parse_content_length(headers: dict[str, str]) -> int | None:
-    """Return the Content-Length, or None if absent; identical repeated values are accepted (RFC 9112, 6.3)."""
+    """Return the Content-Length, or None if absent; identical repetitions are accepted (RFC 9112, 6.3)."""
     text = headers.get("content-length")
     if text is None:
         return None

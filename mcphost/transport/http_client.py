@@ -1,4 +1,4 @@
-"""Client for HTTP requests to one server: authorization, redirects within its origin, and readable errors."""
+"""Client for HTTP requests to one server, with authorization, redirects within its origin, and errors."""
 
 import copy
 import time
@@ -260,7 +260,7 @@ class HttpClient:
         self._authorizer = authorizer
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send an HTTP request, following redirects within the origin and recovering from 401 and 403 responses.
+        """Send an HTTP request, following redirects within the origin, and recovering from 401 and 403.
 
         A repeated request has identical bytes and the current credentials; nothing is repeated after cancellation.
         Raises RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.

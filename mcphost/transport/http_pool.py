@@ -31,7 +31,7 @@ class HttpConnectionPool:
     """Pool of connections to one scheme, host and port. It follows no redirects and keeps no cookies."""
 
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
-        """Create a pool; *proxy* is the URL of a proxy, or "" for none. Raises MalformedMessage for an invalid URL.
+        """Create a pool; *proxy* is a proxy's URL, or "". Raises MalformedMessage for an invalid URL.
 
         *ca_file* contains certificate authorities to trust in addition to the system's. If *ca_digest* (SHA-256, hex)
         is given, the file is used only if its content matches.
@@ -78,7 +78,7 @@ class HttpConnectionPool:
         return connection
 
     def release(self, connection: HttpConnection) -> None:
-        """Keep the connection for later requests if the response's body was read to its end; otherwise close it."""
+        """Keep the connection for later requests if the response was read to its end; otherwise close it."""
         self._busy.discard(connection)
         if (
             connection.is_complete
@@ -169,7 +169,7 @@ class HttpConnectionPool:
         return connection
 
     async def _load_certificates(self) -> None:
-        """Load the system's and the configured certificate authorities, in a worker thread because that is slow."""
+        """Load the system's and the configured certificate authorities, in a thread because that is slow."""
         if self._ssl_context is not None:
             return
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))

@@ -1,4 +1,4 @@
-"""HTTP+SSE transport of protocol revision 2024-11-05: the client reads one event stream and sends by POST."""
+"""HTTP+SSE transport of revision 2024-11-05: the client reads one event stream and sends by POST."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager

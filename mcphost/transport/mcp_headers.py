@@ -1,4 +1,4 @@
-"""Names and values of MCP's HTTP headers, and parsing of origins (specification: basic/transports). No I/O."""
+"""Names and values of MCP's HTTP headers, and parsing of origins (basic/transports). No I/O."""
 
 import base64
 import ipaddress
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_origin(url: str) -> tuple[str, str, int]:
-    """Return the scheme, host and port of a URL. Raises MalformedMessage if it is not an http or https URL."""
+    """Return the scheme, host and port of a URL. Raises MalformedMessage unless it is http or https."""
     try:
         parts = split_url(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)

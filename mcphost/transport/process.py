@@ -373,7 +373,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._signal_group(signal.SIGKILL)
 
     def describe_end(self) -> str:
-        """Return how the process ended, such as "exited with status 1", and the last lines of its error output."""
+        """Return how the process ended, such as "exited with status 1", and its last lines of error output."""
         code = self._transport.get_returncode()
         if self.is_input_unread:
             how = f"does not read its input (nothing for {UNREAD_INPUT_TIMEOUT:g} s, while requests wait)"
@@ -404,7 +404,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """Start a timer; when it fires, check whether the process has read any input or printed anything since."""
+        """Start a timer that checks whether the process has read any input or printed anything since."""
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)
@@ -449,7 +449,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
 
 def _unread_bytes(pipe: Any) -> int | None:
-    """Return how many bytes the reader of a pipe or socket pair has not read yet, or None if that is unknown."""
+    """Return how many bytes the reader of a pipe or socket pair has not read yet, None if unknown."""
     if sys.platform != "linux":
         return None  # on other systems, the writing end reports its own, empty buffer
     try:

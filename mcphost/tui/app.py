@@ -53,7 +53,7 @@ class ServerObserver(Protocol):
     """Screen that must be refreshed when a server or a subscribed resource changes."""
 
     def handle_server_change(self) -> None:
-        """Refresh the screen after a server's state, sign-in, shared folders, tools, prompts or resources changed."""
+        """Refresh after a server's state, sign-in, shared folders, tools, prompts or resources changed."""
 
     def handle_resource_change(self, server: str, uri: str) -> None:
         """Refresh the screen after *server* reported that the subscribed resource at *uri* changed."""
@@ -337,7 +337,7 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Refuse all open questions and quit the app, but not before its first frame has been drawn. Idempotent.
+        """Refuse all open questions and quit the app, but not before its first frame. Idempotent.
 
         Call this in the event loop's thread; a signal handler registered with the event loop may call it.
         """
@@ -507,19 +507,19 @@ class McpHostApp(QuestionApp):
             self.is_suspended = False
 
     def on_file_diff_requested(self, message: "FileDiffRequested") -> None:
-        """Start a worker that compares the current content of a file with the text that a tool call would write."""
+        """Start a worker that compares a file with the text that a tool call would write."""
         from mcphost.tui.file_diff import answer_file_diff
 
         self.run_worker(partial(answer_file_diff, message), group="file")
 
     def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
-        """Start a worker that finds the tool calls an edited rule matches; a new request cancels the previous one."""
+        """Start a worker that finds the tool calls that an edited rule matches, replacing an earlier one."""
         from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
         self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
-        """Start a new conversation; show a warning if the host refuses, for example while the model is answering."""
+        """Start a new conversation; show a warning if the host refuses, as during an answer."""
         from mcphost.errors import McpHostError
 
         try:
@@ -531,7 +531,7 @@ class McpHostApp(QuestionApp):
         self.chat.refresh_status()
 
     def action_auto_approval(self) -> None:
-        """Open the form that starts auto-approve; if auto-approve is on, turn it off and stop all running tools."""
+        """Open the form that starts auto-approve; if it is on, turn it off and stop all running tools."""
         if self.host.auto_approval_status is not None:
             self.host.halt()
             self.notify(_("Auto-approve is off; running tools were stopped."), markup=False)

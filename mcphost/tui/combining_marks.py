@@ -1,4 +1,4 @@
-"""Truncation of long runs of combining marks, and removal of characters that make the text's width ambiguous.
+"""Truncation of long runs of combining marks, and removal of characters of ambiguous width.
 
 This module is separate from `screen_text` because the first frame does not need these patterns, and compiling them
 would take 5% of the time until that frame.

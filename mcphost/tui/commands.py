@@ -121,7 +121,7 @@ class CommandPaletteProvider(Provider):
 
 
 async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:
-    """Validate the edited arguments against the tool's input schema; pass the errors to `message.on_checked`.
+    """Validate edited arguments against the tool's input schema; pass the errors to `message.on_checked`.
 
     If validation itself fails, for example because the server is not connected, the reason is passed as the error.
     """

@@ -1,4 +1,4 @@
-"""Handling of changed configuration files: a notice in the chat and, on request, a screen to review and apply them."""
+"""Handling of changed configuration files: a notice in the chat, and a screen to apply the changes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ class OpenPageFn(Protocol):
 
 
 class ConfigFollower:
-    """Watcher of the configuration files, which reports changes to the user, and applies them or a profile."""
+    """Watcher of the configuration files, which reports changes and applies them or a profile."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class ConfigFollower:
             self._apply(change)
 
     async def review(self) -> None:
-        """Compare the files with the configuration in use, and open the screen on which the changes can be applied."""
+        """Compare the files with the configuration in use, and open the screen that can apply the changes."""
         from mcphost.tui.screens.config_changes import ConfigChangesScreen
 
         if self._live_config is None:

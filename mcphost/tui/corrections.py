@@ -55,7 +55,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
 
 
 async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
-    """Go back to before *message*, and put its text into the composer, before any text that is already there."""
+    """Go back to before *message*, and put its text into the composer, before any existing text."""
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
     after = join_drafts(Draft(message.text), before)

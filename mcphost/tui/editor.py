@@ -29,7 +29,7 @@ TerminalSuspender = Callable[[], AbstractContextManager[None]]
 
 
 def editor_command() -> tuple[str, ...]:
-    """Return $VISUAL, or $EDITOR if that is unset, split into a command and its arguments; () if both are unset."""
+    """Return $VISUAL, else $EDITOR, split into a command and its arguments; () if both are unset."""
     text = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
     try:
         return tuple(shlex.split(text))

@@ -48,7 +48,7 @@ def looks_like_path(name: str, value: str) -> bool:
 
 
 def detect_language(path: str) -> str:
-    """Return the programming language that a file's name suggests, or "" if no highlighting is known for it."""
+    """Return the programming language that a file's name suggests, or "" without known highlighting."""
     name = PurePath(path[-300:]).name.casefold()
     return _LANGUAGES_BY_NAME.get(name) or _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix, "")
 
@@ -110,7 +110,7 @@ class TextDiff(NamedTuple):
 
 
 class FileWrite(NamedTuple):
-    """A file that a tool call would write: its full path, the path as given in the call, and the new content."""
+    """A file that a tool call would write: its full path, the path in the call, and the new content."""
 
     path: str
     display_path: str
@@ -164,7 +164,7 @@ async def answer_file_diff(request: FileDiffRequested) -> None:
 
 
 def diff_file(file_write: FileWrite) -> TextDiff | None:
-    """Return the diff between a file's current content and the new text, or None if the file cannot be read.
+    """Return the diff between a file's content and the new text, or None if the file cannot be read.
 
     Only a regular file of at most 256 kB is compared. If it does not exist, is larger or is not UTF-8, the diff
     consists of a title that says so. This function blocks on the file system: call it in a worker thread.

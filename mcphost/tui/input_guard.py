@@ -55,7 +55,7 @@ class AnswerGuard:
         self._shown_at = clock()
 
     def hide(self) -> None:
-        """Record that the question is no longer on the screen; every key is too early until `show` is called again."""
+        """Record that the question is no longer on the screen; every key is too early until `show` is called."""
         self._shown_at = None
 
     def is_new(self, ago: float = 0.0) -> bool:
@@ -166,7 +166,7 @@ class InputGuardApp(App[None]):
     # -- text input
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:
-        """Return the text field of this screen that receives typed text, or None if no text field has the focus."""
+        """Return the screen's text field that receives typed text, or None if no text field has the focus."""
         focused = screen.focused
         return focused if isinstance(focused, TextInput) else None
 
@@ -262,7 +262,7 @@ class InputGuardApp(App[None]):
         return guard.is_entered
 
     def _accepts_entered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """Return whether to deliver the key to a question the user has entered; show a hint if it came too early."""
+        """Return whether to deliver the key to an entered question; show a hint if it came too early."""
         guard, key = question.guard, event.key
         moves = key in SCROLL_KEYS or key in FOCUS_KEYS
         goes_back = moves or key == "escape"
@@ -311,7 +311,7 @@ class InputGuardApp(App[None]):
         return keys if holder is question else ()
 
     def _redirect_typing(self, question: Guarded, event: events.Key | events.Paste, ago: float) -> None:
-        """Send text that was typed over a question to the text field of the screen below, and minimize the question.
+        """Send text typed over a question to the text field of the screen below; minimize the question.
 
         A single letter may have been meant for the question, so it is buffered until the next key. Letters typed right
         after another question was answered are buffered as well, because the user may have pressed the answer key

@@ -111,7 +111,7 @@ def keys_in_use(node: Any) -> KeyTable:
 
 
 class _Key(NamedTuple):
-    """A key from the settings; `fault` says why it cannot be used, and `warning` on which terminals it fails."""
+    """A key from the settings; `fault` says why it is unusable, and `warning` on which terminals it fails."""
 
     key: str
     fault: str = ""
@@ -161,7 +161,7 @@ def read_wanted(table: object) -> dict[str, tuple[str, ...]]:
 
 
 class KeyProblem(NamedTuple):
-    """A problem with an entry of the [keys] table, and its fix; `entry` is the action as the user wrote it."""
+    """A problem with an entry of the [keys] table, and its fix; `entry` is the action as written."""
 
     entry: str
     text: str
@@ -235,7 +235,7 @@ def _suggest(word: str) -> str:
 def _accept_all(
     action: Action, texts: Sequence[str], chosen: Mapping[str, str], *, kitty: bool
 ) -> tuple[list[str], list[str]]:
-    """Return the keys in *texts* that the action may have, and notes for the user about faults and warnings."""
+    """Return the keys in *texts* that the action may have, and notes about faults and warnings."""
     keys: list[str] = []
     notes: list[str] = [] if texts or action.name not in KEPT_KEYS else [_("it must have a key")]
     for text in texts:

@@ -70,7 +70,7 @@ class NavigationApp(InputGuardApp):
         """
 
     def open_page(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        """Open a screen over the chat in place of any other, and pass its result to *on_result* when it is closed."""
+        """Open a screen over the chat in place of any other; *on_result* receives its result when it closes."""
         # At most one screen is open over the chat: F3 replaces the screen that F4 opened.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
@@ -266,7 +266,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
-        """Open the prompts screen, ask for the selected prompt's arguments, and insert its text into the composer."""
+        """Open the prompts screen, ask for the chosen prompt's arguments, and insert the prompt."""
         from mcphost.tui.screens.prompts import PromptsScreen
 
         def fill(chosen: Any) -> None:
@@ -319,7 +319,7 @@ class NavigationApp(InputGuardApp):
         self.open_page(HistoryScreen(self.host), open_)
 
     def action_recall(self) -> None:
-        """Open the screen that searches the user's earlier messages, and put the selected one into the composer."""
+        """Open the search of the user's earlier messages, and put the selected one into the composer."""
         from mcphost.tui.screens.recall import RecallScreen
 
         def fill(text: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Desktop and terminal notifications while the terminal has no focus, and the state in the window title."""
+"""Desktop and terminal notifications while the terminal has no focus, and the window title."""
 
 import os
 import shutil

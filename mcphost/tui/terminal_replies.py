@@ -1,4 +1,4 @@
-"""Recognition of the terminal's replies about its colors in the input, so that they are not taken for keys."""
+"""Recognition of the terminal's replies about its colors, so that they are not taken for keys."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

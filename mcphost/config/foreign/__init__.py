@@ -1,1 +1,1 @@
-"""Import of servers from the configuration files of other MCP hosts, such as Claude Desktop or VS Code."""
+"""Import of servers from the configuration of other MCP hosts, such as Claude Desktop or VS Code."""

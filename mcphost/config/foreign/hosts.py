@@ -42,7 +42,7 @@ _MAX_NAME_LENGTH = 128
 
 
 class Places(NamedTuple):
-    """Folders that contain files of other hosts; templates in HostFormat.files use these fields, as in `{home}`."""
+    """Folders with files of other hosts; templates in HostFormat.files use these fields, as in `{home}`."""
 
     home: str
     folder: str

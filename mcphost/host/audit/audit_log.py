@@ -92,7 +92,7 @@ class AuditLog:
         return AuditingFrontend(frontend, self)
 
     async def record_answer(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
-        """Record the user's answer and return it, or return the question's refusal if a required row cannot be written.
+        """Record and return the user's answer, or the refusal if a required row cannot be written.
 
         *who* is the source of the answer (see `Frontend.who`); *seconds* is how long the question was open.
         """
@@ -149,7 +149,7 @@ class AuditLog:
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
-        """Record that an action is starting and what allowed it; the caller must call `end` when the action has ended.
+        """Record that an action starts and what allowed it; the caller must call `end` afterwards.
 
         Raises ConsentDenied if a required row cannot be written; the action must then not be started.
         """
@@ -346,7 +346,7 @@ class AuditingFrontend(FrontendWrapper):
         self._audit = audit
 
     async def ask(self, question: Question[A]) -> A:
-        """Ask the question, record the answer and return it; if the question is withdrawn, record that instead."""
+        """Ask the question, record the answer and return it; a withdrawal is recorded as well."""
         started_at = time.monotonic()
         try:
             answer = await self._frontend.ask(question)

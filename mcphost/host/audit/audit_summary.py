@@ -136,7 +136,7 @@ def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
 
 
 def origin_details(origins: tuple[ArgumentOrigin, ...]) -> dict[str, Any]:
-    """Return where parts of a call's arguments came from, with lengths and digests, never the text; {} for none."""
+    """Return where parts of a call's arguments came from, with lengths and digests, never the text."""
     if not origins:
         return {}
     rows = [
@@ -198,12 +198,12 @@ def question_subject(question: Question[Any]) -> str:
 
 
 def redact_name(kind: str, name: str) -> str:
-    """Remove secrets from the name of an audit subject; *kind* determines whether it is treated as a command."""
+    """Remove secrets from the name of an audit subject; *kind* says whether it is treated as a command."""
     return redact_command(name) if kind in _COMMANDS else redact_identifier(name)
 
 
 def redact_rule(text: str) -> str:
-    """Remove secrets from the conditions of a rule or grant id, but keep its server and tool names readable."""
+    """Remove secrets from the conditions of a rule or grant id; server and tool names stay readable."""
     names, mark, conditions = text.partition("?")
     return redact_identifier(names) + redact_command(mark + conditions)
 
@@ -228,7 +228,7 @@ def to_redacted_json(value: Any) -> str:
 
 
 def redact_details(members: Mapping[str, Any]) -> str:
-    """Return the details of a row as JSON with secrets removed but tool names readable; "" if there are none."""
+    """Return the details of a row as JSON without secrets but with tool names; "" if there are none."""
     redacted = redact_values(members)
     redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members

@@ -1,4 +1,4 @@
-"""Auto-approve mode: selected tools run without asking the user, in one conversation and up to a budget."""
+"""Auto-approve mode: selected tools run without a question, in one conversation and up to a budget."""
 
 import time
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
 
 
 class AutoApprovalStatus(Struct, frozen=True, kw_only=True):
-    """Snapshot of auto-approve mode: remaining and total budget, number of selected tools, and their servers."""
+    """Snapshot of auto-approve mode: remaining and total budget, number of tools, and their servers."""
 
     remaining: AutoApprovalBudget = field(name="left")
     budget: AutoApprovalBudget = field(name="of")
@@ -80,13 +80,13 @@ class AutoApproval:
         return AutoApprovalStatus(remaining=left, budget=self._budget, tools=len(self._selected), servers=servers)
 
     def candidates(self) -> tuple[OfferedTool, ...]:
-        """Return the tools that can be selected: those declared read-only by their server and not in quarantine."""
+        """Return the tools that can be selected: declared read-only by their server, and not in quarantine."""
         return tuple(
             tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
         )
 
     def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
-        """Start auto-approve mode for *tools*, pairs of server and tool name; if it is already on, it is restarted.
+        """Start auto-approve mode, or restart it, for *tools*, pairs of server and tool name.
 
         Raises UsageError, without any change, if the budget is invalid or a tool cannot be selected.
         """
@@ -120,7 +120,7 @@ class AutoApproval:
         return status
 
     def stop(self, why: str) -> bool:
-        """End auto-approve mode; return False if it is off. *why* is a short reason for the audit log and the user."""
+        """End auto-approve mode; return False if it is off. *why* is a short reason for audit log and user."""
         scope, self._scope = self._scope, None
         if scope is None:
             return False

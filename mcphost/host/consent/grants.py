@@ -1,4 +1,4 @@
-"""The user's grants for tools, for this session or stored: match, list, search, revoke and preview them."""
+"""The user's grants for tools, for this session or stored: match, list, search, revoke and preview."""
 
 import secrets
 import time
@@ -27,7 +27,7 @@ from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 
 
 class ToolIdentity(Struct, frozen=True, kw_only=True):
-    """What a grant for a tool is bound to: the tool, its server and account, and the digests of their definitions.
+    """What a grant for a tool is bound to: tool, server, account, and the digests of their definitions.
 
     `server_tools` maps names to all tools that the server offers now. A rule that covers several tools is limited to
     these, because the user has not seen tools added later. `is_read_only_trusted` means that the server declares the
@@ -71,7 +71,7 @@ def identify_tool(offered: OfferedTool) -> ToolIdentity:
 
 
 def has_read_only_hint(tool: Tool) -> bool:
-    """Return whether the server declares the tool read-only and not destructive; the claim is not verified."""
+    """Return whether the server claims, unverified, that the tool is read-only and not destructive."""
     claims = tool.annotations
     return claims is not None and claims.read_only_hint is True and claims.destructive_hint is not True
 
@@ -107,7 +107,7 @@ class ToolHistory(Struct, frozen=True):
 
 
 class CoveringGrant(Struct, frozen=True):
-    """A grant that covers a call; `source` is "session" for a grant of this session and "grant" for a stored one."""
+    """A grant that covers a call; `source` is "session" for a session grant and "grant" for a stored one."""
 
     source: str
     id: str
@@ -319,7 +319,7 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 
 
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
-    """Return the latest time at which any of these grants was created or used, to detect a clock that was set back."""
+    """Return when one of these grants was last created or used, to detect a clock that was set back."""
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
 
@@ -354,7 +354,7 @@ class GrantStatus(Struct, frozen=True):
 
 
 class FolderAnswerStatus(Struct, frozen=True):
-    """A stored answer about sharing a folder, and whether it applies; see GrantStatus for `state` and `why`."""
+    """A stored answer about sharing a folder, and whether it applies; `state` and `why` as in GrantStatus."""
 
     answer: FolderAnswer
     state: GrantState
@@ -418,7 +418,7 @@ class GrantRegistry:
         )
 
     async def list_folder_answers(self, *, server: str = "", text: str = "") -> tuple[FolderAnswerStatus, ...]:
-        """Return the stored answers about sharing folders, newest first, optionally filtered by *server* or *text*.
+        """Return the stored answers about sharing folders, newest first, filtered by *server* and *text*.
 
         Raises StoreError.
         """

@@ -92,7 +92,7 @@ class ConsentPolicy:
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
-        """Allow or deny one tool call; ask the user if no rule or grant applies. Cancelling withdraws the question.
+        """Allow or deny a tool call; ask the user if no rule or grant applies. Cancelling ends the question.
 
         *make_question* creates the question from the tool's history. *has_changed* means that the tool's definition
         changed after this call was approved. *is_valid* checks arguments that the user edited; if they are invalid, a
@@ -167,7 +167,7 @@ class ConsentPolicy:
     async def _approve_with_rule(
         self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins, rule: Rule
     ) -> Approval | Deny:
-        """Store the rule from the user's answer and allow the call; deny the call if the rule does not cover it."""
+        """Store the rule from the user's answer and allow the call; deny it if the rule does not cover it."""
         if not await self._matcher.allows(rule, identity.to_rule_input(arguments, origins)):
             return Deny(RULE_MISMATCH)
         # Collecting the digests of thousands of tools takes a while.
@@ -181,7 +181,7 @@ class ConsentPolicy:
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
     ) -> Approval | Deny:
-        """Record a decision made without asking the user, and return it; return a denial if it cannot be recorded."""
+        """Record a decision made without the user and return it; return a denial if it cannot be recorded."""
         try:
             decision = "deny" if isinstance(verdict, Deny) else "allow"
             await self._audit.record_decision(subject, decision, who=who, grant=grant)
@@ -197,7 +197,7 @@ class ConsentPolicy:
         await self._recheck_open_questions(grant)
 
     async def _recheck_open_questions(self, grant: Grant) -> None:
-        """Withdraw the open questions that the grant covers; their calls are authorized again, now by the grant."""
+        """Withdraw the open questions that the grant covers; their calls are then authorized by the grant."""
         for waiting in tuple(self._open_questions):
             if await self._active_grants.covers(grant, waiting.identity, waiting.arguments, waiting.origins):
                 waiting.scope.cancel()

@@ -1,4 +1,4 @@
-"""Matching of rules against tool calls: "yes", "no", or "unsure" if servers may interpret a value differently.
+"""Matching of rules against tool calls: "yes", "no", or "unsure" if servers may differ.
 
 An allow-rule applies only on "yes", so that it never covers more than it states; a never-rule applies on "yes" and
 "unsure".
@@ -40,7 +40,7 @@ class _AmbiguousPath(Exception):
 
 
 def check_containment(value: str, folder: str, working_directory: str) -> Containment:
-    """Return whether the path *value*, as a server in *working_directory* would read it, is *folder* or inside it.
+    """Return whether a server in *working_directory* would find the path *value* at or in *folder*.
 
     Because programs differ, symbolic links are followed both before and after `..` is removed: `link/../x` is next to
     the link for some programs and next to the link's target for others. If a path does not exist, its existing parents
@@ -136,7 +136,7 @@ def _resolve(path: str, working_directory: str) -> str:
 
 
 def _is_searchable(folder: str) -> bool:
-    """Return whether mcphost has permission to look up names in a folder; True if the folder does not exist."""
+    """Return whether mcphost may look up names in a folder; True if the folder does not exist."""
     return not os.path.isdir(folder) or os.access(folder, os.X_OK)
 
 
@@ -320,7 +320,7 @@ def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: st
 
 
 def _normalize_name(name: str) -> str:
-    """Return the letters and digits of a name without case, accents or list index, for comparing similar names."""
+    """Return the letters and digits of a name without case, accents or list index, for comparisons."""
     folded = normalize("NFKD", normalize("NFKD", _LIST_INDEX.sub("", name)).casefold())
     return "".join(filter(str.isalnum, strip_unsafe(folded)))
 

@@ -1,4 +1,4 @@
-"""Conversion of attachments for the model: PDF files to text, and large images to smaller ones, in worker processes."""
+"""Conversion of attachments for the model, in worker processes: PDF files to text, smaller images."""
 
 import base64
 import binascii

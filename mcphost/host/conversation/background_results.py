@@ -75,7 +75,7 @@ class BackgroundResults:
         self._may_have_lost = True
 
     async def add(self, conversation_id: str, part: ToolReturnPart) -> None:
-        """Accept the result of a background call, publish an event, and add it to its conversation if possible."""
+        """Accept a background call's result, publish an event, and add it to its conversation if possible."""
         self._waiting.setdefault(conversation_id, {})[part.use_id] = part
         outcome = part.outcome or "error"
         self._events.publish(BackgroundCallEnded(part.use_id, part.server, part.tool or part.name, outcome))

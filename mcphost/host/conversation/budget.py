@@ -63,7 +63,7 @@ Compact = Callable[[], Awaitable[bool]]
 
 
 class BudgetGuard:
-    """Check of the budget before each model request; the user is asked about a request that would exceed it."""
+    """Check of the budget before each model request; the user is asked before it is exceeded."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from mcphost.store.spending import TokenShare
 
 
 class ContextTool(Struct, frozen=True):
-    """A tool, the estimated tokens of its definition, and whether the next request contains the definition.
+    """A tool, the estimated tokens of its definition, and whether the next request contains it.
 
     `server` is "" for a built-in tool of mcphost. `preference` is the user's choice for the tool.
     """

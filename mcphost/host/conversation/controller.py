@@ -173,7 +173,7 @@ class ConversationController:
         return list_completed_calls(self._active.messages, servers)
 
     async def retry(self) -> TurnResult:
-        """Answer the last user message again, with the selected model; the earlier answer stays stored as a branch.
+        """Answer the last user message again with the selected model; the earlier answer stays as a branch.
 
         Raises UsageError if there is no user message, and the errors of `rewind` and `send`.
         """
@@ -272,7 +272,7 @@ class ConversationController:
         return await self._turn_parts.get().compactor.undo()
 
     def select_model(self, config: ModelConfig) -> None:
-        """Select and prepare the model for the next turn. Raises UsageError while a turn is running, or ModelError."""
+        """Select and prepare the next turn's model. Raises UsageError while a turn is running, or ModelError."""
         self._active.require_idle()
         self._model_selection.select(config)
 
@@ -307,7 +307,7 @@ class ConversationController:
         return self._scope is not None
 
     async def continue_turn(self) -> TurnResult:
-        """Ask the model to continue an answer that was cut off, or to answer the last message if it has no answer.
+        """Ask the model to continue an answer that was cut off, or to answer an unanswered last message.
 
         Raises UsageError if the last answer is complete, or for the reasons given in `send`.
         """

@@ -56,7 +56,7 @@ class ConversationHistory:
         self._cancel_calls = cancel_calls
 
     async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
-        """Return the pinned conversations and then the newest others, at most *limit* in all. Raises StoreError."""
+        """Return the pinned and then the newest other conversations, at most *limit*. Raises StoreError."""
         return await self._conversations.list_recent(limit, pinned_first=True)
 
     async def find(self, id_prefix: str) -> ConversationInfo:
@@ -72,7 +72,7 @@ class ConversationHistory:
         return exact[0]
 
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
-        """Search all conversations; see `SearchStore.search`. Cancellation interrupts the search. Raises StoreError."""
+        """Search all conversations; see `SearchStore.search`. Cancellation interrupts it. Raises StoreError."""
         return await self._search.search(text, is_typing=is_typing)
 
     async def find_prompts(self, text: str) -> EarlierPrompts:
@@ -80,7 +80,7 @@ class ConversationHistory:
         return await self._search.find_prompts(text)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...]:
-        """Return the messages of a conversation's current branch. Raises UsageError if it is gone, and StoreError."""
+        """Return the messages of a conversation's current branch. Raises UsageError if unknown, or StoreError."""
         messages = await self._conversations.load(conversation_id)
         if messages is None:
             raise UsageError("This conversation was deleted.", "List them with: mcphost sessions")
@@ -96,7 +96,7 @@ class ConversationHistory:
         )
 
     async def rename(self, conversation_id: str, title: str) -> None:
-        """Set the title that the user chose; a model's title never replaces it. Raises UsageError or StoreError."""
+        """Set the user's title, which a model's title never replaces. Raises UsageError or StoreError."""
         await self._edits.rename(conversation_id, title, NamedBy.USER)
         self._active.handle_rename(conversation_id, " ".join(title.split()))
 

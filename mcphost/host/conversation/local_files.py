@@ -47,7 +47,7 @@ class FileReference(NamedTuple):
 
 
 class Attachment(Struct, frozen=True, kw_only=True):
-    """Message parts made from one file reference; `note` says what was omitted or truncated, "" for nothing."""
+    """Message parts made from a file reference; `note` says what was omitted or truncated, "" for nothing."""
 
     name: str
     part: Part

@@ -40,10 +40,9 @@ ReadResourceFn = Callable[[str, str], Awaitable[ReadResourceResult]]
 async def make_prompt_messages(
     server: str, name: str, result: GetPromptResult, facts: ModelFacts, fitter: AttachmentFitter
 ) -> tuple[Message, ...]:
-    """Return the prompt's messages; media that the model does not accept are converted, or replaced with a note.
+    """Return the prompt's messages; unsupported media are converted, or replaced with a note.
 
-    *facts* describe the model. Raises UsageError if there are no messages, or if they
-    are too many or too large.
+    *facts* describe the model. Raises UsageError if there are no messages, or if they are too many or too large.
     """
     size = sum(len(bytes(message.content)) for message in result.messages)
     if not result.messages:

@@ -1,4 +1,4 @@
-"""Estimated input tokens of a request, by source: system prompt, tools, results, attachments, messages."""
+"""Estimated input tokens of a request by source: system prompt, tools, results, attachments, messages."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator

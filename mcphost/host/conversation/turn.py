@@ -1,4 +1,4 @@
-"""One turn: the model answers and calls tools until it is done, the user stops it, or the limit is reached.
+"""One turn: the model answers and calls tools until it is done, is stopped, or reaches the limit.
 
 A turn consists of rounds; a round is one model response with the tool calls that it contains.
 """
@@ -117,7 +117,7 @@ class TurnOutcome(Struct, frozen=True):
 
 
 class TurnParts(NamedTuple):
-    """Parts of the host that a turn uses; after each `max_rounds` rounds, the user is asked whether to continue."""
+    """Parts of the host that a turn uses; after `max_rounds` rounds, the user is asked to continue."""
 
     requests: ModelRequestBuilder
     instructions: Instructions
@@ -136,7 +136,7 @@ class TurnParts(NamedTuple):
 
 
 class Turn:
-    """One turn; if it is cancelled, the model's stream is closed and the received part is saved as cut off."""
+    """One turn; cancellation closes the model's stream and saves the received part as cut off."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Turn:
         self.text = ""
 
     async def run(self) -> TurnOutcome:
-        """Run rounds until the model answers without calling tools, or the user ends the turn at the limit of rounds.
+        """Run rounds until the model answers without calling tools, or the user ends the turn at the limit.
 
         Raises ModelError if the model fails or repeatedly makes invalid calls; the received part is saved as cut off.
         Raises BudgetReached before a request that the budget does not allow.
@@ -221,7 +221,7 @@ class Turn:
         return await self._save_answer(answer, cut=False)
 
     def _check_complete(self, answer: StreamedAnswer) -> None:
-        """Raise AnswerCutOff if the answer is incomplete, and discard its tool calls, which may be incomplete too."""
+        """Raise AnswerCutOff if the answer is incomplete; its tool calls are discarded."""
         if answer.finish.reason not in _UNFINISHED:
             return
         answer.tool_uses.clear()

@@ -75,7 +75,7 @@ def copied_parts(arguments: dict[str, Any], origin: ArgumentOrigin) -> Iterator[
 
 
 def _collect(arguments: dict[str, Any]) -> tuple[list[_Value], bool]:
-    """Return the strings, member names and long numbers in the arguments, and whether the list is complete."""
+    """Return strings, member names and long numbers in the arguments, and whether the list is complete."""
     values: list[_Value] = []
     room = MAX_CHARACTERS
     waiting: list[tuple[str, Any, int]] = [("", arguments, 0)]

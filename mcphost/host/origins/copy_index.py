@@ -10,7 +10,7 @@ _MAX_STEP = 1 << 20
 
 
 class Copy(NamedTuple):
-    """A copied part of the searched text, from `start` to `end`; `text` is the number of the indexed original."""
+    """A copied part of the searched text, from `start` to `end`; `text` is the number of the original."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""The base class of questions, the frontends that answer them, and limits on the number of open questions."""
+"""The base class of questions, the frontends that answer them, and limits on open questions."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -99,7 +99,7 @@ class QuestionBudget:
 
     @contextmanager
     def reserve(self, server: str, size: int) -> Generator[None]:
-        """Count a question of *size* bytes as open during the `with` block. Raises TooManyQuestions at a limit."""
+        """Reserve room for a question of *size* bytes during the `with` block, or raise TooManyQuestions."""
         if reason := self._limit_error(server, size):
             raise TooManyQuestions(reason, "Answer the open questions first.")
         self._bytes[server] += size

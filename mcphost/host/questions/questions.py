@@ -118,7 +118,7 @@ def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) ->
 
 
 def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ...]:
-    """Return the parts that the model receives after this answer; none if it withholds the result or is invalid."""
+    """Return the parts that the model receives after this answer; none if withheld or invalid."""
     if isinstance(answer, PassResult):
         return question.parts
     if not isinstance(answer, PassEditedResult) or edited_texts_error(question, answer.texts):
@@ -422,7 +422,7 @@ FormVerdict = Accept | Decline | Cancel
 
 
 class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
-    """Asks the user to fill in a form for a server; `message` is the server's text, `warnings` are from mcphost.
+    """Asks the user to fill in a form; `message` is the server's text, `warnings` are from mcphost.
 
     The server's text must be shown as plain text, so that addresses in it are not clickable.
     """

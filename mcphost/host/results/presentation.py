@@ -200,7 +200,7 @@ def remove_base64(text: str) -> str:
 
 
 def _placeholder(run: str) -> str:
-    """Return a placeholder for a match of base64; unlikely base64, such as hexadecimal, is returned unchanged."""
+    """Return a placeholder for a match of base64; unlikely base64, such as hexadecimal, stays unchanged."""
     sample = set(run[:_SAMPLE])
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run

@@ -1,4 +1,4 @@
-"""Elicitation: show a form or URL from a server to the user and return the user's action to the server."""
+"""Elicitation: a server's form or URL is shown to the user, whose action is returned to the server."""
 
 import ipaddress
 import re

@@ -211,10 +211,11 @@ class ServerRequestHandler:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The client capabilities to declare, in the newest protocol version's form; `capabilities_for` converts them.
+        """The client capabilities to declare, in the newest version's form; `capabilities_for` converts them.
 
         `sampling.context` is never declared, so that servers do not request the conversation. Servers of protocol
-        versions without that capability may request it; they get it only if the user adds it to the individual request.
+        versions without that capability may request it; they get it only if the user adds it to the individual
+        request.
         """
         kinds = self._frontend.kinds
         declared: dict[str, Any] = {}

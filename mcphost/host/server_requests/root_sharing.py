@@ -1,4 +1,4 @@
-"""Replies to roots/list requests of one server, which contain the folders that the user agreed to share.
+"""Replies to roots/list requests of one server, with the folders that the user agreed to share.
 
 If a server requests roots while none of its tool calls, resource reads or prompt requests is running, the user is not
 asked until the next of these begins.
@@ -205,7 +205,7 @@ class RootSharing:
         return ShareRoots.KIND in self.frontend.kinds
 
     async def _ask_user(self, why: str) -> bool:
-        """Ask the user about the folders; return False if there was no question. Raises StoreError or ConsentDenied."""
+        """Ask the user about the folders; return False without a question. Raises StoreError, ConsentDenied."""
         if not self._can_ask:
             return False
         self._asking_count += 1
@@ -360,7 +360,7 @@ class RootSharing:
         return FolderRequest(self.server, why, self._account(), folders.undecided, folders.folders.missing)
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
-        """Apply the user's answer to this server and let its waiting requests be answered. Raises ConsentDenied."""
+        """Apply the user's answer to this server and let waiting requests be answered. Raises ConsentDenied."""
         roots = frozenset(folder.root for folder in request.folders)
         if isinstance(verdict, ShareOnce | ShareSession | ShareAlways):
             self._is_refused = False

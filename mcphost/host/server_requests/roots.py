@@ -135,7 +135,7 @@ class Roots:
         return folders
 
     async def _inspect_shared(self) -> RootFolders:
-        """Inspect the folders once for callers that arrive together, such as servers that start at the same time.
+        """Inspect the folders once for concurrent callers, such as servers that start at the same time.
 
         Raises StoreError.
         """

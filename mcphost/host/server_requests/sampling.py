@@ -68,7 +68,7 @@ SamplingToolChoice = Literal["auto", "required", "none"]
 
 
 class SamplingRequest(Struct, frozen=True, kw_only=True):
-    """A validated sampling request for a model; `tool_names` maps model-facing names to the server's names."""
+    """A validated sampling request; `tool_names` maps model-facing names to the server's names."""
 
     request: ModelRequest
     tools_raw: tuple[Raw, ...]
@@ -155,7 +155,7 @@ def parse_sampling_request(
 
 
 def _unique_names(server_names: list[str]) -> dict[str, str]:
-    """Map unique model-facing names to the server's tool names. Raises MalformedMessage for duplicate names."""
+    """Map model-facing names to the server's tool names. Raises MalformedMessage for duplicate names."""
     if len(set(server_names)) != len(server_names):
         raise MalformedMessage("The sampling request has two tools of the same name.")
     names: dict[str, str] = {}
@@ -168,7 +168,7 @@ def _unique_names(server_names: list[str]) -> dict[str, str]:
 def _convert_messages(
     messages: tuple[SamplingMessage, ...], names: dict[str, str], issued_ids: Container[str]
 ) -> Iterator[Message]:
-    """Convert the messages for the model; tool calls get new ids, because providers restrict the format of ids."""
+    """Convert the messages for the model; tool calls get new ids, because providers restrict ids."""
     ids: dict[str, ToolUsePart] = {}
     for message in messages:
         if message.tool_results:
@@ -406,7 +406,7 @@ class SamplingHandler:
     async def _ask_model(
         self, model: llm.ChatModel, request: SamplingRequest, tokens: int
     ) -> SamplingAnswer | ServerRequestRejection:
-        """Return the model's reply, or a rejection if the model fails; record the request and count its tokens.
+        """Return the model's reply, or a rejection if it fails; record the request and count its tokens.
 
         *tokens* is the estimated number of input tokens.
         """
@@ -497,7 +497,7 @@ def _apply_edits(wire_request: CreateMessage, edited: EditedRequest, conversatio
 
 
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest, spending: OpenSpending) -> SamplingAnswer:
-    """Send the request to the model and return the reply, cut at the first stop sequence. Raises ModelError.
+    """Send the request to the model; return the reply, cut at a stop sequence. Raises ModelError.
 
     Updates *spending* with what is received.
     """
@@ -531,7 +531,7 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest, spendin
 def _make_reply(
     blocks: tuple[dict[str, Any], ...], model: str, stop_reason: str, revision: Revision
 ) -> CreateMessageResult | ServerRequestRejection:
-    """Return the reply for the server: one content block, or several if the protocol revision permits an array."""
+    """Return the reply for the server: one content block, or several if the revision permits an array."""
     try:
         content = parse_sampling_content(Raw(encode(blocks)), "reply")
     except MalformedMessage as error:

@@ -291,7 +291,7 @@ class _OpenSampling(Struct, frozen=True):
 
 
 class SamplingNesting:
-    """Tracker of nested sampling: a server's unanswered tool calls, and the client requests they belong to."""
+    """Tracker of nested sampling: a server's unanswered tool calls, with their client requests."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -327,5 +327,5 @@ class SamplingNesting:
 
 
 def _possible_calls(context: ServerRequestContext) -> frozenset[int]:
-    """Return the numbers of the calls that a request may belong to; NO_CALL is included if that is uncertain."""
+    """Return the numbers of the calls that a request may belong to, with NO_CALL if that is uncertain."""
     return frozenset((context.call_number,)) if context.call_number else frozenset((NO_CALL, *context.candidate_calls))

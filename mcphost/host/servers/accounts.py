@@ -121,7 +121,7 @@ def parse_account_name(text: str) -> str:
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Return a message and a hint to show after a sign-out; they name the accounts still signed in to the server."""
+    """Return a message and a hint for after a sign-out, with the accounts that are still signed in."""
     command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
     return (
         f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
@@ -135,7 +135,7 @@ class Accounts:
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """Create the operations; *notify* receives a message, and a sentence with its consequence or the next step."""
+        """Create the operations; *notify* receives a message, and its consequence or the next step."""
         self._servers = servers
         self._opener = opener
         self._audit = audit
@@ -248,7 +248,7 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """Return the names of stored accounts to choose from for the server; empty if it already uses one of them."""
+        """Return the names of stored accounts to choose from; empty if the server already uses one."""
         accounts = [account for account in await self.list_accounts() if server in account.servers]
         return (
             ()

@@ -1,4 +1,4 @@
-"""Approval of servers by the user, bound to a digest of the command or address rather than to the server's name."""
+"""Approval of servers by the user, bound to a digest of the command or address, not to the name."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -127,7 +127,7 @@ class ServerApprovals:
         return None
 
     async def approved_config(self, server: ServerConfig) -> ServerConfig:
-        """Return the same as `authorize` without asking the user; return *server* unchanged if it is not approved.
+        """Return the result of `authorize` without asking the user; *server* itself if it is not approved.
 
         Raises StoreError.
         """
@@ -138,7 +138,7 @@ class ServerApprovals:
         return bound_server if await self.is_approved(bound_server) else server
 
     async def has_connected(self, server: ServerConfig) -> bool:
-        """Return whether a connection to the server, with this configuration, succeeded before. Raises StoreError."""
+        """Return whether the server, with this configuration, was connected before. Raises StoreError."""
         from mcphost.client.connect import endpoint_digest
 
         return await self._grants.load_eras(endpoint_digest(await self.approved_config(server))) is not None
@@ -189,7 +189,7 @@ class ServerApprovals:
 
 
 def is_approved_by_flag(server: ServerConfig) -> bool:
-    """Return whether the server comes from a file given with `--mcp-config`, which approves it for this run.
+    """Return whether the server comes from a `--mcp-config` file, which approves it for this run.
 
     That flag does not cover the folder mcphost was started in. A server that depends on this folder is therefore
     approved only if the file is inside it.

@@ -60,7 +60,7 @@ class ToolDefinition(Struct, frozen=True):
 
 
 class ServerListing(Struct, frozen=True):
-    """Everything a server lists: the public catalog, its tools by name, and problems keyed by list (see KINDS).
+    """Everything a server lists: the catalog, its tools by name, and problems keyed by list (see KINDS).
 
     `tools_ttl` is the time in seconds for which the server declares its tool list valid; 0 if it declares none.
     """
@@ -85,7 +85,7 @@ class ToolListDiff(Struct, frozen=True):
 async def fetch_listing(
     session: Session, before: ServerListing | None = None, kinds: Iterable[str] = KINDS
 ) -> ServerListing:
-    """Fetch all pages of the lists in *kinds* that the server supports; copy the other lists from *before*.
+    """Fetch all pages of the supported lists in *kinds*; copy the other lists from *before*.
 
     The lists are fetched concurrently. Raises the errors of `Session.request` if the tools cannot be read; any other
     list that cannot be read is left empty and reported in `problems`.

@@ -1,4 +1,4 @@
-"""Watcher of one session: handles change notifications, outdated lists and updates of subscribed resources."""
+"""Watcher of one session's change notifications, outdated lists, and updates of subscribed resources."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -277,7 +277,7 @@ class ChangeWatcher:
         return WatchedChanges(tools=tools, prompts=prompts, resources=resources, uris=tuple(self._watched_uris))
 
     async def _publish_updates(self) -> None:
-        """Publish resource updates in batches, 0.25 seconds apart; the first update is published without delay."""
+        """Publish resource updates in batches, 0.25 seconds apart; the first is published at once."""
         while True:
             await self._resource_updated.wait()
             self._resource_updated = anyio.Event()

@@ -1,4 +1,4 @@
-"""Warnings about risks in a server's command, environment or address, shown before the user approves it.
+"""Warnings about risks in a server's command, environment or address, shown before its approval.
 
 Each warning continues a sentence that begins with "It".
 """
@@ -239,7 +239,7 @@ def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
 
 
 def _is_inside(path: str, project: str) -> bool:
-    """Return whether a path is the project folder or inside it, as written or with symbolic links resolved."""
+    """Return whether a path is, as written or with links resolved, the project folder or inside it."""
     return any(
         place == project or place.startswith(project.rstrip(os.sep) + os.sep)
         for place in (os.path.realpath(path), os.path.normpath(os.path.abspath(path)))

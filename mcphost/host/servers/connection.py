@@ -327,7 +327,7 @@ class ServerConnection:
             tasks.cancel_scope.cancel()
 
     def _restart_for_files(self, changed: str) -> None:
-        """Restart after a watched file changed, unless the server is waiting for the user's approval or sign-in."""
+        """Restart after a watched file changed, unless the server waits for the user's approval or sign-in."""
         if self._status.state in _RESTARTABLE_STATES:
             name = sanitize(changed[:200], keep_newlines=False)
             self._log.add("info", f"Restarting, because {name} changed.", "client")
@@ -453,7 +453,7 @@ class ServerConnection:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LOGGED_SIZE:])
 
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
-        """Append a local server's last stderr lines to a startup timeout error, because they often name the cause."""
+        """Append a local server's last stderr lines, which often name the cause, to a startup timeout error."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
             error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
         return error

@@ -1,4 +1,4 @@
-"""Step-by-step diagnosis of one server: configuration, program or address, approval, connection and lists."""
+"""Step-by-step diagnosis of a server: configuration, program or address, approval, connection, lists."""
 
 import os
 import time
@@ -108,7 +108,7 @@ def _describe_ready(view: ServerView) -> list[DiagnosisStep]:
 
 
 def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
-    """Return the steps about tools: names and schemas that the selected model's provider refuses, and quarantine."""
+    """Return the steps about tools: names and schemas that the model's provider refuses, and quarantine."""
     steps: list[DiagnosisStep] = []
     long = [tool.name for tool in view.catalog.tools if len(f"{view.name}__{tool.name}") > _MAX_TOOL_NAME]
     if long:

@@ -54,7 +54,7 @@ def compare_servers(name: str, before: LockedServer | None, after: LockedServer 
 
 
 def compare_entries(name: str, before: LockedServer | None, after: LockedServer | None) -> tuple[Drift, ...]:
-    """Return how a server's configuration entry differs from the locked one; None stands for a missing server."""
+    """Return how a server's entry differs from the locked entry; None stands for a missing server."""
     if before is None or after is None:
         kind: DriftKind = "server_added" if before is None else "server_removed"
         entry = replace(after or before or LockedServer(), tools={}, identity=None)

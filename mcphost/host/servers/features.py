@@ -1,4 +1,4 @@
-"""Server features besides tools: resources, resource templates (RFC 6570), prompts, completion, logs, skills."""
+"""Server features besides tools: resources, templates (RFC 6570), prompts, completion, logs, skills."""
 
 import re
 import time
@@ -114,7 +114,7 @@ class ServerFeatures:
         return expand_template(template, values)
 
     async def subscribe(self, server: str, uri: str) -> None:
-        """Subscribe to one resource: its updates are published as `ResourceChanged` events until `unsubscribe`.
+        """Subscribe to one resource: updates are published as `ResourceChanged` events until `unsubscribe`.
 
         The subscription is restored after a reconnect.
         """
@@ -209,7 +209,7 @@ class ServerFeatures:
 
     # -- logs
     async def set_log_level(self, server: str, level: str) -> None:
-        """Set the lowest level of log messages that the server sends, including after a reconnect; "" for no messages.
+        """Set the lowest level of the server's log messages, also after a reconnect; "" for no messages.
 
         Messages are added to the server's log and published as events. Before protocol version 2026-07-28, there is no
         way to make servers stop sending them, so "" has no effect.
@@ -241,7 +241,7 @@ def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
 
 
 def template_variables(template: str) -> tuple[str, ...]:
-    """Return the distinct names of a template's variables, in order. Raises UsageError for an invalid template."""
+    """Return the distinct variables of a template, in order. Raises UsageError for an invalid template."""
     from uritemplate import URITemplate  # imported late, because templates are rarely used
 
     _check_template(template)
@@ -270,7 +270,7 @@ def required_variables(template: str) -> tuple[str, ...]:
 
 
 def expand_template(template: str, values: Mapping[str, str]) -> str:
-    """Return a template's URI with percent-encoded values; variables without a value are omitted (RFC 6570).
+    """Return a template's URI with percent-encoded values; missing values are omitted (RFC 6570).
 
     Raises UsageError for an invalid template, an unknown variable, or a value or URI over 8,192 characters.
     """

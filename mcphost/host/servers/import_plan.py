@@ -1,4 +1,4 @@
-"""Plan for importing servers from other MCP hosts: the name each one gets, or why it cannot be imported."""
+"""Plan for importing servers from other MCP hosts: new names, or why a server cannot be imported."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

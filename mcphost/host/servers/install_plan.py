@@ -1,4 +1,4 @@
-"""Install plans for review by the user: what would be started or reached, its requirements and its risks."""
+"""Install plans for review by the user: what would be started or reached, requirements and risks."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ class PlanSource:
         return plan_bundle(self._bundle.manifest, self._bundle.folder, values, show_missing=show_missing)
 
     def asked_names(self) -> dict[str, dict[str, set[str]]]:
-        """Return the input names that each variable or header uses, keyed by section ("env" or "headers") and name."""
+        """Return the inputs that each variable or header uses, by section ("env" or "headers") and name."""
         if self._bundle is None:
             return list_asked_names(self.option)
         return {"env": self._bundle.manifest.asked_names()}
@@ -160,7 +160,7 @@ def plan_update(
     typed: Mapping[str, list[str]],
     given: Set[str],
 ) -> tuple[dict[str, Any], PlannedEntry]:
-    """Return the entry for a newer version, which keeps the user's settings, and the plan it was made from.
+    """Return the entry for a newer version, with the user's settings, and the plan it was made from.
 
     *typed* contains the input values that the user entered; *given* names the inputs whose values in the current entry
     are replaced by them. The plan names the inputs that still need a value. Raises UsageError or RegistryError.

@@ -1,4 +1,4 @@
-"""Records of servers for the lock file: the entry in `.mcp.json` without secrets, the identity and the tools."""
+"""Lock file records of servers: the entry in `.mcp.json` without secrets, the identity and the tools."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -72,7 +72,7 @@ def lock_connected(locked: LockedServer, facts: ServerFacts, definitions: Iterab
 
 
 def lock_tool(definition: ToolDefinition) -> LockedTool:
-    """Return a tool's digest, and the part of its definition that reviewers see, with the user's secrets hidden."""
+    """Return a tool's digest and the part of its definition that reviewers see, with secrets hidden."""
     raw = bytes(definition.raw)
     try:
         value = loads(raw)

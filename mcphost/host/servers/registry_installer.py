@@ -49,7 +49,7 @@ class InstallReview(Struct, frozen=True):
 
 
 class InstallDraft:
-    """A prepared installation of a server, or update of an installed one, before it is written or discarded."""
+    """A prepared installation or update of a server, before it is written or discarded."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RegistryInstaller:
         self._places, self._servers, self._editor, self._live = places, servers, editor, live
 
     async def search(self, text: str, *, refresh: bool = False) -> RegistryAnswer:
-        """Return the latest versions of servers whose name, title or description contains *text*. May be cancelled."""
+        """Return the latest versions of servers with *text* in name, title or description. May be cancelled."""
         async with open_registry(self.place, self._cache, refresh=refresh) as registry:
             return await registry.search(text, _SEARCH_LIMIT)
 

@@ -1,4 +1,4 @@
-"""Editor of the servers' configuration files, with approval, audit and undo; secrets go to the keyring."""
+"""Editor of servers' configuration files, with approval, audit and undo; secrets go to the keyring."""
 
 import os
 import shutil
@@ -234,7 +234,7 @@ class ServerEditor:
             raise ConfigError(f"The input {definition.id} cannot be stored. {error.message}", error.hint) from error
 
     async def record_download(self, name: str, url: str, sha256: str) -> None:
-        """Record in the audit log that a server's bundle is about to be downloaded; *sha256* is its expected digest.
+        """Record in the audit log that a server's bundle will be downloaded; *sha256* is its expected digest.
 
         Raises ConsentDenied.
         """
@@ -314,7 +314,7 @@ class ServerEditor:
         raise AssertionError("a shield stops nothing")
 
     async def _is_project_trusted(self, file: ServerFile) -> bool:
-        """Return whether *file* belongs to a project and its current content is approved, or it does not exist."""
+        """Return whether *file* is a project's and its current content is approved, or it does not exist."""
         if file.source != "project":
             return False
         project, reason = await load_approved_project(self._grants, file.path.parent)

@@ -23,7 +23,7 @@ Source = Literal["server", "client", "stderr"]
 
 
 class ServerLogBuffer:
-    """The newest log lines of one server, oldest first; each line is published as an event when it is added."""
+    """The newest log lines of one server, oldest first; each line is published as an event when added."""
 
     def __init__(self, server: str, events: EventBus) -> None:
         self.level = ""
@@ -98,7 +98,7 @@ class ServerLogBuffer:
 
 
 def _to_text(data: Raw) -> str:
-    """Return the text of a JSON string; for any other value, or a very long string, the JSON itself, truncated."""
+    """Return the text of a JSON string; for other values and very long strings, the truncated JSON."""
     raw = bytes(data)
     if raw.startswith(b'"') and len(raw) <= 1_000_000:
         try:

@@ -74,7 +74,7 @@ class Servers:
         self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:
-        """Start a connection's task unless it is already running or the server is disabled; return the connection.
+        """Start a connection's task, unless it runs or the server is disabled; return the connection.
 
         Raises UsageError for an unknown name.
         """
@@ -247,7 +247,7 @@ class ServerStartup:
         await connection.wait_for_start(self._seconds * factor)
 
     def announce_joined(self) -> None:
-        """Notify the user of servers that became ready after `wait`; call this before each model request of a turn."""
+        """Notify the user of servers that became ready after `wait`; call before each model request of a turn."""
         ready = {connection.config.name for connection in self._servers if connection.is_ready}
         joined = sorted(self._late_servers & ready)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}

@@ -1,4 +1,4 @@
-"""Skills of servers: list, load and read them; each file is verified against the digest in the server's listing.
+"""Skills of servers: list, load and read; each file is verified against the digest in the listing.
 
 Files are read only on request. A skill with a file that differs from the listing is refused, and none of its files is
 read until the server lists the skill differently (extension io.modelcontextprotocol/skills, integrity and

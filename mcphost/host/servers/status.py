@@ -84,7 +84,7 @@ class ServerStatus:
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Report that the server has not responded for *seconds*, or that its program may still be downloading."""
+        """Report that the server did not respond for *seconds*, or that its program may be downloading."""
         if self.state != "connecting" or self.detail:
             return
         server = resolve_target(self._config)

@@ -91,7 +91,7 @@ def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]
 
 
 def _wrap(text: str) -> Iterator[str]:
-    """Split *text* into lines of at most MAX_WIDTH characters: at newlines, after sentences, else anywhere.
+    """Split *text* into lines of at most MAX_WIDTH characters, at newlines or after sentences if possible.
 
     Splitting after sentences limits how many lines differ when one word changes.
     """
@@ -121,7 +121,7 @@ MAX_QUESTION_TOOLS = 200
 
 
 class ToolDigests(Struct, frozen=True):
-    """Digests of the listed tools, keyed by tool name: of the raw bytes and, if needed, of the canonical JSON."""
+    """Digests of the listed tools by tool name: of the raw bytes and, if needed, of the canonical JSON."""
 
     raw: dict[str, str]
     canonical: dict[str, str]
@@ -278,7 +278,7 @@ class ToolChangeTracker:
                 tasks.cancel_scope.cancel()
 
     async def wait_for_decision(self, tool: str) -> bool:
-        """Wait until the user has accepted or refused a quarantined tool; return False if it stays in quarantine."""
+        """Wait until the user accepts or refuses a quarantined tool; return False if it stays in quarantine."""
         while tool in self._quarantined:
             if self._refused.get(tool) == self._quarantined_digests[tool] or not self._can_ask(tool):
                 return False
@@ -298,7 +298,7 @@ class ToolChangeTracker:
         return bool(self._quarantined)
 
     async def accept(self, tools: dict[str, str]) -> tuple[str, ...]:
-        """Accept quarantined tools and return the names of the accepted ones; *tools* maps tool names to digests.
+        """Accept quarantined tools; return the names of accepted ones. *tools* maps tool names to digests.
 
         A tool whose definition no longer has the given digest stays in quarantine.
         """
@@ -398,7 +398,7 @@ class ToolChangeTracker:
         return ToolChange(tool=name, digest=digest, difference=lines)
 
     async def _diff_with_lock(self, listed: ToolDefinition) -> tuple[str, ...]:
-        """Return a diff between the lock file's copy of a tool that was never accepted and its current definition."""
+        """Return a diff of a never accepted tool, from the lock file's copy to its current definition."""
         before = self.project_lock.locked_definition(listed.name)
         if not before:
             lines = await anyio.to_thread.run_sync(partial(diff_definitions, b"", bytes(listed.raw)))

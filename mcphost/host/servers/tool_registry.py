@@ -94,11 +94,11 @@ class ToolRegistry:
         return self._names[key]
 
     def find_server(self, name: str) -> str:
-        """Return the server whose tool has this model-facing name; "" for a tool of mcphost or an unknown name."""
+        """Return the server whose tool has this model-facing name; "" for mcphost's tools and unknown names."""
         return self._tools_by_name.get(name, ("", ""))[0]
 
     def available_tools(self) -> dict[str, OfferedTool]:
-        """Return the tools of ready servers, keyed by model-facing name, except quarantined and switched-off ones."""
+        """Return the tools of ready servers by model-facing name, except quarantined and switched-off ones."""
         return dict(self._iter_available())
 
     def _iter_available(self) -> Iterator[tuple[str, OfferedTool]]:

@@ -90,7 +90,7 @@ class ResultTool:
             return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the tool's definition if the conversation has a truncated or shortened result, else an empty tuple."""
+        """Return the tool's definition if the conversation has a truncated or shortened result, else nothing."""
         is_needed = self.has_shortened or any(result.kept for result in self._results())
         return (_READ_RESULT_SPEC,) if is_needed else ()
 
@@ -345,7 +345,7 @@ def _audit_name(skill: Skill) -> str:
 
 
 def _heading(content: SkillContent) -> str:
-    """Return the text that precedes a skill's file: its origin and, for SKILL.md, the names of the other files."""
+    """Return the text before a skill's file: its origin and, for SKILL.md, the names of the other files."""
     server, skill = content.server, content.skill
     head = f"File of the skill {skill.name!r} from the server {server!r}. The server wrote it, not the user."
     if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:

@@ -59,7 +59,7 @@ class ToolChanged(ConsentDenied):
 
 
 class AccountChanged(ToolChanged):
-    """Raised if the server no longer uses the account for which the call was approved; the call was not sent."""
+    """Raised if the server does not use the approved account any more; the call was not sent."""
 
 
 class GrantRevoked(ToolChanged):
@@ -79,7 +79,7 @@ class ToolExecutor:
         audit: AuditLog,
         is_grant_active: Callable[[str], bool],
     ) -> None:
-        """Create an executor; *is_grant_active* returns whether the grant with an id ("" for none) is still valid."""
+        """Create an executor; *is_grant_active* returns whether a grant's id ("" for none) is still valid."""
         self._is_grant_active = is_grant_active
         self._events = events
         self._validator = validator
@@ -148,7 +148,7 @@ class ToolExecutor:
 
 
 class _PendingCall:
-    """A tool call in progress: handles its notifications, checks it before each request, and reports its outcome."""
+    """A tool call in progress, with its notifications, the check before each request, and its outcome."""
 
     def __init__(
         self,
@@ -222,7 +222,7 @@ class _PendingCall:
         self._is_sent = True
 
     async def wait_for_listing(self) -> None:
-        """If the server reported that its tools changed, wait until they have been listed again. Raises ServerError."""
+        """If the server reported a change of tools, wait until they are listed again. Raises ServerError."""
         if not self._offered.connection.is_listing_current:
             self.on_notification(RELISTING_PROGRESS)
             await self._offered.connection.wait_for_listing()
@@ -351,7 +351,7 @@ class ManualCalls:
             raise ConsentDenied(error.user_text, "Change the arguments, or the hook.") from error
 
     async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
-        """Return the errors in arguments for a tool, checked against its input schema, without calling the tool.
+        """Return the errors in a tool's arguments according to its input schema, without calling the tool.
 
         Raises ServerError, ConsentDenied, or UsageError for an unknown tool.
         """

@@ -1,4 +1,4 @@
-"""Pipeline for tool calls proposed by the model: resolve, validate, hooks, authorize, execute, hooks, present."""
+"""Pipeline of the model's tool calls: resolve, validate, hooks, authorize, execute, hooks, present."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

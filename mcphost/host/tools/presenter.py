@@ -1,4 +1,4 @@
-"""Last stage of the tool call pipeline: the user's review of results if required, and truncation for the model."""
+"""Last stage of the tool call pipeline: the user's review if required, and truncation for the model."""
 
 from pathlib import Path
 

@@ -39,7 +39,7 @@ READ_METHOD = "resources/read"
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """The outcome of a review: the parts that the model receives, or the text that replaces a withheld result."""
+    """Outcome of a review: the parts that the model receives, or the text in place of a withheld result."""
 
     parts: tuple[ResultPart, ...]
     replacement: str = ""

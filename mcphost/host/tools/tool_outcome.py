@@ -67,7 +67,7 @@ class CallDeclined(ToolFailure):
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
-    """Build a tool result with this text; hidden characters are removed, because errors may quote a server."""
+    """Build a tool result with this text, without hidden characters, because errors may quote a server."""
     is_error = outcome not in ("ok", "background")
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 

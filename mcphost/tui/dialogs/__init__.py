@@ -1,1 +1,1 @@
-"""Modal dialogs that each ask the user one question; closing a dialog without approving refuses the request."""
+"""Modal dialogs that each ask one question; closing a dialog without approving refuses the request."""

@@ -20,7 +20,7 @@ _MAX_DESCRIPTION_LENGTH = 600
 
 
 class CallToolDialog(EditArgumentsDialog):
-    """Dialog that returns the arguments with which the user wants to call a tool, or None if the user goes back.
+    """Dialog that returns the arguments for calling a tool, or None if the user goes back.
 
     Enter in the last field only moves the focus to the Call button, and holding a key down does not call the tool.
     """

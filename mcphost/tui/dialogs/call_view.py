@@ -1,4 +1,4 @@
-"""Rendering of a tool call's arguments for review, with marks for hidden characters and a count of omitted ones."""
+"""Rendering of a tool call's arguments for review, with marks for hidden characters."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
@@ -48,7 +48,7 @@ class CallView(NamedTuple):
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON. Unlike in Python, true differs from 1; member order is ignored."""
+    """Return whether two values are equal as JSON: true differs from 1, and member order is ignored."""
     return one is other or (one == other and arguments_digest({"": one}) == arguments_digest({"": other}))
 
 
@@ -172,7 +172,7 @@ def _render_original(value: Any) -> str:
 
 
 def render_value(value: Any) -> str:
-    """Return a string unchanged and any other value as JSON; a string that could be mistaken for JSON is quoted.
+    """Return a string unchanged and other values as JSON; a string that looks like JSON is quoted.
 
     A multiline string keeps its lines; tabs, trailing spaces and a final line break are marked. Unusual spaces are
     always marked.
@@ -193,7 +193,7 @@ def _render_plain_value(value: Any) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Return whether *text* could be mistaken for JSON because it is valid JSON or is enclosed in brackets."""
+    """Return whether *text* looks like JSON: it is valid JSON or is enclosed in brackets."""
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
         return True
@@ -261,7 +261,7 @@ def _iter_texts(value: Any) -> Iterator[str]:
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:
-    """Describe the annotations that a server gives for a tool, such as "only reads"; empty if there are none."""
+    """Describe a server's annotations of a tool, such as "only reads"; empty if there are none."""
     words: list[str] = []
     if annotations.read_only_hint is not None:
         words.append(_("only reads") if annotations.read_only_hint else _("writes data"))

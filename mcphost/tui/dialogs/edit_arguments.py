@@ -1,4 +1,4 @@
-"""Dialog for editing the arguments of a tool call, in a form generated from the tool's input schema or as JSON."""
+"""Dialog for editing the arguments of a tool call, in a form made from the input schema or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ MAX_JSON_CHARACTERS = 1_000_000
 
 
 class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_only=True):
-    """Question that asks for edited arguments. Only the TUI asks it, so other frontends need not support it."""
+    """Question that asks for edited arguments. Only the TUI asks it; other frontends need no support."""
 
     KIND: ClassVar[str] = "write_arguments"
 
@@ -139,7 +139,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._text_area.text = text
 
     def fit(self) -> None:
-        """Limit the height of the body so that the buttons stay visible; show field descriptions if there is room."""
+        """Limit the height of the body to keep the buttons visible; show field descriptions if there is room."""
         if not self.is_active:
             return  # the dialog was dismissed before this call ran
         super().fit()

@@ -1,4 +1,4 @@
-"""Dialog for form elicitation, in which the user fills in a server's form and sends, declines or cancels it."""
+"""Dialog for form elicitation, in which the user fills in and sends a server's form, or refuses it."""
 
 import json
 from typing import Any, ClassVar, cast
@@ -108,7 +108,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.call_after_refresh(self._handle_layout)
 
     def fit(self) -> None:
-        """Limit the height of the body so that the buttons stay visible; show field descriptions if there is room."""
+        """Limit the height of the body to keep the buttons visible; show field descriptions if there is room."""
         super().fit()
         body = self.query_one("#body")
         limit = body.styles.max_height

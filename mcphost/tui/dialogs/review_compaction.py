@@ -1,4 +1,4 @@
-"""Dialogs about summaries of a conversation: an offer to summarize, and the review of a summary's sentences."""
+"""Dialogs about summaries of a conversation: an offer to summarize, and the review of a summary."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -57,7 +57,7 @@ def make_source_sections(sources: Sequence[SummarySource]) -> tuple[Section, ...
 
 
 class OfferCompactionDialog(Dialog[bool]):
-    """Dialog that asks whether to summarize messages because the next request nearly fills the context window."""
+    """Dialog that asks whether to summarize messages when a request nearly fills the context window."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Not now")), ("make", N_("Make a summary")))
     KEYS: ClassVar[str] = N_("esc/d not now · m make a summary")

@@ -47,7 +47,7 @@ _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ResultView(NamedTuple):
-    """Tool result rendered for display, with a label and text for each part, and the number of omitted characters."""
+    """Tool result for display: a label and text for each part, and the number of omitted characters."""
 
     pairs: list[tuple[str, str]]
     omitted_characters: int
@@ -58,14 +58,14 @@ def _kind_label(part: ResultPart) -> str:
 
 
 def describe_part(part: ResultPart) -> str:
-    """Describe a part of a result, such as "image/png, 2,048 bytes", by its MIME type or kind and its size."""
+    """Describe a part of a result by its MIME type or kind and its size, as "image/png, 2,048 bytes"."""
     of_its_own = part.kind in ("image", "audio") and part.mime_type
     name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
     return _("{name}, {size:,} bytes").format(name=name, size=part.size) if part.size and part.kind != "note" else name
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
-    """Render the parts of a result with sanitized labels and texts; a text of None marks its part as not sent.
+    """Render the parts of a result with sanitized labels and texts; a text of None means "not sent".
 
     *texts* has one entry for each part, including the user's edits.
     """
@@ -345,7 +345,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return super().disabled_reason(button_id) or self.reminder()
 
     def reminder(self) -> str:
-        """Return a reminder to read the text that is not shown in the dialog; empty if there is none left to read."""
+        """Return a reminder to read text that the dialog does not show; empty if none is left to read."""
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters
@@ -397,7 +397,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         )
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs for a reason and for the lengths to trim to, which are hidden until an action opens one."""
+        """Yield the inputs for a reason and for the lengths to trim to, hidden until an action opens one."""
         yield OrderedInput(
             placeholder=_("Why? The model reads this. Enter withholds, esc goes back."), id="why-not", compact=True
         )

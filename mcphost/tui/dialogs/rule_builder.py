@@ -1,4 +1,4 @@
-"""Dialog to create a rule that allows calls like the current tool call, with conditions, a scope and an expiry."""
+"""Dialog to create a rule that allows calls like the current one, with conditions, scope and expiry."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -271,7 +271,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule in *request* against the current call and earlier calls, and pass the results to `on_compared`.
+    """Match the requested rule against the current and earlier calls; pass the results to `on_compared`.
 
     If the earlier calls cannot be read, `on_compared` receives None for them.
     """

@@ -78,7 +78,7 @@ class SamplingDialog(Dialog[Any]):
         raise NotImplementedError
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values, which are keyed by field name; return an error message, or "" if they are valid."""
+        """Apply the edited values, keyed by field name; return an error message, or "" if they are valid."""
         raise NotImplementedError
 
     def answer(self) -> Any:
@@ -88,7 +88,7 @@ class SamplingDialog(Dialog[Any]):
     # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Return *value* sanitized for display; if it exceeds the character limit, truncate it and disable approval."""
+        """Return *value* sanitized for display; beyond the character limit, truncate it and disable approval."""
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
         if len(value) > room or self._remaining_characters < 0:
@@ -338,7 +338,7 @@ class ReviewSamplingDialog(SamplingDialog):
     # -- content
 
     def body(self) -> list[Content | Widget]:
-        """Return the model, the cost, everything that would be sent to the model, and the settings of the request."""
+        """Return the model, the cost, everything that would be sent, and the settings of the request."""
         asked = self.edited_details
         dear = format_cost(self._model_offer(), asked.tokens, asked.max_tokens)
         facts = [
@@ -359,7 +359,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows with the reason for the selected model, the other models, and the server's use of its budget."""
+        """Yield rows with the reason for the model, the other models, and the server's use of its budget."""
         asked = self.edited_details
         reason = asked.reason if asked.model == self.details.model else _("You chose it.")
         if reason:
@@ -408,7 +408,7 @@ class ReviewSamplingDialog(SamplingDialog):
             yield _("server tools"), _("{names} (run by the server{must})").format(names=names, must=must)
 
     def _sent_parts(self) -> Iterator[QuotedPart]:
-        """Yield everything that would be sent to the model: instructions, added conversation, messages and tools."""
+        """Yield everything that the model would receive: instructions, conversation, messages and tools."""
         if self.edited_details.system:
             yield from self._section_heading(_("the server's instructions"))
             yield self.text_part(self.edited_details.system)
@@ -457,7 +457,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values, which are keyed by field name; return an error message, or "" if they are valid."""
+        """Apply the edited values, keyed by field name; return an error message, or "" if they are valid."""
         made: list[dict[str, Any]] = []
         for number, message in enumerate(self.edited_details.messages):
             content = replace_texts(message.get("content"), f"{number}.", values)
@@ -539,7 +539,7 @@ class ReviewReplyDialog(SamplingDialog):
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Apply the edited values, which are keyed by field name; return an error message, or "" if they are valid."""
+        """Apply the edited values, keyed by field name; return an error message, or "" if they are valid."""
         content = replace_texts(list(self.content), "", values)
         if content is None:
             return _("The reply cannot be empty. To send nothing, choose Don't send.")

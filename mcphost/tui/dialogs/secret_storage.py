@@ -1,4 +1,4 @@
-"""Dialogs to choose where to store secrets if there is no keyring, and to unlock the encrypted secrets file."""
+"""Dialogs to choose where to store secrets without a keyring, and to unlock the encrypted file."""
 
 from typing import ClassVar
 
@@ -104,7 +104,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
-        """Store secrets in a plain file. While an input is open, do nothing, because the key was meant as text."""
+        """Store secrets in a plain file; do nothing while an input is open, where the key is text."""
         if not self.query("#extra.shown"):
             self.dismiss(KeepInPlainFile())
 

@@ -1,4 +1,4 @@
-"""Dialogs to share the paths of the user's folders (MCP roots), not their content, with one or several servers."""
+"""Dialogs to share the paths of the user's folders (MCP roots), not their content, with servers."""
 
 from typing import ClassVar
 
@@ -167,7 +167,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         return ", ".join(one.server for one in self.details.askers)
 
     def body(self) -> list[Content | Widget]:
-        """Return the list of servers, the folders with their warnings, and an explanation of what sharing means."""
+        """Return the servers, the folders with their warnings, and an explanation of what sharing means."""
         return [Static(self._server_rows(), id="servers", markup=False), *render_folders(self.details)]
 
     def _requester_text(self) -> str:

@@ -1,4 +1,4 @@
-"""Dialogs to sign in to a server, by browser, device code or pasted URL, and to enter an OAuth client ID."""
+"""Dialogs to sign in by browser, device code or pasted URL, and to enter an OAuth client ID."""
 
 from time import monotonic
 from typing import ClassVar
@@ -63,7 +63,7 @@ def format_remaining(seconds: float) -> str:
 
 
 class SignInDialog(Dialog[SignInVerdict]):
-    """Dialog that asks whether to sign in to a server, and how: in the browser, with a code or by pasting a URL."""
+    """Dialog that asks whether and how to sign in: in the browser, with a code or by pasting a URL."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -196,7 +196,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.fit()
 
     def show_sign_in_progress(self, event: SignInProgress) -> None:
-        """Show when mcphost last asked the authorization server for the token; ignore events of other sign-ins."""
+        """Show when the authorization server was last asked for the token; ignore other sign-ins."""
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
@@ -244,7 +244,7 @@ class SignInDialog(Dialog[SignInVerdict]):
 
 
 class EnterClientIdDialog(Dialog[ClientVerdict]):
-    """Dialog that asks for the OAuth client ID and secret that identify mcphost to an authorization server."""
+    """Dialog that asks for the OAuth client ID and secret of mcphost at an authorization server."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client id")))
@@ -269,7 +269,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         return _("mcphost must be registered at {issuer}").format(issuer=self.details.issuer)
 
     def body(self) -> list[Content | Widget]:
-        """Return where and with which redirect URI to register mcphost, and where the secret is stored and sent."""
+        """Return where and with which redirect URI to register mcphost, and where the secret goes."""
         asked = self.details
         pairs = [(_("register mcphost at"), clean(asked.issuer)), (_("for the address"), clean(asked.redirect_uri))]
         if asked.account:

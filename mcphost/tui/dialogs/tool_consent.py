@@ -1,4 +1,4 @@
-"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached its limit of tool rounds."""
+"""Dialogs to approve, edit or deny a tool call, and to continue a turn at its limit of tool rounds."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
@@ -66,7 +66,7 @@ class CallReview:
         return not is_same_json(self.arguments, self.original_arguments)
 
     def edit(self, arguments: dict[str, Any]) -> bool:
-        """Replace the arguments and reset the reading progress; return False if the arguments have not changed."""
+        """Replace the arguments and reset the reading progress; return False if they have not changed."""
         if is_same_json(arguments, self.arguments):
             return False
         self.arguments = arguments
@@ -119,7 +119,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self._file_diff: TextDiff | None = None
 
     def restore_review(self, review: Any) -> CallReview:
-        """Continue an earlier review of this call, with its edits; return the object that stores them from now on."""
+        """Continue an earlier review of this call, with its edits; return the object that stores them."""
         if isinstance(review, CallReview):
             self.review, self.is_read = review, review.is_end_shown
         return self.review
@@ -248,7 +248,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> list[Content]:
-        """Return the annotations, description and title that the server gives for the tool, presented as its claims."""
+        """Return the server's annotations, description and title of the tool, presented as its claims."""
         question = self.details
         told = describe_annotations(question.claims)
         said = (

@@ -1,4 +1,4 @@
-"""Dialog that shows a server's exact command or URL and its settings, and asks whether to use the server."""
+"""Dialog that shows a server's exact command or URL and settings, and asks whether to use it."""
 
 import shlex
 from typing import ClassVar
@@ -17,7 +17,7 @@ _MAX_COMMAND_LINE = 50
 
 
 def _quote_value(text: str) -> str:
-    """Return the text sanitized and on one line, in quotes if it is empty or begins or ends with whitespace."""
+    """Return the text sanitized on one line, in quotes if it is empty or has whitespace at an end."""
     shown = clean(text).replace("\n", "⏎")
     return f'"{shown}"' if not text or text != text.strip() else shown
 

@@ -22,7 +22,7 @@ from mcphost.unicode_forms import split_url
 
 
 def highlight_host(url: str, style: str = "$text") -> Content:
-    """Return the full URL on one line with its host in bold, so that no other part can be mistaken for the host."""
+    """Return the full URL on one line with its host in bold, so that nothing else looks like the host."""
     try:
         host = split_url(url).netloc
     except ValueError:

@@ -1,4 +1,4 @@
-"""Dialog that lists the tool calls waiting for approval. The user can open or deny one call, or answer all of them."""
+"""Dialog that lists the tool calls waiting for approval, to open, deny or answer them."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -22,7 +22,7 @@ _MAX_ARGUMENTS_LENGTH = 200
 
 
 class WaitingCall(NamedTuple):
-    """Tool call in the list. `key` is unique among waiting calls; `review` is None until the user opens the call."""
+    """Tool call in the list; `key` is unique in it, and `review` is None until the user opens the call."""
 
     key: str
     question: ApproveTool
@@ -141,7 +141,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next unread call, on which the cursor is placed when the list reopens; empty if none."""
+        """The `key` of the next unread call, where the cursor is when the list reopens; empty if none."""
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")

@@ -1,4 +1,4 @@
-"""Input widgets for form fields whose value is chosen rather than typed: a checkbox and a list of options.
+"""Input widgets for form fields whose value is chosen, not typed: a checkbox and a list of options.
 
 They extend Textual's Checkbox and SelectionList: a field can have no value, states are shown by symbols as well as
 colors, and a list that does not have the focus shows only its selection.
@@ -68,7 +68,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         return [True, False] if self.field.required else [True, False, None]
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0."""
+        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -146,10 +146,10 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
 
     @property
     def field_value(self) -> Any:
-        """The selected value or, for a multiple choice, the list of selected values in the order of the options.
+        """The selected value; for a multiple choice, the list of selected values in the options' order.
 
-        If nothing is selected, the value is None, which is not sent. A required multiple choice without `min_items` has
-        an empty list instead.
+        If nothing is selected, the value is None, which is not sent. A required multiple choice without `min_items`
+        has an empty list instead.
         """
         values = [self.field.options[at].value for at in sorted(self.selected)]
         if self._is_multiple:
@@ -250,7 +250,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
             )
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0.
+        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0.
 
         Up leaves the list from the first option, and Down from the last.
         """
@@ -307,7 +307,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self.post_message(FieldChanged())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Record the option under the mouse; a click selects an option only if press and release are both on it."""
+        """Record the option under the mouse; a click selects an option only with press and release on it."""
         self._pressed_option = event.style.meta.get("option")
 
     async def _on_click(self, event: events.Click) -> None:

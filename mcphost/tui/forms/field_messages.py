@@ -9,7 +9,7 @@ class FieldChanged(Message):
 
 
 class FocusMoveRequested(Message):
-    """Posted when a key moves the focus out of a field; `direction` is 1 for the next field, -1 for the previous."""
+    """Posted when a key moves the focus out of a field; `direction` is 1 (next) or -1 (previous)."""
 
     def __init__(self, direction: int) -> None:
         super().__init__()

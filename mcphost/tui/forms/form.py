@@ -1,8 +1,8 @@
-"""Form that shows fields in a column and validates each value as the user enters it. No mouse is needed.
+"""Form that shows fields in a column and validates each value while it is entered, without a mouse.
 
-    form = Form(fields, {"age": 30})        # a tuple of Field, and initial values by field name
-    form.values()                           # {"age": 30, "note": None}: every field; None if it has no value
-    form.validate()                         # whether all values may be sent; if not, shows the errors
+form = Form(fields, {"age": 30}) # a tuple of Field, and initial values by field name form.values() # {"age": 30,
+"note": None}: every field; None if it has no value form.validate() # whether all values may be sent; if not, shows the
+errors
 
 A form posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past the last
 field or before the first. Its height depends on its content, so put it into a scrolling container with
@@ -108,7 +108,7 @@ def _describe_range(low: int | None, high: int | None, what: str) -> str:
 
 
 class FormRow(Vertical):
-    """Row of a form, with the title of one field, its input widget, and a note below for the description or errors."""
+    """Row of a form: the title of a field, its input widget, and a note with the description or errors."""
 
     DEFAULT_CSS = """
     FormRow { height: auto; }
@@ -183,7 +183,7 @@ class FormRow(Vertical):
 
     @property
     def value(self) -> Any:
-        """The current value; None if the field is empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
+        """The value; None if the field is empty, JSON_NULL for a JSON null, INVALID_JSON for invalid JSON."""
         return self.field_widget.field_value
 
     @property
@@ -193,7 +193,7 @@ class FormRow(Vertical):
         return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
 
     def set_problem(self, text: str) -> None:
-        """Show an error that was found outside the form, for example by schema validation, until the value changes.
+        """Show an error found outside the form, as by schema validation, until the value changes.
 
         *text* need not be sanitized.
         """
@@ -202,13 +202,13 @@ class FormRow(Vertical):
             self.update_note()
 
     def problem(self) -> str:
-        """Return the error in the current value, as a phrase that can follow the field's name, or "" if it is valid."""
+        """Return the error in the value as a phrase that follows the field's name, or "" if it is valid."""
         if self.value is JSON_NULL:
             return ""
         return _("must be JSON") if self.value is INVALID_JSON else field_error(self.field, self.value)
 
     def validate(self) -> bool:
-        """Return whether the value may be sent; from then on, the row shows an error if a required field is empty."""
+        """Return whether the value may be sent; from now on, an empty required field is shown as an error."""
         self._is_validated = True
         self.update_note()
         return not self.problem()
@@ -220,7 +220,7 @@ class FormRow(Vertical):
             self.update_note()
 
     def update_note(self) -> None:
-        """Update the note below the field: errors, warnings and, with the focus, the description and key hints."""
+        """Update the note below the field: errors, warnings and, with focus, the description and key hints."""
         lines: list[Content] = []
         problem = self.problem()
         if problem and (self._is_validated or self.value is not None):

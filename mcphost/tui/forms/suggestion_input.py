@@ -26,7 +26,7 @@ SuggestionSource = Callable[[str], Awaitable[Completion]]
 
 
 class SuggestionLine(OrderedInput):
-    """Single-line input of a SuggestionInput. The list of suggestions handles each key before the input does."""
+    """Single-line input of a SuggestionInput, whose list of suggestions handles each key first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
 

@@ -1,4 +1,4 @@
-"""Input widgets for form fields whose value is typed, and a read-only widget for values that are unsafe to edit."""
+"""Input widgets for form fields whose value is typed, and a read-only widget for unsafe values."""
 
 from typing import Any, ClassVar
 
@@ -93,7 +93,7 @@ class TextEntry(OrderedTextArea):
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0."""
+        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0."""
         row = self.wrapped_document.location_to_offset(self.cursor_location).y
         stays = (key == "up" and row > 0) or (key == "down" and row < self.wrapped_document.height - 1)
         return 0 if stays else EXIT_KEYS.get(key, 0)
@@ -141,7 +141,7 @@ class LineEntry(OrderedInput):
 
     @property
     def field_value(self) -> Any:
-        """The text converted to the field's type; None if the field is empty. An invalid number remains a string."""
+        """The text converted to the field's type; None if it is empty, a string for an invalid number."""
         return _parse_text(self.field, self.value)
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -150,7 +150,7 @@ class LineEntry(OrderedInput):
         self.post_message(FieldChanged())
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0."""
+        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0."""
         return EXIT_KEYS.get(key, 0)
 
     async def _on_key(self, event: events.Key) -> None:
@@ -224,7 +224,7 @@ class ReadOnlyValue(Static, can_focus=True):
         """Posted when the user clears the value, so that the form replaces this widget with an empty input."""
 
     def exit_direction(self, key: str) -> int:
-        """Return 1 if the key moves the focus to the next field, -1 if it moves it to the previous one, otherwise 0."""
+        """Return 1 if the key moves the focus to the next field, -1 to the previous field, otherwise 0."""
         return EXIT_KEYS.get(key, 0)
 
     def on_key(self, event: events.Key) -> None:

@@ -195,7 +195,7 @@ class AccountsScreen(ListScreen):
                 self.query_one("#entries", OptionList).highlighted = number
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each account, then a row for each server that requires a sign-in and has no account."""
+        """Return a row for each account, then for each server that requires a sign-in and has no account."""
         rows: list[ListRow] = []
         for stored in self._stored_accounts:
             mark, style, word = describe_state(stored)
@@ -276,7 +276,7 @@ class AccountsScreen(ListScreen):
             self.action_use()
 
     def action_use(self) -> None:
-        """Use the selected account for its servers, in this run and in later ones, and reconnect to these servers."""
+        """Use the selected account for its servers, in this and later runs, and reconnect to them."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

@@ -1,4 +1,4 @@
-"""Form that starts auto-approve (F9): select read-only tools whose calls need no approval, and set limits for them."""
+"""Form that starts auto-approve (F9): select read-only tools that need no approval, and set limits."""
 
 from typing import TYPE_CHECKING, ClassVar
 

@@ -77,7 +77,7 @@ class ChatBody(Horizontal):
 
 
 class ChatScreen(Screen[None]):
-    """Main screen, which shows the conversation and handles the messages, commands and tool calls the user enters."""
+    """Main screen, which shows the conversation and handles entered messages, commands and tool calls."""
 
     AUTO_FOCUS = "#prompt"
     BLANK = True  # Its widgets cover it, so it need not render anything itself.
@@ -321,7 +321,7 @@ class ChatScreen(Screen[None]):
     # -- user input
 
     def submit(self, draft: Draft) -> None:
-        """Send the draft as a message, or run it as a command or tool call; on failure, keep its text in the composer.
+        """Send the draft as a message, or run it as a command or tool call; on failure, keep its text.
 
         Only typed text can be a command or a tool call; other text, such as pasted text or a server's prompt, is sent
         as a message. Drafts are queued until the host is attached.
@@ -550,11 +550,11 @@ class ChatScreen(Screen[None]):
         return [*build_completions(kind, self._host.servers.views()), *own]
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
-        """Show the transcript's keys in the key bar while the transcript has the focus, otherwise the usual keys."""
+        """Show the transcript's keys in the key bar while it has the focus, otherwise the usual keys."""
         self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else ())
 
     def on_key(self, event: ui.Key) -> None:
-        """If the user types while the transcript has the focus, focus the composer and insert the character there."""
+        """Focus the composer and insert the character if the user types while the transcript has the focus."""
         known = event.key in self.active_bindings
         if self.query_one("#transcript").has_focus and event.is_printable and event.character and not known:
             event.stop()
@@ -580,7 +580,7 @@ class ChatScreen(Screen[None]):
 
 
 def _preload_markdown() -> None:
-    """Import the Markdown modules, in a thread and ahead of the first answer, to avoid delaying key presses."""
+    """Import the Markdown modules in a thread before the first answer, to keep key presses fast."""
     from mcphost.tui.transcript.markdown import warm_up
 
     warm_up()

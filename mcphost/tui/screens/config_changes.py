@@ -1,4 +1,4 @@
-"""Screen that lists changes in the configuration files, so that the user can review and apply them together."""
+"""Screen that lists changes in the configuration files, to review and apply them together."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast

@@ -1,4 +1,4 @@
-"""Screen that diagnoses the connection to one server step by step, and then measures its response time."""
+"""Screen that diagnoses the connection to a server step by step, and then measures its response time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar

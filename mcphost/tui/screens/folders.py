@@ -1,4 +1,4 @@
-"""Shared folders screen (Ctrl+O): add, name and remove folders, and see which servers have received them."""
+"""Shared folders screen (Ctrl+O): add, name and remove folders, and see which servers have them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -83,7 +83,7 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
 
 
 class FoldersScreen(ListScreen):
-    """List of the folders to share with servers, including those that are missing or were removed by the user."""
+    """List of the folders to share with servers, including missing ones and ones that the user removed."""
 
     TITLE_TEXT: ClassVar[str] = N_("Shared folders")
     EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one, or see docs/consent.md.")

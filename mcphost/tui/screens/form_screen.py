@@ -1,4 +1,4 @@
-"""Base class of the small forms that open over the chat: title, fields, error line, buttons and key hints."""
+"""Base class of small forms that open over the chat: title, fields, error line, buttons, key hints."""
 
 from time import monotonic
 from typing import ClassVar, Generic, TypeVar

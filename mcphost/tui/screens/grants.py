@@ -41,7 +41,7 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of grants (first those for this session, then stored ones) and of stored answers about sharing folders.
+    """List of session grants, stored grants, and stored answers about sharing folders.
 
     If *server* is given, only its grants and answers are listed.
     """
@@ -146,7 +146,7 @@ class GrantsScreen(ListScreen):
         )
 
     def action_revoke(self) -> None:
-        """Revoke the selected grant or folder answer if the key is pressed twice; the first press asks to confirm."""
+        """Revoke the selected grant or answer if the key is pressed twice; the first press asks to confirm."""
         row = self.current_row()
         if row is None:
             return

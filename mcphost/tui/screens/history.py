@@ -1,4 +1,4 @@
-"""History screen (F6): search, preview, open, rename, pin, fork, export and delete stored conversations."""
+"""History screen (F6): search, preview, open, rename, pin, fork, export and delete conversations."""
 
 from collections.abc import Sequence
 from datetime import datetime

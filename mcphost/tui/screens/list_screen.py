@@ -30,7 +30,7 @@ ICON_ROWS = 4
 
 
 class ListRow(NamedTuple):
-    """An entry of a list screen: the object that it represents, a title, a detail line and a colored symbol."""
+    """An entry of a list screen: its object, a title, a detail line and a colored symbol."""
 
     value: Any
     title: str
@@ -148,7 +148,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """Update the screen after *server* reported a change of the resource at *uri*. Does nothing by default."""
+        """Update the screen after a change of the resource *uri* of *server*; do nothing by default."""
 
     def filter(self, text: str) -> None:
         """Show the first 500 entries that contain every word of *text*, ignoring case."""
@@ -199,7 +199,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(self._update_facts_focus)
 
     def _update_facts_focus(self) -> None:
-        """Let the facts pane take the focus only while its content is too long to fit, so that keys can scroll it."""
+        """Let the facts pane take the focus only while its content does not fit and must be scrolled."""
         for pane in self.query("#facts"):
             pane.can_focus = pane.max_scroll_y > 0
 

@@ -1,4 +1,4 @@
-"""Manual tool calls, which the user makes without the model: `!server/tool key=value`, or a form on the tools page."""
+"""Manual tool calls of the user, without the model: `!server/tool key=value`, or a form."""
 
 import asyncio
 import shlex
@@ -29,7 +29,7 @@ class ManualCall(NamedTuple):
 
 
 def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
-    """Return an attachment with the result *text* of a manual tool call, preceded by a description of the call."""
+    """Return an attachment with a description of a manual tool call and its result *text*."""
     from mcphost.llm.messages import ResourcePart
     from mcphost.serialization import dumps
 
@@ -86,7 +86,7 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class ManualCallRunner:
-    """Runner of the user's tool calls; each call has a card in the transcript and a worker of the chat screen."""
+    """Runner of the user's tool calls; each has a card in the transcript and a worker of the chat screen."""
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
@@ -94,7 +94,7 @@ class ManualCallRunner:
         self._result: tuple[ManualCall, ManualCallResult] | None = None
 
     def run_line(self, text: str) -> bool:
-        """Parse a line such as `!server/tool key=value` and run it; return False and say why if it cannot be parsed."""
+        """Run a line such as `!server/tool key=value`; return False and say why if it cannot be parsed."""
         try:
             call = parse_manual_call(text)
         except McpHostError as error:

@@ -1,4 +1,4 @@
-"""Form for the settings of a model: name, address, environment variable of the API key, parameters and headers."""
+"""Form for the settings of a model: name, address, variable of the API key, parameters and headers."""
 
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar

@@ -109,7 +109,7 @@ class ModelsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each model: favorites first, then recently used and other usable ones, then the rest."""
+        """Return a row for each model: favorites, then recently used and other usable ones, then the rest."""
         return [
             ListRow(
                 model,

@@ -1,4 +1,4 @@
-"""Prompts screen: browse the prompts of all servers, enter arguments, and insert the resulting text or messages."""
+"""Prompts screen: browse the prompts of all servers, enter arguments, and insert the result."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -96,7 +96,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
         return (("insert", _("Insert")),)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, including those for suggestions if the server supports completion."""
+        """Return the line that explains the keys, with those for suggestions if the server completes."""
         completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
         return _("{hint}enter next · enter on Insert inserts · esc back").format(
             hint=_(SuggestionInput.HINT) if completes else ""

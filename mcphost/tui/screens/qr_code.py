@@ -29,7 +29,7 @@ _MAX_LENGTH = 2_000
 
 
 def build_matrix(text: str) -> list[list[int]]:
-    """Return the modules (squares) of a QR code as rows, including its white margin; 1 is dark and 0 is light.
+    """Return the modules (squares) of a QR code and its white margin as rows; 1 is dark, 0 is light.
 
     Return [] if the text is empty or longer than 2,000 characters.
     """
@@ -83,7 +83,7 @@ def render_cells(rows: list[list[QrCell]]) -> Content:
 
 
 class QrCode(Static):
-    """Widget that shows text as a QR code, or a message if the widget is too small or the text is too long."""
+    """Widget that shows text as a QR code, or a message if it is too small or the text is too long."""
 
     DEFAULT_CSS = "QrCode { width: 1fr; height: 1fr; content-align: center middle; text-align: center; }"
 

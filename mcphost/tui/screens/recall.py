@@ -28,7 +28,7 @@ _TITLE_CHARS = 400
 
 
 class RecallScreen(ListScreen):
-    """List of the user's messages with distinct texts, newest first; its result is the selected text, or None.
+    """List of the user's distinct messages, newest first; its result is the selected text, or None.
 
     Only the newest matches are read; a search also reaches older messages.
     """

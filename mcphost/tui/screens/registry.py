@@ -1,4 +1,4 @@
-"""Registry screen (F3, then b): search a registry for servers, read about them, and install or update one."""
+"""Registry screen (F3, then b): search a registry for servers, read about, install and update them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -35,7 +35,7 @@ ASKING = N_("Asking the registry…")
 
 
 class RegistryScreen(ListScreen):
-    """List of servers in the configured registry. Typing filters the list; Enter sends the search to the registry.
+    """List of servers in the registry. Typing filters the list; Enter sends the search to the registry.
 
     Its result is a sentence about what was installed, an installation guide to attach for the model, or None.
     """
@@ -231,7 +231,7 @@ def _describe_logo(entry: RegistryEntry) -> str:
 
 
 def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> str:
-    """Return the description of a server, a line for each way to install or reach it, and the warnings about each."""
+    """Return a server's description, and a line for each way to install or reach it, with warnings."""
     lines = [entry.description, ""] if entry.description else []
     own = [known.name] if known else []
     for option in list_options(entry):

@@ -1,4 +1,4 @@
-"""Form that adds a server, from a command line, URL or JSON, or changes the configuration entry of a server."""
+"""Form that adds a server from a command line, URL or JSON, or changes a server's entry."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -29,14 +29,14 @@ class ServerForm(FormScreen[str]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
 
     def __init__(self, save: SaveServerFn, name: str = "", entry: dict[str, Any] | None = None) -> None:
-        """Create the form. *entry* is the current configuration of the server *name*, or None for a new server."""
+        """Create the form; *entry* is the configuration of the server *name*, or None for a new server."""
         super().__init__()
         self._save = save
         self._server = name
         self._entry = entry
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, to ignore no key: an empty form saves nothing, and a saved server still needs approval."""
+        """Return False, to ignore no key: an empty form saves nothing, and a server still needs approval."""
         return False
 
     def headline(self) -> str:

@@ -1,4 +1,4 @@
-"""Servers screen (F3): status, account, tools and log of each server, and actions such as restart and sign-in."""
+"""Servers screen (F3): status, account, tools and log of each server, and actions such as restart."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -92,7 +92,7 @@ def describe_offers(view: ServerView) -> str:
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
-    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] if not signed in."""
+    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] for none."""
     account = view.account
     if account is None:
         return []
@@ -107,7 +107,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for roots although its protocol revision, 2026-07-28, deprecates them.
+    """Return a note if the server asked for roots although its revision, 2026-07-28, deprecates them.
 
     Otherwise, return an empty string.
     """
@@ -274,7 +274,7 @@ class ServersScreen(ListScreen):
             )
 
     def action_sign_out(self) -> None:
-        """Revoke and delete the stored tokens if the key is pressed twice; the first press asks for confirmation."""
+        """Revoke and delete the stored tokens if the key is pressed twice; the first press asks to confirm."""
         row = self.current_row()
         if row is None:
             return

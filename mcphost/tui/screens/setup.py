@@ -1,4 +1,4 @@
-"""Setup screen: choose among the models found on this machine, and servers to import from other MCP hosts."""
+"""Setup screen: choose a model found on this machine, and servers to import from other MCP hosts."""
 
 from functools import partial
 from shlex import join
@@ -101,7 +101,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         return _("Set up mcphost")
 
     def body(self) -> ComposeResult:
-        """Yield the lists of models and servers; if no model was found, an API key input replaces the first list."""
+        """Yield the lists of models and servers; without a model, an API key input replaces the first list."""
         has_anything = bool(self._models or self._servers)
         yield Static(_(_ABOUT) if has_anything else _(_NOTHING), markup=False)
         yield Static(_("Model"), classes="heading", markup=False)
@@ -153,7 +153,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._enter()
 
     def _enter(self) -> None:
-        """Let the user choose from now on; until then, a typed character closes the screen and goes to the composer."""
+        """Let the user choose from now on; before, typing closes the screen and goes to the composer."""
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))
@@ -296,7 +296,7 @@ class SetupScreen(FormScreen[SetupChoice]):
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
-    """Return a server's sanitized command line or URL, with the names of its environment variables or headers."""
+    """Return a server's sanitized command line or URL, with the names of its variables or headers."""
     server = candidate.server
     if server is None:
         return ""

@@ -132,7 +132,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         await self.action_find_next()
 
     async def action_find_next(self) -> None:
-        """Scroll to the next match, or from the last match to the first; show a notification if there is no match."""
+        """Scroll to the next match, from the last to the first; show a notification without a match."""
         if not self._search_text:
             return
         text = self.query_one(LongText)

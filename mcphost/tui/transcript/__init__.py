@@ -1,1 +1,1 @@
-"""The transcript, which shows the conversation as a list of blocks, with Markdown, streamed text and images."""
+"""The transcript, which shows the conversation as blocks, with Markdown, streamed text and images."""

@@ -1,4 +1,4 @@
-"""Basic blocks of the transcript, which show speaker headings, messages, Markdown, reasoning and notices."""
+"""Basic blocks of the transcript: speaker headings, messages, Markdown, reasoning and notices."""
 
 import re
 from collections.abc import Sequence
@@ -220,7 +220,7 @@ class LateResult(TranscriptBlock):
 
 
 class MarkdownBlock(TranscriptBlock):
-    """Part of an answer from the model, shown as Markdown. While the answer is streamed, its last block still grows.
+    """Part of an answer from the model, shown as Markdown; the last block grows during streaming.
 
     `is_joined` means that there is no blank row before the block, `is_plain` that the text is not parsed as Markdown,
     and `continues_code` that it begins with the rest of the code block above.
@@ -255,7 +255,7 @@ class MarkdownBlock(TranscriptBlock):
 
 
 class ThinkingBlock(TranscriptBlock):
-    """Reasoning of the model. While folded, it takes one row, which shows the latest words during streaming."""
+    """Reasoning of the model; when folded, one row shows the latest words during streaming."""
 
     can_step = True
 
@@ -316,7 +316,7 @@ LEVEL_MARKS = {"info": ("ℹ", "$muted"), "warning": ("▲", "$warning"), "error
 
 
 class NoticeBlock(TranscriptBlock):
-    """Notice from mcphost, such as an error, with a hint on how to fix it. `level` is a key of LEVEL_MARKS."""
+    """Notice from mcphost, such as an error, with a hint on a fix; `level` is a key of LEVEL_MARKS."""
 
     can_step = True
 

@@ -1,4 +1,4 @@
-"""Parts of the transcript that can be copied separately: a code block, a table, or the result of a tool call."""
+"""Parts of the transcript that can be copied separately: code blocks, tables, and tool results."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Earlier messages of an opened conversation, which are added to the transcript after the newest ones are shown."""
+"""Earlier messages of an opened conversation, added to the transcript after the newest ones."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def find_part(messages: Sequence[Message], end: int, count: int) -> int:
 
 
 class EarlierMessages:
-    """Builder of the blocks for the messages before index *end*, from the newest to the oldest, in short slices.
+    """Builder of blocks for the messages before index *end*, newest to oldest, in short slices.
 
     *build* returns the blocks for a part of the messages; it is called once for each part.
     """

@@ -1,4 +1,4 @@
-"""Transcript block that reserves rows for an image and, once it is decoded, draws it with half-block characters."""
+"""Transcript block that reserves rows for an image and draws it with half-blocks once it is decoded."""
 
 import binascii
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ _PREFIX = "▎   "
 
 
 def detect_image(part: "ImagePart") -> "ImageInfo | None":
-    """Detect the format and dimensions of an image from its first bytes; return None if it is not supported."""
+    """Detect the format and dimensions of an image from its first bytes; None if it is not supported."""
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 
     try:
@@ -170,7 +170,7 @@ def _blend(colour: Rgb, ground: Rgb, opacity: int) -> Rgb:
 
 
 def _build_strip(upper: list[Rgb], lower: list[Rgb]) -> Strip:
-    """Return one row of cells from two rows of pixels; adjacent cells with the same colors share a segment."""
+    """Return a row of cells from two rows of pixels; adjacent cells of the same colors share a segment."""
     segments: list[Segment] = []
     pairs = list(zip(upper, lower, strict=True))
     begin = 0

@@ -1,4 +1,4 @@
-"""Vertical layout of the transcript, with the heights of its blocks and a cache of their rendered rows."""
+"""Vertical layout of the transcript: the heights of its blocks, and a cache of their rendered rows."""
 
 import re
 from bisect import bisect_right
@@ -238,7 +238,7 @@ def find_current_row(strips: Sequence[Strip]) -> int:
 
 
 class BlockRenderer:
-    """Renderer that turns blocks into styled rows (strips) of *width* columns and highlights selected text.
+    """Renderer of blocks as styled rows (strips) of *width* columns, with highlighted selected text.
 
     The constructor's *resolve_style* looks up a style by name. Its *current_style* highlights the current block; it
     applies to all content that has no style of its own.
@@ -350,7 +350,7 @@ class BlockRenderer:
 
 
 def _offset_segment(segment: Segment, column: int, line: int) -> Segment:
-    """Add *column* and *line* to the position in the segment's metadata, from which Textual computes selections."""
+    """Add *column* and *line* to the segment's position, from which Textual computes selections."""
     style = segment.style
     if style is None or "offset" not in (meta := style.meta):
         return segment

@@ -143,7 +143,7 @@ class _Builder:
             self.pieces.append(PrefixedContent(rest, rest, Content(""), "", "$faint"))
 
     def open(self, first: str, rest: str) -> None:
-        """Open a list item or block quote, with the prefix *first* for its first row and *rest* for its other rows."""
+        """Open a list item or block quote, with the prefix *first* for its first row and *rest* for others."""
         self.stack.append((first, rest))
         self.unused_first_prefix.append(True)
 
@@ -346,7 +346,7 @@ def find_cut(source: str, size: int) -> int:
 
 
 def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
-    """Split a Markdown text that is still being streamed into complete parts, which no longer change, and the rest.
+    """Split a Markdown text that is still streamed into complete parts, which do not change, and the rest.
 
     The rest is usually the last top-level block, which may still grow; it is None if the text has no blocks. If the
     rest is a long code block, list, table or paragraph, its beginning becomes a complete part as well. Otherwise,

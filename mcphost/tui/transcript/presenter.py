@@ -108,10 +108,10 @@ def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
 def build_blocks(
     messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False, *, show_costs: bool = False
 ) -> list[TranscriptBlock]:
-    """Return the blocks for the messages of a stored conversation, with the cost of each answer if *show_costs*.
+    """Return the blocks of a stored conversation's messages, with the cost of answers if *show_costs*.
 
-    Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is called
-    only if there are images.
+    Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is
+    called only if there are images.
     """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}

@@ -23,7 +23,7 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class StreamingText:
-    """Buffer for streamed text. `tail` is the block that is still growing; `pending` holds text not yet added to it."""
+    """Buffer for streamed text; `tail` is the growing block, `pending` is text not yet added to it."""
 
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None
@@ -113,7 +113,7 @@ class StreamingText:
 
 
 def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
-    """Split plain text that is still growing into complete parts and the rest, as `split_stream` does for Markdown."""
+    """Split growing plain text into complete parts and the rest, as `split_stream` does for Markdown."""
     from mcphost.tui.transcript.markdown import MarkdownFragment, find_cut
 
     parts: list[MarkdownFragment] = []

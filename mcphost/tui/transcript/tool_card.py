@@ -109,7 +109,7 @@ class ToolCard(TranscriptBlock):
         self.invalidate()
 
     def finish(self, outcome: str, text: str, seconds: float, result_file: str = "") -> None:
-        """Mark the call as ended after *seconds*. *outcome* is a key of STATES, and *text* is the result or the error.
+        """Mark the call as ended after *seconds*; *outcome* is a key of STATES, *text* the result or error.
 
         *result_file* is the path of the file with the full result if the model received only its beginning.
         """
@@ -243,7 +243,7 @@ class ToolCard(TranscriptBlock):
         return None
 
     def sections(self) -> Sequence[Section]:
-        """Return the result and each argument as separate sections, because their text could imitate a heading."""
+        """Return the result and each argument as sections, because their text could imitate a heading."""
         given = {"": self.raw} if self.arguments is None else self.arguments
         if not given:
             return ()
@@ -290,7 +290,7 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card at *index* if its turn can continue without it, else the only such card near the end.
+    """Return the card at *index* if its turn can go on without it, else the only such card near the end.
 
     Returns None if there is no such card near the end, or more than one.
     """

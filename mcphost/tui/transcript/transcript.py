@@ -55,7 +55,7 @@ _FRAME_SECONDS = 1 / 30
 
 
 class Transcript(ScrollView, can_focus=True):
-    """Widget that shows the conversation as a list of blocks and stays at its end until the user scrolls up.
+    """Widget that shows the conversation as blocks, and stays at its end until the user scrolls up.
 
     `current_index` is the index of the block that keys act on; it has a bar beside it while the transcript has the
     focus.
@@ -155,7 +155,7 @@ class Transcript(ScrollView, can_focus=True):
         self._block_layout.estimate(blocks)
 
     def prepend(self, blocks: list[TranscriptBlock]) -> None:
-        """Insert earlier blocks above all others without moving the visible text; their heights were estimated."""
+        """Insert blocks with estimated heights above all others without moving the visible text."""
         before = self._block_layout.total
         self._block_layout.prepend(blocks)
         if self.current_index >= 0:
@@ -309,7 +309,7 @@ class Transcript(ScrollView, can_focus=True):
             self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Stop following the end of the conversation when the user scrolls up; resume when the user returns to it."""
+        """Stop following the end of the conversation when the user scrolls up; resume at the end."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_own_scroll and round(old_value) != round(new_value):
             self.is_following = round(new_value) >= self.max_scroll_y

@@ -1,4 +1,4 @@
-"""List of the next message's attachments, above the message; keys and the mouse remove, preview and refresh them."""
+"""List of the next message's attachments, which keys and the mouse remove, preview and refresh."""
 
 from typing import ClassVar, NamedTuple
 
@@ -82,7 +82,7 @@ class AttachmentList(Widget, can_focus=True):
 
     @property
     def _first(self) -> int:
-        """The number of the first row shown, so that the cursor is visible or, without the focus, the newest row."""
+        """The number of the first row shown, so that the cursor or, without focus, the newest row is visible."""
         at = self.index if self.has_focus else len(self.rows) - 1
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
 

@@ -1,4 +1,4 @@
-"""Popup with completions for the word before the cursor: commands, prompts, tools, resources and files."""
+"""Popup with completions for the word at the cursor: commands, prompts, tools, resources and files."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple

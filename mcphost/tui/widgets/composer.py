@@ -272,7 +272,7 @@ class Composer(Vertical):
         self._paste_guard: PasteGuard | None = None
 
     def compose(self) -> ComposeResult:
-        """Create the list of attachments and the text area. The other widgets are created when they are needed."""
+        """Create the list of attachments and the text area; other widgets are created when needed."""
         yield AttachmentList()
         yield ComposerInput(self, self._placeholder)
 
@@ -319,7 +319,7 @@ class Composer(Vertical):
         self.set_draft(Draft(text, origin, source))
 
     def set_draft(self, draft: Draft) -> None:
-        """Replace the text, its origin and its source; move the cursor to the end and close the completion popup."""
+        """Replace the text, its origin and source; move the cursor to the end and close the popup."""
         self.popup.is_suppressed = True
         self.composer_input.text = draft.text  # this also clears the undo history
         self.pastes.clear()
@@ -330,7 +330,7 @@ class Composer(Vertical):
         self._show_origin()
 
     def insert_prompt_text(self, source: str, text: str) -> None:
-        """Append the text of a prompt from the server *source*, after which the draft can only be sent as a message.
+        """Append the text of a prompt from the server *source*; the draft is then always sent as a message.
 
         Enter is blocked for a moment, so that the user can check the text first.
         """
@@ -340,7 +340,7 @@ class Composer(Vertical):
         self.set_text(f"{written.text}{text}", origin, source)
 
     def recall_history(self, by: int) -> bool:
-        """Show the next history entry if *by* is 1 or the previous one if it is -1; return False if there is none.
+        """Show the next (*by* 1) or previous (-1) history entry; return False if there is none.
 
         The unsent draft is kept, and follows the newest entry.
         """
@@ -482,7 +482,7 @@ class Composer(Vertical):
         return tuple(row.name for row in self._attachments)
 
     def show_attachments(self, rows: tuple[AttachmentRow, ...]) -> None:
-        """List the attachments above the text area, followed by the folded pastes; hide the list if there are none."""
+        """List the attachments and the folded pastes above the text area; hide the list if there are none."""
         self._attachments = rows
         self._show_attachment_rows()
 

@@ -1,4 +1,4 @@
-"""Widget that shows an image at the largest size that fits, and is hidden if the terminal cannot show images."""
+"""Widget that shows an image at the largest size that fits, hidden if the terminal has no images."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -23,7 +23,7 @@ MAX_IMAGES = 4
 
 
 class ImageView(Widget):
-    """Widget for one image of at most *rows* by *columns* cells. It is blank until the image has been decoded."""
+    """Widget for one image of at most *rows* by *columns* cells, blank until the image is decoded."""
 
     DEFAULT_CSS = "ImageView { width: 1fr; height: auto; }"
 

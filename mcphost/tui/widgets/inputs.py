@@ -31,7 +31,7 @@ async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
 
 
 async def wait_for_typed_text(*fields: Widget) -> None:
-    """Wait until the fields have received all keys pressed before this call, for at most a second per field."""
+    """Wait until the fields have received all earlier keys, for at most a second per field."""
     for field in fields:
         arrived = asyncio.Event()
         if field.call_later(arrived.set):
@@ -41,7 +41,7 @@ async def wait_for_typed_text(*fields: Widget) -> None:
 
 
 class OrderedInput(Input):
-    """Input that handles letters and editing keys such as Backspace in the order in which they were pressed."""
+    """Input that handles letters and editing keys such as Backspace in the order of the key presses."""
 
     def on_mount(self) -> None:
         """For screen readers, stop the cursor from blinking."""
@@ -52,7 +52,7 @@ class OrderedInput(Input):
 
 
 class OrderedTextArea(TextArea):
-    """TextArea that handles letters and editing keys such as Backspace in the order in which they were pressed."""
+    """TextArea that handles letters and editing keys such as Backspace in the order of the key presses."""
 
     def on_mount(self) -> None:
         """For screen readers, stop the cursor from blinking."""
@@ -137,7 +137,7 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
-            """Record the value of an input that has received all earlier keys; after the last one, post `Submitted`."""
+            """Record the value of an input that has all earlier keys; after the last, post `Submitted`."""
             values[number] = boxes[number].value
             if len(values) == len(boxes):
                 self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))

@@ -1,4 +1,4 @@
-"""Aligned name-value pairs and quoted text, laid out so that no value can imitate another pair or a heading."""
+"""Aligned name-value pairs and quoted text; no value can imitate another pair or a heading."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -122,7 +122,7 @@ _MARGIN = len(BAR)
 
 
 class QuotedPart(NamedTuple):
-    """Sanitized text in one style: either quoted text, which is shown behind a bar, or a heading without a bar."""
+    """Sanitized text in one style: quoted text, shown behind a bar, or a heading without a bar."""
 
     text: str
     style: str = ""

@@ -341,7 +341,7 @@ class LongText(ScrollView, can_focus=True):
         return prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
 
     def _row_prefix(self, number: int) -> str:
-        """Return the prefix of a row: a bar in the text of a section; "" in a heading or if there are no sections.
+        """Return the prefix of a row: a bar in the text of a section, "" in a heading or without sections.
 
         Continuation rows of a wrapped line have a dashed bar.
         """
@@ -395,7 +395,7 @@ class LongText(ScrollView, can_focus=True):
             yield at, length, style
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text without the line breaks that wrapping added, and the string to put after it."""
+        """Return the selected text without line breaks from wrapping, and the string to put after it."""
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
         out: list[str] = []
@@ -447,7 +447,7 @@ def prepare_text(text: str) -> tuple[str, bool]:
 
 
 def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
-    """Join sections into one text; return the text, whether it is sanitized, and the offsets of its headings.
+    """Join sections into one text; return it, whether it is sanitized, and the offsets of its headings.
 
     The offsets include those of the blank lines between sections.
     """

@@ -10,7 +10,7 @@ from textual.worker import Worker
 
 
 class ScreenLifecycle:
-    """Mixin that makes a closed screen ignore deferred callbacks, and errors of its workers about missing widgets.
+    """Mixin that makes a closed screen ignore late callbacks, and workers' errors about missing widgets.
 
     List it before Screen among the base classes. It is deliberately not a DOMNode: Textual takes the default CSS from
     the first base class that is one, and a screen without the CSS of Screen has no background.

@@ -55,7 +55,7 @@ _MODEL_STATE_LABELS = {"loading": N_("loading…"), "failed": N_("not working"),
 
 
 class TopBar(Widget):
-    """Bar with the model, activity, tokens, cost, context usage and servers; values that do not fit are left out."""
+    """Bar with model, activity, tokens, cost, context usage and servers, as far as they fit."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
