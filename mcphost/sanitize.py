@@ -1,4 +1,4 @@
-"""Sanitization of untrusted text: control, bidirectional and invisible characters become visible marks.
+"""Sanitization of untrusted text: control, bidirectional and hidden characters become visible marks.
 
 The same function is used for every output (terminal, log view, dialogs). It is based on character properties, not on a
 list of known attacks: every character that can move the cursor, or reorder, hide or fake text, is replaced by a mark
@@ -171,7 +171,7 @@ def _make_mark(char: str, match: re.Match[str]) -> str:
 
 
 def _is_valid_joiner(match: re.Match[str]) -> bool:
-    """Return whether a joiner is between two letters of a script that uses joiners, or in an emoji sequence."""
+    """Return whether a joiner is between letters of a script that uses joiners, or in an emoji sequence."""
     text, at = match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if _can_touch_joiner(before) and _can_touch_joiner(after):

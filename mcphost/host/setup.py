@@ -169,14 +169,14 @@ class Setup:
         return [describe_missing_input(server, one) for one in server.inputs if not await self._editor.has_input(one)]
 
     async def list_models(self) -> tuple[AvailableModel, ...]:
-        """Return all models: favourites first, then recent ones, those that can be used now, and the others.
+        """Return all models: favorites first, then recent ones, those that can be used now, and the others.
 
         May be cancelled.
         """
         return await self._finder.list_all(await anyio.to_thread.run_sync(self._remembered.load))
 
     async def list_remembered(self) -> tuple[PricedModel, ...]:
-        """Return the favourites and recent models whose prices are known, without a request to any provider.
+        """Return the favorites and recent models whose prices are known, without a request to any provider.
 
         May be cancelled.
         """
@@ -188,7 +188,7 @@ class Setup:
         return await self._finder.add_listed(models)
 
     async def toggle_favorite(self, model: ModelConfig) -> bool:
-        """Add a model to the favourites or remove it; return whether it is a favourite afterwards.
+        """Add a model to the favorites or remove it; return whether it is a favorite afterwards.
 
         Raises McpHostError.
         """
@@ -196,7 +196,7 @@ class Setup:
             return await anyio.to_thread.run_sync(self._remembered.toggle_favorite, model)
         except OSError as error:
             raise McpHostError(
-                f"The favourites cannot be saved: {error.strerror}.", f"Check {self._places.state_dir}."
+                f"The favorites cannot be saved: {error.strerror}.", f"Check {self._places.state_dir}."
             ) from error
 
     async def protect_headers(self, model: ModelConfig) -> ModelConfig:

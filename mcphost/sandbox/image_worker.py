@@ -78,7 +78,7 @@ def _decode_image(
     if found is None:
         return {"why": "its format is not supported"}
     for whole in (True, False):
-        # Wrong checksums outside pixel data are common: the colour profile in the reference server's own image has one.
+        # Wrong checksums outside pixel data are common: the color profile in the reference server's own image has one.
         image_file.LOAD_TRUNCATED_IMAGES = True
         try:
             # Only the reader for the detected format is used; otherwise Pillow would try all of them.
@@ -104,7 +104,7 @@ def _resize(library: Any, image: Any, width: int, height: int, method: Any) -> A
         width, height = height, width
     image.draft("RGB", (width * 2, height * 2))  # a JPEG decodes to a fraction of its size at less cost
     image.load()
-    # Palette colours cannot be interpolated, and invisible pixels must not bleed into others.
+    # Palette colors cannot be interpolated, and invisible pixels must not bleed into others.
     mode = "RGBA" if image.mode in ("RGBA", "LA", "PA", "P") or "transparency" in image.info else "RGB"
     sides = fit_size(image.width, image.height, width, height)
     small = image if image.mode == mode else image.convert(mode)

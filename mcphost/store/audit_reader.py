@@ -236,7 +236,7 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
     for number in {before + 1} if before is not None else set[int]():
         if row_hash(fields | {"seq": number}) == fields["hash"]:
             return number
-    # Neighbouring rows may have been moved as well: try nearby numbers.
+    # Adjacent rows may have been moved as well: try nearby numbers.
     for number in range(max(1, fields["seq"] - 50), fields["seq"] + 51):
         if row_hash(fields | {"seq": number}) == fields["hash"]:
             return number

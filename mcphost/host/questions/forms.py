@@ -51,7 +51,7 @@ _KEPT_KEYWORDS = ("title", "description", "default")
 
 
 def parse_form(schema: Raw) -> tuple[Field, ...]:
-    """Return the fields of a form, in order. Raises MalformedMessage if the schema is not allowed for forms."""
+    """Return the fields of a form, in order. Raises MalformedMessage for a schema not allowed in forms."""
     if len(bytes(schema)) > MAX_SCHEMA:
         raise MalformedMessage(f"The form is larger than {MAX_SCHEMA // 1024} kB.")
     value = loads(bytes(schema) or b"{}", "form")
@@ -89,7 +89,7 @@ def _text_length(name: str, entry: Any) -> int:
 
 # -- reading the schema
 def parse_field(name: str, entry: Any, required: bool) -> Field:
-    """Convert a property of a form schema to a field. Raises MalformedMessage if it is not allowed in forms."""
+    """Convert a property of a form schema to a field. Raises MalformedMessage if forms cannot have it."""
     if not isinstance(entry, dict):
         raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
     schema = cast("dict[str, Any]", entry)

@@ -172,7 +172,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return any(isinstance(node, Form) for node in focused.ancestors)
 
     def enter(self) -> None:
-        """Enable the dialog's keys, because the user has moved to the dialog deliberately, for example with F8."""
+        """Enable the dialog's keys, because the user has moved to the dialog deliberately, as with F8."""
         self.guard.is_entered = True
         if self.is_mounted:
             self.show_key_hints(self.key_line)
@@ -198,11 +198,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         )
 
     async def process_key(self, key: str) -> bool:
-        """Run the action bound to a key before the next key is delivered; return False if the key has no action.
+        """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        This applies to every key while a button or the body has the focus. In a form, it applies only to keys that move
-        the focus to another field. As a result, text typed right after the key goes to the input that the key opened or
-        focused.
+        This applies to every key while a button or the body has the focus. In a form, it applies only to keys that
+        move the focus to another field. As a result, text typed right after the key goes to the input that the key
+        opened or focused.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -218,7 +218,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- overridden by each dialog
 
     def headline(self) -> str:
-        """Return the title, which usually names the server and what it requests; the caller sanitizes the title."""
+        """Return the title, which usually names the server and its request; the caller sanitizes it."""
         raise NotImplementedError
 
     def preview(self) -> str:
@@ -298,7 +298,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(_(self.KEYS), id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Return the reason for the request and the account, preceded by the title if the frame truncates the title."""
+        """Return the reason for the request and the account, after the title if the frame truncates it."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
@@ -443,7 +443,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def reminder(self) -> str:
-        """Return a sanitized reminder of what else the user must do before approving; empty if there is nothing."""
+        """Return a sanitized reminder of what the user must do before approving; empty for nothing."""
         return ""
 
     def update_locked_buttons(self) -> None:
@@ -466,7 +466,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             more.update(Content(clean_line(why, 400)))
 
     def restore_review(self, review: Any) -> Any:
-        """Continue an earlier review of the same question; return the object that stores its progress from now on.
+        """Continue an earlier review of the same question; return the object that stores its progress.
 
         *review* is the object that this method returned for the previous dialog of the question, or None for the first
         dialog. The base class stores no progress.
@@ -499,7 +499,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
-        """Show the position of this question in the queue, such as "2 of 3 waiting", unless it is the only one."""
+        """Show this question's position in the queue, such as "2 of 3 waiting", unless it is the only one."""
         self._queue_position = (place, total)
         # The box is composed shortly after the dialog is attached; until then, this does nothing, and on_mount follows.
         for box in self.query("#box"):

@@ -55,7 +55,7 @@ class RuleArgument(NamedTuple):
 
 
 def find_arguments(question: ApproveTool) -> tuple[RuleArgument, ...]:
-    """Return the first twelve arguments that a condition can test, which are short strings, numbers and booleans."""
+    """Return the first twelve arguments that a condition can test: short strings, numbers and booleans."""
     found: list[RuleArgument] = []
     for one in _iter_plain_arguments(question.arguments, ()):
         if len(found) == _MAX_ARGUMENTS:
@@ -75,7 +75,7 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
-    """Yield the names of arguments that are not in *arguments*, such as lists; a rule allows any value for them."""
+    """Yield the names of arguments that are not in *arguments*, such as lists; a rule allows any value."""
     return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 
@@ -101,7 +101,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return the fields of the rule form. The dialog hides a test's value field if the test needs no value."""
+    """Return the fields of the rule form. The dialog hides value fields that a test does not need."""
     out = [
         _choice_field("covers", _("covers"), (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title=_("  names"), required=True, description=_("* stands for any text")),
@@ -215,7 +215,7 @@ def _parse_number(name: str, text: str) -> Value:
 
 
 def expiry_time(until: str) -> float | None:
-    """Return the Unix time at which a rule expires, in seconds; None for never. *until* is one of EXPIRIES."""
+    """Return the Unix time in seconds at which a rule expires, None for never; *until* is in EXPIRIES."""
     match until:
         case "1 hour":
             return time.time() + 3600
@@ -229,7 +229,7 @@ def expiry_time(until: str) -> float | None:
 
 
 def describe_rule(rule: Rule, until: str) -> str:
-    """Describe a rule in one sanitized sentence. *until*, which is one of EXPIRIES, says when the rule expires."""
+    """Describe a rule in one sanitized sentence; *until*, one of EXPIRIES, says when the rule expires."""
     run = "runs"
     match rule.tool, rule.exact_tool:
         case "", _:
@@ -262,10 +262,10 @@ def _describe_condition(condition: Condition) -> str:
 
 
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
-    """Return the form's initial values, keyed by field name, for a rule that allows this tool with these arguments.
+    """Return the form's initial values, by field name, for a rule that allows this call.
 
-    A path must be in the same folder, unless the folder is too broad; every other argument must have the same value. If
-    the rule is too long to be shown, the conditions with the longest values are left out. The rule applies in this
+    A path must be in the same folder, unless the folder is too broad; every other argument must have the same value.
+    If the rule is too long to be shown, the conditions with the longest values are left out. The rule applies in this
     project for 30 days. If an argument has no condition and no path has one, the rule could allow unrelated calls, so
     it applies only in this conversation and for one hour.
     """
@@ -314,7 +314,7 @@ def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
 
 
 def _is_too_wide(path: str, folder: str) -> bool:
-    """Return whether *path* is the root or directly below it, is or contains the home folder, or contains *folder*."""
+    """Return whether *path* is too broad: `/`, `/usr`, the home folder, or a parent of it or *folder*."""
     below = path.rstrip("/") + "/"
     home = os.path.expanduser("~")
     return path.count("/") < 2 or f"{home}/".startswith(below) or (folder != path and folder.startswith(below))

@@ -1,4 +1,4 @@
-"""Preview of an attachment before it is sent: an image as the conversation shows it, or its kind and size."""
+"""Preview of an attachment before it is sent: an image as in the conversation, or its kind and size."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 

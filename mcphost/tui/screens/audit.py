@@ -124,7 +124,7 @@ class AuditScreen(ListScreen):
         self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
-        """Revoke the grant that the selected row refers to; the first press of the key only asks for confirmation."""
+        """Revoke the grant that the selected row refers to; the first key press asks to confirm."""
         row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
@@ -198,7 +198,7 @@ def _list_row(row: Written) -> ListRow:
 
 
 def _detail_pairs(row: Written) -> list[tuple[str, str]]:
-    """Return a row's columns as name-value pairs, most important first because small screens cut off the end."""
+    """Return a row's columns as name-value pairs, most important first, as small screens cut the end."""
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [

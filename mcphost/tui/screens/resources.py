@@ -1,4 +1,4 @@
-"""Resources screen (F4): browse and preview the resources of all servers, and attach one to the message."""
+"""Resources screen (F4): browse and preview the resources of all servers, and attach one."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -66,12 +66,12 @@ def is_large(item: Resource) -> bool:
 
 
 def describe_type(item: Resource) -> str:
-    """Return a resource's media type, or "" if it is unknown; a directory is called "directory (inode/directory)"."""
+    """Return a resource's media type, "" if unknown; a directory is "directory (inode/directory)"."""
     return _("directory (inode/directory)") if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
-    """Return name-value pairs with the audience, the priority, the modification date, and the number of linked icons.
+    """Return name-value pairs: audience, priority, modification date, and the number of linked icons.
 
     Linked icons are not fetched. A value is "" if the server did not specify it.
     """
@@ -86,7 +86,7 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
 
 
 class ResourcesScreen(ListScreen):
-    """List of the resources and templates of all servers; its result is a (server name, URI) pair, or None."""
+    """List of all servers' resources and templates; its result is a (server name, URI) pair, or None."""
 
     TITLE_TEXT: ClassVar[str] = N_("Resources")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -199,7 +199,7 @@ class ResourcesScreen(ListScreen):
         )
 
     def action_preview(self) -> None:
-        """Focus the preview, so that its text can be scrolled and selected; load it first if the resource is large."""
+        """Focus the preview, to scroll and select its text; load it first if the resource is large."""
         row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
             self._start_preview(*row.value)
@@ -302,7 +302,7 @@ class ResourceTemplateForm(FormScreen[str]):
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:
-        """Return the line that explains the keys, including those for suggestions if the server supports completion."""
+        """Return the line that explains the keys, with those for suggestions if the server completes."""
         keys = _("enter next, and attaches at the end · esc back") if self.variables else _("enter attaches · esc back")
         return _(SuggestionInput.HINT) + keys if self._has_completion else keys
 

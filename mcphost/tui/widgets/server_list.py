@@ -1,4 +1,4 @@
-"""Sidebar that lists the servers with their states and counts. A click on a row opens the matching screen."""
+"""Sidebar that lists servers with states and counts; a click on a row opens the matching screen."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ STATES: dict[str, tuple[str, str, str]] = {
 
 
 def describe_starting(state: str, seconds: float) -> str:
-    """Return a label for a server's state; if the server has been starting for 1 second or more, add the seconds."""
+    """Return a label for a server's state, with the seconds if it has been starting for 1 second or more."""
     word = _(STATES.get(state, STATES["waiting"])[1])
     return _("starting · {seconds} s").format(seconds=int(seconds)) if state == "connecting" and seconds >= 1 else word
 
