@@ -4,14 +4,28 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from mcphost.llm.messages import ImagePart, Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.serialization import dumps
+from mcphost.llm.messages import ImagePart, Message, Part, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.sanitize import replace_surrogates, strip_hidden_text
+from mcphost.serialization import dumps, replace
 
 MAX_NUMBERS = 200
 MAX_TEXT = 20_000
 _MAX_RESULT = 6_000
 _MAX_ARGUMENTS = 2_000
 _RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
+
+
+def clean_text(text: str) -> str:
+    """Return a text for the model as the user can see it, without hidden text and lone surrogates."""
+    return strip_hidden_text(replace_surrogates(text))
+
+
+def clean_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Return the parts of a user message without hidden text, which a file, a resource or a paste may contain."""
+    return tuple(
+        replace(part, text=clean_text(part.text)) if isinstance(part, TextPart | ResourcePart) else part
+        for part in parts
+    )
 
 
 def describe_author(message: Message) -> str:

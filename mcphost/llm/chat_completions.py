@@ -33,6 +33,7 @@ from mcphost.llm.model import (
     Usage,
 )
 from mcphost.llm.response_limits import MAX_TOOL_CALLS
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Raw, Struct, dumps, encode, loads, replace
 
 CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
@@ -222,11 +223,12 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
             items.append(text_item(f"{_describe_resource(part)}:\n\n{part.text}"))
         elif isinstance(part, ImagePart):
             if part.name and route.supports_images:
-                items.append(text_item(f"Attached image {part.name}:"))
+                items.append(text_item(f"Attached image {sanitize(part.name, keep_newlines=False)}:"))
             items.append(image_item(part) if route.supports_images else text_item(IMAGES_OMITTED))
         elif isinstance(part, FilePart):
             is_taken = route.supports_pdf if part.mime_type == "application/pdf" else route.supports_audio
-            items.append(file_item(part) if is_taken else text_item(FILES_OMITTED.format(part.name)))
+            omitted = FILES_OMITTED.format(sanitize(part.name, keep_newlines=False))
+            items.append(file_item(part) if is_taken else text_item(omitted))
     items = [item for item in items if item.get("text", "…").strip()]
     if all(item["type"] == "text" for item in items):
         return "\n\n".join(item["text"] for item in items)
@@ -236,9 +238,10 @@ def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
 def _describe_resource(part: ResourcePart) -> str:
     if part.use_id:
         return f"Message from mcphost, not from the user, with a result of the server {part.server}"
+    uri = sanitize(part.uri, keep_newlines=False)
     if part.server:
-        return f"Attached resource {part.uri} of the server {part.server}"
-    return f"Attached folder {part.uri}" if part.mime_type == "inode/directory" else f"Attached file {part.uri}"
+        return f"Attached resource {uri} of the server {part.server}"
+    return f"Attached folder {uri}" if part.mime_type == "inode/directory" else f"Attached file {uri}"
 
 
 def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:

@@ -14,13 +14,13 @@ from mcphost.host.active_conversation import ActiveConversation, Conversation
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import MessagesInserted, TurnFinished, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
+from mcphost.host.message_text import clean_parts, clean_text
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.views import TurnResult
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import Usage
-from mcphost.sanitize import replace_surrogates
 from mcphost.store.compactions import Compaction
 from mcphost.store.conversations import BranchInfo, ConversationInfo, ConversationStore
 
@@ -226,7 +226,7 @@ class ConversationController:
                 f"The system prompt has {len(text):,} characters; at most {MAX_SYSTEM_PROMPT:,} are allowed.",
                 "Shorten it.",
             )
-        await self._active.current.set_system_prompt(replace_surrogates(text.strip()))
+        await self._active.current.set_system_prompt(clean_text(text.strip()))
 
     async def undo_system_prompt(self) -> None:
         """Undo the last change of the open conversation's system prompt.
@@ -303,7 +303,7 @@ class ConversationController:
         the message is dropped.
         """
         if self._scope is not None:
-            self._steering.append(replace_surrogates(text))
+            self._steering.append(clean_text(text))
         return self._scope is not None
 
     async def continue_turn(self) -> TurnResult:
@@ -396,7 +396,7 @@ class ConversationController:
             latest = (message for message in reversed(conversation.messages) if message.role == "user")
             message = next(latest, Message(role="user", parts=()))
         else:
-            message = Message(role="user", parts=(*attachments, TextPart(replace_surrogates(text))))
+            message = Message(role="user", parts=clean_parts((*attachments, TextPart(text))))
             message = await conversation.append(message, model.name if model else "")
         self._events.publish(TurnStarted(number, message, again=text is None))
         if model is None:
