@@ -1,6 +1,7 @@
 """AGENTS.md on the screen: the question shows the whole text, the page shows what counts."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.event_bus import EventBus
 from mcphost.host.project_approvals import ProjectApprovals
+from mcphost.host.questions.questions import ShownText, TrustProject
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from mcphost.tui.screens.instructions import InstructionsScreen
@@ -89,3 +91,14 @@ async def test_a_long_text_can_be_approved_only_after_it_was_read(
         await driver.until(lambda: driver.app.screen is dialog, "the dialog")
         await driver.pilot.press("end", "A")
         await driver.until(lambda: isinstance(driver.app.screen, InstructionsScreen), "the page")
+
+
+async def test_the_question_about_hooks_says_what_the_approval_does_not_cover(run: Run) -> None:
+    async with run() as driver:
+        text = ShownText("/repo/.mcphost/hooks.toml", '[[hooks]]\ncommand = ["./check.sh"]\n')
+        asked = TrustProject(server="", why="they would start programs", purpose="hooks", texts=(text,))
+        driver.app.run_worker(partial(driver.frontend.ask, asked))
+        await driver.enter_question()
+        shown = " ".join(driver.text().replace("│", " ").split())
+        assert "It does not apply to the files that these commands run" in shown
+        await driver.pilot.press("d")

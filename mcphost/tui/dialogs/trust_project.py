@@ -22,6 +22,7 @@ _HEADLINES = {
 _MAX_LINES = 400
 """Maximum lines of each text in the dialog; more would make layout slow."""
 _HIDDEN = N_("▲ It has hidden or deceptive characters, marked like ‹U+200B›; the model does not get them as they are.")
+_FILES = N_("▲ It does not apply to the files that these commands run, which can change without a new approval.")
 
 
 class TrustProjectDialog(Dialog[TrustVerdict]):
@@ -63,6 +64,8 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         out.append(
             Content.styled(_("\nApproval applies to exactly this text; if it changes, you are asked again."), "$faint")
         )
+        if self.details.purpose == "hooks":
+            out.append(Content.styled(_(_FILES), "bold $warning"))
         return out
 
     def reminder(self) -> str:
