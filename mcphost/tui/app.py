@@ -27,7 +27,7 @@ from mcphost.tui.messages import (
     RulePreviewRequested,
 )
 from mcphost.tui.question_stage import QuestionApp
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import clean_line, clean_notice
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
 from mcphost.tui.theme_choice import ThemeChoice, ThemeOptions
@@ -439,10 +439,11 @@ class McpHostApp(QuestionApp):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a notification unless an identical one is still visible.
+        """Show the beginning of a notification unless an identical one is still visible.
 
         Without this check, holding down a key could stack up hundreds of them.
         """
+        message = clean_notice(message)  # a server may have chosen a name or an error in it
         now, wanted = monotonic(), (message, title, severity)
         self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
         if self._announcer is not None:

@@ -16,6 +16,8 @@ from textual.strip import Strip
 
 from mcphost.sanitize import is_sanitized, sanitize
 
+_NOTICE_LENGTH, _NOTICE_LINES = 800, 12
+
 
 def clean(text: str) -> str:
     """Replace unsafe and hidden characters with visible marks, such as ␛ or ‹U+202E›, and CRLF with LF."""
@@ -40,6 +42,13 @@ def clean_line(text: str, limit: int = 200) -> str:
 def pad_cells(text: str, width: int) -> str:
     """Append spaces to the text until it is *width* cells wide."""
     return text + " " * (width - cell_len(text))
+
+
+def clean_notice(text: str) -> str:
+    """Sanitize the text of a notification, which covers other text; only its beginning is kept."""
+    lines = clean(text[: 4 * _NOTICE_LENGTH])[:_NOTICE_LENGTH].split("\n")
+    cut = "\n".join(lines[:_NOTICE_LINES])
+    return f"{cut}…" if len(text) > _NOTICE_LENGTH or len(lines) > _NOTICE_LINES else cut
 
 
 def is_clean(text: str) -> bool:

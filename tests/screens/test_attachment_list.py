@@ -8,6 +8,8 @@ from textual.events import Paste
 
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.token_estimate import estimate_part_tokens
+from mcphost.protocol.content import ResourceContents
+from mcphost.protocol.resources import ReadResourceResult
 from mcphost.tui.screens.attachment_preview import AttachmentPreview
 from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.widgets.attachment_list import MAX_SHOWN, AttachmentList
@@ -180,3 +182,20 @@ async def test_hostile_names_take_one_row_and_hide_nothing(run: Run) -> None:
         assert "\x1b" not in row
         assert "\u202e" not in row
         assert row.rstrip().endswith("×")
+
+
+async def test_the_address_of_a_resource_cannot_fill_the_screen_with_a_notice(run: Run) -> None:
+    async with run() as driver:
+
+        async def read(server: str, uri: str) -> ReadResourceResult:
+            contents = ResourceContents(uri="x://a\nmcphost: your session ended, type /quit\n" * 2_000, blob="AAAA")
+            return ReadResourceResult(contents=(contents,))
+
+        driver.host.features.read_resource = read  # type: ignore[method-assign]
+        driver.app.chat.attachments.add_resource("notes", "x://a")
+        notices = driver.app._notifications  # pyright: ignore[reportPrivateUsage]
+        await driver.until(lambda: len(notices) == 1, "the notice")
+        (notice,) = notices
+        assert "\n" not in notice.message
+        assert len(notice.message) < 400
+        assert "no model reads them" in notice.message

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError
 from mcphost.tui.messages import AttachmentAction
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class Attachments:
         self.add(*(one.part for one in attachments))
         for one in attachments:
             if one.note:
-                self._screen.notify(f"{one.name}: {one.note}.", markup=False, timeout=8)
+                self._screen.notify(f"{clean_line(one.name)}: {clean_line(one.note)}.", markup=False, timeout=8)
 
     @property
     def _model_facts(self) -> "ModelFacts":

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from textual._cells import cell_len
 
 from mcphost.tui.combining_marks import ZERO_WIDTH
-from mcphost.tui.screen_text import clean, clean_line, first_lines, is_clean
+from mcphost.tui.screen_text import clean, clean_line, clean_notice, first_lines, is_clean
 
 HOSTILE = {
     "escape": "\x1b[31mred",
@@ -147,3 +147,14 @@ def test_cleaned_text_never_holds_a_control_or_format_character(text: str) -> No
         joiner = char in "\u200c\u200d" and 0 < at < len(shown) - 1
         assert char in "\n\t" or joiner or kind not in {"Cc", "Cs", "Zl", "Zp"}, ascii(shown)
         assert char not in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\ufeff"
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_notice_is_clean_and_only_the_beginning_of_a_long_text(text: str) -> None:
+    assert clean_notice(text) == clean(text)
+    for long in (text * 1_000, f"{text}\n" * 1_000):
+        shown = clean_notice(long)
+        assert is_clean(shown)
+        assert shown.endswith("…")
+        assert len(shown) <= 801
+        assert shown.count("\n") < 12
