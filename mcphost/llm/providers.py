@@ -1,6 +1,7 @@
 """Facts about model providers (key variables, API features, local or not), and the lookup of API keys."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from ipaddress import ip_address
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError
@@ -165,9 +166,9 @@ def is_loopback(url: str) -> bool:
     """Return whether a URL points to this machine."""
     try:
         host = split_url(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
-        return False
-    return host in ("localhost", "::1") or host.endswith(".localhost") or host.startswith("127.")
+        return False  # a name such as 127.example.org or x.localhost may lead anywhere
 
 
 def _needs_named_key(url: str) -> bool:

@@ -15,7 +15,7 @@ from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import pluralize
 from mcphost.sandbox.image_formats import identify_image
-from mcphost.sanitize import replace_surrogates, sanitize, strip_hidden_text
+from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
 MAX_TEXT_BYTES = 256 * 1024
@@ -119,7 +119,8 @@ def _list_folder(handle: int, shown: str) -> Attachment:
                 break
             names.append(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name)
         is_cut = len(names) >= MAX_FOLDER_ENTRIES
-    text = "\n".join(strip_hidden_text(replace_surrogates(name)) for name in sorted(names)) or "(empty)"
+    # A name can contain line breaks, which would look like further names or like words of mcphost.
+    text = "\n".join(sanitize(name, keep_newlines=False) for name in sorted(names)) or "(empty)"
     note = f"the first {MAX_FOLDER_ENTRIES} entries" if is_cut else ""
     return Attachment(name=shown, part=ResourcePart("", shown, text, "inode/directory"), note=note)
 

@@ -4,7 +4,14 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError
-from mcphost.llm.providers import PLACEHOLDER_KEY, add_local_address, find_key, key_variables, parse_provider
+from mcphost.llm.providers import (
+    PLACEHOLDER_KEY,
+    add_local_address,
+    find_key,
+    is_loopback,
+    key_variables,
+    parse_provider,
+)
 from mcphost.llm.worker_client import worker_environment
 
 pytestmark = pytest.mark.anyio
@@ -58,6 +65,16 @@ async def test_local_servers_need_no_key_and_get_none_by_accident() -> None:
         ).value == PLACEHOLDER_KEY
     named = ModelConfig(name="openai/x", api_base="http://127.0.0.1:1/v1", api_key_env="OPENAI_API_KEY")
     assert (await find_key(named, environ, read_keyring)).value == "precious"
+
+
+@pytest.mark.parametrize("host", ["127.evil.example", "127.0.0.1.evil.example", "x.localhost", "127.1.evil", ""])
+def test_a_name_that_only_looks_like_this_machine_is_another_one(host: str) -> None:
+    assert not is_loopback(f"http://{host}:8080/v1")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "[::1]", "localhost", "LOCALHOST"])
+def test_this_machine_is_known_by_its_addresses_and_its_name(host: str) -> None:
+    assert is_loopback(f"http://{host}:8080/v1")
 
 
 async def test_a_gateway_without_a_key_gets_a_placeholder() -> None:
