@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from mcphost.host.call_origins import OTHER_SERVERS, ArgumentOrigin, CallOrigins
 from mcphost.host.origins.copy_index import CopyBudget
-from mcphost.host.origins.encodings import decoded_texts, rotate_13
+from mcphost.host.origins.encodings import DecodeBudget, decoded_texts, rotate_13
 from mcphost.host.origins.outside_texts import SHORTEST_COPY, OutsideTexts
 from mcphost.host.origins.text_folding import FoldedText
 
@@ -16,6 +16,8 @@ MAX_CHARACTERS = 1_000_000
 """Maximum total length of the arguments that are compared; anything beyond it is unchecked."""
 MAX_VALUES = 10_000
 MAX_COMPARISONS = 400_000
+MAX_FOLDED = 3_000_000
+"""Maximum number of characters that are compared in one call, in all encodings and in joined arguments."""
 _MAX_DEPTH = 64
 _LONG_NUMBER = 10 ** (SHORTEST_COPY - 1)
 _MAX_SPANS = 100
@@ -61,7 +63,7 @@ def find_origins(index: OutsideTexts, server: str, arguments: dict[str, Any]) ->
         search.add_value(value)
     search.add_joined(values)
     unchecked = set(index.dropped) - {server}
-    if not is_whole or search.budget.is_used_up:
+    if not is_whole or search.is_incomplete:
         unchecked.add(OTHER_SERVERS)
     return CallOrigins(found=search.origins(server), unchecked=frozenset(unchecked))
 
@@ -124,15 +126,30 @@ class _Search:
     def __init__(self, index: OutsideTexts) -> None:
         self._index = index
         self._found: list[_Found] = []
-        self.budget = CopyBudget(MAX_COMPARISONS)
+        self._budget = CopyBudget(MAX_COMPARISONS)
+        self._decoding = DecodeBudget()
+        self._folded_left = MAX_FOLDED
+        self._is_cut = False
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether a limit was reached, so that copies may be missing."""
+        return self._budget.is_used_up or self._decoding.is_used_up or self._is_cut
+
+    def _fold(self, text: str) -> FoldedText:
+        folded = FoldedText(text, self._folded_left)
+        self._folded_left -= len(folded.text)
+        self._is_cut |= folded.is_cut
+        return folded
 
     def add_value(self, value: _Value) -> None:
         """Search one value, including any encoded text that it contains."""
         if len(value.text) < SHORTEST_COPY:
             return
-        self._search_folded(value.path, "", FoldedText(value.text), None)
-        for decoded in decoded_texts(value.text):
-            self._search_folded(value.path, decoded.encoding, FoldedText(decoded.text), (decoded.start, decoded.end))
+        self._search_folded(value.path, "", self._fold(value.text), None)
+        for decoded in decoded_texts(value.text, self._decoding):
+            region = decoded.start, decoded.end
+            self._search_folded(value.path, decoded.encoding, self._fold(decoded.text), region)
 
     def _search_folded(self, path: str, encoding: str, folded: FoldedText, region: tuple[int, int] | None) -> None:
         """Search a folded text, and its simple ciphers such as ROT13, for copies.
@@ -153,7 +170,7 @@ class _Search:
         is_letters: bool,
     ) -> list[_Found]:  # fmt: skip
         found: list[_Found] = []
-        for copy in (self._index.letters if is_letters else self._index.plain).find(text, self.budget):
+        for copy in (self._index.letters if is_letters else self._index.plain).find(text, self._budget):
             server, source = self._index.label(copy.text, is_letters=is_letters)
             # A space at either end is compared, but does not count.
             copied = text[copy.start : copy.end]
@@ -171,7 +188,7 @@ class _Search:
             self._search_joined(values[::-1])
 
     def _search_joined(self, values: Sequence[_Value]) -> None:
-        folded = FoldedText("".join(value.text for value in values))
+        folded = self._fold("".join(value.text for value in values))
         starts = list(accumulate((len(value.text) for value in values), initial=0))
         whole = (0, 0)
         found = self._search("", "split", folded.text, folded.places, whole, is_letters=False)

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from mcphost.sanitize import replace_surrogates
 
 MAX_DECODED = 1_000_000
-"""Maximum number of characters decoded from one text, in all encodings together."""
+"""Maximum number of characters decoded from one source text, or from all arguments of a call together."""
 _MAX_DEPTH = 3
 _MAX_RUNS = 1_000
 _SHORTEST = 16
@@ -76,26 +76,34 @@ def decoded_source_texts(text: str) -> Iterator[str]:
                 yield found
 
 
-def decoded_texts(text: str) -> Iterator[DecodedText]:
-    """Yield the decoded form of encoded parts in *text*, including nested encodings, within limits."""
-    room = MAX_DECODED
+class DecodeBudget:
+    """Limit on the characters decoded in one search; a few bytes can decompress to gigabytes."""
+
+    def __init__(self, room: int = MAX_DECODED) -> None:
+        self.room = room
+        self.is_used_up = False
+        """Whether a text was not decoded, or only in part."""
+
+
+def decoded_texts(text: str, budget: DecodeBudget) -> Iterator[DecodedText]:
+    """Yield the encoded texts within *text*, decoded, including nested encodings, as far as *budget* allows."""
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
     while waiting:
         outer, depth = waiting.pop()
-        for inner in _decode_once(outer, room):
-            room -= len(inner.text)
+        for inner in _decode_once(outer, budget):
             yield inner
             if depth + 1 < _MAX_DEPTH and len(inner.text) >= _SHORTEST:
                 waiting.append((inner, depth + 1))
 
 
-def _decode_once(outer: DecodedText, room: int) -> Iterator[DecodedText]:
+def _decode_once(outer: DecodedText, budget: DecodeBudget) -> Iterator[DecodedText]:
     text, is_nested = outer.text, bool(outer.encoding)
     prefix = f"{outer.encoding}, " if is_nested else ""
     plain = unescape(text)
-    if plain != text and len(plain) <= room:
+    if plain != text and len(plain) <= budget.room:
+        budget.room -= len(plain)
         yield DecodedText(f"{prefix}escaped", plain, outer.start, outer.end)
-        room -= len(plain)
+    budget.is_used_up |= len(plain) > budget.room and plain != text
     for encoding, pattern, decode in (
         ("base64", _BASE64, _decode_base64),
         ("base32", _BASE32, _decode_base32),
@@ -103,12 +111,13 @@ def _decode_once(outer: DecodedText, room: int) -> Iterator[DecodedText]:
         ("character codes", _DECIMAL, _decode_decimal),
     ):
         for count, run in enumerate(pattern.finditer(text)):
-            if count == _MAX_RUNS or room <= 0:
+            if count == _MAX_RUNS:
                 break
             for data in decode(run[0]):
-                how, found = _to_text(data, room)
+                how, found, is_cut = _to_text(data, budget.room)
+                budget.is_used_up |= is_cut
                 if found:
-                    room -= len(found)
+                    budget.room -= len(found)
                     start, end = (outer.start, outer.end) if is_nested else run.span()
                     yield DecodedText(f"{prefix}{encoding}{how}", found, start, end)
 
@@ -142,21 +151,22 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
         yield bytes(codes)
 
 
-def _to_text(data: bytes, room: int) -> tuple[str, str]:
-    """Decompress *data* and decode it as text; return the compression and the text.
-
-    The compression is "" if there is none, and the text is "" if *data* is not text.
-    """
-    how = ""
+def _to_text(data: bytes, room: int) -> tuple[str, str, bool]:
+    """Return how *data* was compressed ("" if it was not), its text ("" if it is not text), and whether that is cut."""
+    how, is_cut = "", False
     if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > _SHORTEST // 2):
+        unpacker = zlib.decompressobj(wbits=47)
         try:
-            data = zlib.decompressobj(wbits=47).decompress(data, min(room, MAX_DECODED))
-            how = ", compressed"
+            data = unpacker.decompress(data, max(1, room))
+            how, is_cut = ", compressed", bool(unpacker.unconsumed_tail)
         except zlib.error:
             pass
-    text = data.decode("utf-16-le" if data[1:2] == b"\0" else "utf-8", "replace")[:room]
+    # Judged by its beginning, so that what is over the limit costs little.
+    text = data[: 4 * max(room, _SHORTEST)].decode("utf-16-le" if data[1:2] == b"\0" else "utf-8", "replace")
+    text, is_cut = text[: max(room, _SHORTEST)], is_cut or len(text) > room
     readable = sum(char.isprintable() or char.isspace() for char in text) - text.count("\ufffd")
-    return (how, text) if text and readable >= _PRINTABLE_SHARE * len(text) else ("", "")
+    is_text = bool(text) and readable >= _PRINTABLE_SHARE * len(text)
+    return (how, text[: max(0, room)], is_cut) if is_text else ("", "", False)
 
 
 def rotate_13(letters: str) -> str:

@@ -51,15 +51,22 @@ def keep_letters(folded: str) -> str:
 
 
 class FoldedText:
-    """Folded text with each character's position in the original; `letters` has only letters and digits."""
+    """Folded text with each character's position in the original; `letters` has only letters and digits.
 
-    def __init__(self, original: str) -> None:
+    `is_cut` means that the folded text ends at *limit* characters; a character can become up to 18.
+    """
+
+    def __init__(self, original: str, limit: int) -> None:
+        self.is_cut = False
         text: list[str] = []
         places = array("I")
         letters: list[str] = []
         letter_places = array("I")
         was_space = False
         for place, char in enumerate(original):
+            if len(text) >= limit:
+                self.is_cut = True
+                break
             folded = _TABLE[ord(char)]
             is_space = folded == " "
             if is_space and was_space:

@@ -4,12 +4,14 @@ import base64
 import codecs
 import gzip
 import random
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcphost.host.call_origins import FILES, OTHER_SERVERS, CallOrigins
+from mcphost.host.origins import argument_copies
 from mcphost.host.origins.argument_copies import MAX_CHARACTERS, find_origins
 from mcphost.host.origins.copy_index import CopyBudget, CopyIndex
 from mcphost.host.origins.outside_texts import OutsideText, OutsideTexts, index_messages, index_newest
@@ -209,3 +211,28 @@ def test_a_character_number_of_any_length_neither_fails_nor_hides_a_copy(zeros: 
         found = find_origins(index_of(("mail", "read_message", source)), "web", {"body": body}).found
         assert [origin.server for origin in found] == ["mail"]
     assert not search({"body": f"&#{'1' * 5_000}; nothing of any other server"}).found
+
+
+def packed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode())).decode()
+
+
+def test_a_copy_behind_what_is_decoded_counts_as_unchecked() -> None:
+    assert [origin.encoding for origin in search({"x": packed(f"{'a' * 1_000}{SECRET}")}).found] == [
+        "base64, compressed"
+    ]
+    hidden = search({"x": packed(f"{'a' * 1_000_000}{SECRET}")})
+    assert (hidden.found, hidden.unchecked) == ((), {OTHER_SERVERS})
+
+
+def test_many_small_values_that_decompress_to_much_cost_no_more_than_one() -> None:
+    began = time.monotonic()
+    found = search({"items": [packed("a" * 1_000_000)] * 100})
+    assert found.unchecked == {OTHER_SERVERS}
+    assert time.monotonic() - began < 60  # minutes, if each were decoded
+
+
+def test_letters_that_stand_for_many_are_compared_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(argument_copies, "MAX_FOLDED", 300)
+    assert search({"x": "\ufdfa" * 10}).unchecked == frozenset()
+    assert search({"x": "\ufdfa" * 30}).unchecked == {OTHER_SERVERS}
