@@ -22,6 +22,8 @@ DEFAULT_MATCHES = 5
 MAX_QUERY_CHARS = 500
 _INDEXED_CHARS = 1_000
 """Number of characters of each description that are indexed; its purpose is usually stated first."""
+_MAX_INDEXED_CHARS = 1_000_000
+"""Number of characters of all descriptions together; with more tools, fewer of each are indexed."""
 _SHOWN_CHARS = 200
 _SCHEMA = {
     "type": "object",
@@ -77,7 +79,8 @@ class ToolIndex:
 
     def __init__(self, offers: Sequence[ToolOffer]) -> None:
         self.offers = offers
-        self._counts = [_count_words(offer) for offer in offers]
+        length = min(_INDEXED_CHARS, max(_SHOWN_CHARS, _MAX_INDEXED_CHARS // max(1, len(offers))))
+        self._counts = [_count_words(offer, length) for offer in offers]
         self._lengths = [sum(counts.values()) for counts in self._counts]
         self._average = sum(self._lengths) / max(1, len(offers))
         self._frequencies = Counter(word for counts in self._counts for word in counts)
@@ -112,9 +115,9 @@ def _weigh_words(query: str) -> dict[str, float]:
     return words
 
 
-def _count_words(offer: ToolOffer) -> dict[str, float]:
+def _count_words(offer: ToolOffer, length: int) -> dict[str, float]:
     counts: dict[str, float] = {}
-    fields = (f"{offer.server} {offer.tool}", offer.title, offer.spec.description[:_INDEXED_CHARS])
+    fields = (f"{offer.server} {offer.tool}", offer.title, offer.spec.description[:length])
     for text, weight in zip(fields, _WEIGHTS, strict=True):
         for word in split_words(text):
             counts[word] = counts.get(word, 0.0) + weight

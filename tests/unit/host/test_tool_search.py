@@ -54,3 +54,11 @@ def test_the_names_in_a_result_are_read_back() -> None:
 
     assert parse_matches(text) == ("s__create_issue", "s__listIssues", "s__read_file")
     assert parse_matches("No tool matches.") == ()
+
+
+def test_of_many_long_descriptions_only_the_beginning_is_indexed() -> None:
+    described = f"{'zebra crossing ' * 12}{'filler ' * 50}unicorn"
+    assert ToolIndex([offer("a", described)]).search("unicorn", 1)
+    many = ToolIndex([offer(f"t{number}", described) for number in range(5_000)])
+    assert many.search("zebra", 1)
+    assert many.search("unicorn", 1) == []
