@@ -13,6 +13,7 @@ from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.servers.import_plan import ImportCandidate
 from mcphost.host.setup import SetupOffers, SetupResult
 from mcphost.llm.model_finder import AvailableModel
+from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import AppDriver, Run
 
@@ -115,6 +116,19 @@ async def test_enter_pressed_twice_takes_the_best_model_and_no_server(run: Run) 
         await driver.pilot.press("enter")
         await driver.until(lambda: setup.applied, "the choice")
         assert [choice[:2] for choice in setup.applied] == [("anthropic/one", [])]
+
+
+async def test_enter_that_is_held_down_chooses_nothing(run: Run, clock: ManualClock) -> None:
+    setup = FakeSetup()
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        for _ in range(20):
+            await driver.pilot.press("enter")
+            clock.now += 0.03
+        assert setup.applied == []
+        clock.now += 0.5
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied, "the choice")
 
 
 async def test_a_server_that_is_configured_already_does_not_keep_the_card_away(run: Run) -> None:

@@ -17,6 +17,7 @@ from mcphost.errors import McpHostError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 from mcphost.translation import N_, _
+from mcphost.tui import input_guard
 from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line, pad_cells
@@ -89,6 +90,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         super().__init__()
         self._setup = setup
         self._is_entered = is_invited
+        self._entered_at = float("-inf")
         self._typed = ""
         self._models = list(offers.models)
         self._servers = [candidate for candidate in offers.servers if candidate.state == "new"]
@@ -255,12 +257,18 @@ class SetupScreen(FormScreen[SetupChoice]):
     def action_start(self) -> None:
         """Close the screen with the user's choices, after storing a pasted API key.
 
-        If mcphost opened the screen without being asked, the first call only focuses the Start button. If the Skip
-        button has the focus, the result is None.
+        If mcphost opened the screen without being asked, the first call only focuses the Start button, and so do others
+        that follow within GUARD_SECONDS, while Enter is held down. If the Skip button has the focus, the result is
+        None.
         """
+        now = input_guard.clock()
         if not self._is_entered:
             self._enter()  # the first Enter may have been meant for the chat
             self.query_one("#start").focus()
+            self._entered_at = now
+            return
+        if now - self._entered_at < input_guard.GUARD_SECONDS:
+            self._entered_at = now  # the key is held down
             return
         if isinstance(self.focused, Input):
             raise SkipAction  # the input submits itself once it has received all earlier keys
