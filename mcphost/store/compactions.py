@@ -42,6 +42,11 @@ class Compaction(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     number: int = 0
 
+    @property
+    def unknown_count(self) -> int:
+        """The number of sentences of which the model named no source."""
+        return sum(not one.sources and not one.by_user for one in self.sentences)
+
 
 def find_active_compaction(compactions: Sequence[Compaction], numbers: Collection[int]) -> Compaction | None:
     """Return the newest compaction for the branch with these message *numbers*, or None."""

@@ -44,6 +44,7 @@ from mcphost.protocol.tools import CallToolResult, Tool, ToolAnnotations
 from mcphost.sandbox.schema_validator import SchemaValidator, SchemaViolation
 from mcphost.sandbox.schema_worker import validate
 from mcphost.serialization import Raw, encode, replace
+from mcphost.store.compactions import Compaction
 from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
 from mcphost.store.results import ResultStore
@@ -359,6 +360,7 @@ class FakeConversation:
         self._host = host
         self._messages: tuple[Message, ...] = ()
         self.inserted = 0
+        self.compaction: Compaction | None = None
         self.system_prompts: list[str] = []
         self._turns = 0
         self._task: asyncio.Task[Any] | None = None

@@ -131,6 +131,12 @@ async def test_a_summary_is_made_used_shown_and_undone_by_commands(
         assert "Ada wrote a lot" in sent[0].text
         assert not any("say one" in message.text for message in sent)
         assert len(driver.host.conversation.messages) == 10
+        before = driver.transcript()
+        await driver.host.conversation.open(driver.host.conversation.id)
+        await driver.until(lambda: "Summarizing" not in driver.transcript(), "the conversation opened again")
+        places = [driver.transcript().index(text) for text in ("four word", "The model gets messages 1 to 6", "next")]
+        assert places == sorted(places)
+        assert before.count("1 sentence") == driver.transcript().count("1 sentence") == 1
         await run_command(driver, "/undo-summary")
         await driver.until(lambda: "gets the messages themselves again" in driver.transcript(), "the undo")
         await send(driver, "last", "six")

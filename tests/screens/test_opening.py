@@ -10,10 +10,12 @@ from textual.widgets import Static
 
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart, Usage
+from mcphost.serialization import replace
+from mcphost.store.compactions import Compaction, SummarySentence
 from mcphost.tui import themes
 from mcphost.tui.messages import EditRequested
 from mcphost.tui.transcript import earlier_messages
-from mcphost.tui.transcript.blocks import MarkdownBlock, UserMessage
+from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, UserMessage
 from mcphost.tui.transcript.earlier_messages import NEWEST_MESSAGES
 from mcphost.tui.transcript.presenter import TranscriptPresenter, build_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
@@ -243,3 +245,22 @@ async def test_the_last_answer_is_found_before_all_is_loaded(run: Run) -> None:
         transcript = open_conversation(driver, (*make_messages("first", 1), *many_calls))
         assert not any(isinstance(block, MarkdownBlock) for block in transcript.blocks)
         assert driver.app.chat.presenter.last_answer().startswith("first answer 0.")
+
+
+@pytest.mark.parametrize(
+    ("at", "before"),
+    [(5_000.0, "talk answer 1199."), (4_690.0, "s · look"), (2.0, "s · look"), (0.5, "talk question 0.")],
+    ids=["the end", "the newest", "the earlier ones", "the beginning"],
+)
+async def test_the_notice_of_a_summary_is_where_it_was_shown(run: Run, at: float, before: str) -> None:
+    async with run() as driver:
+        messages = tuple(replace(message, at=float(place)) for place, message in enumerate(make_messages()))
+        sentences = (SummarySentence("One.", (1,)), SummarySentence("Two."))
+        driver.host.conversation.compaction = Compaction(last=6, messages=6, sentences=sentences, at=at)
+        transcript = open_conversation(driver, messages)
+        await driver.until(lambda: not is_loading(transcript), "the earlier messages")
+        notices = [at for at, block in enumerate(transcript.blocks) if isinstance(block, NoticeBlock)]
+        texts = [block.search_text() for block in transcript.blocks]
+        assert len(notices) == 1
+        assert "The model gets messages 1 to 6 as 2 sentences, 1 of unknown source." in texts[notices[0]]
+        assert texts[notices[0] - 1].startswith(before)

@@ -219,8 +219,8 @@ class Compactor:
         if active is None:
             self._events.publish(CompactionChanged())
         else:
-            unknown = sum(not one.sources and not one.by_user for one in active.sentences)
-            self._events.publish(CompactionChanged(conversation.covered, len(active.sentences), unknown))
+            change = CompactionChanged(conversation.covered, len(active.sentences), active.unknown_count)
+            self._events.publish(change)
 
 
 def _count_message_tokens(conversation: Conversation, count: int) -> int:

@@ -208,9 +208,15 @@ class ChatScreen(Screen[None]):
 
     def load_conversation(self) -> None:
         """Show the current conversation in the transcript; load its token usage and the composer's history."""
+        from mcphost.tui.transcript.compaction_notice import TimedNotice, build_compaction_notice
+
         messages = self.host.conversation.messages
         self.status_model.reset()
-        self.presenter.load(messages, self.status_model.add_earlier)
+        notice = None
+        if (made := self.host.conversation.compaction) is not None:
+            block = build_compaction_notice(made.messages, len(made.sentences), made.unknown_count)
+            notice = TimedNotice(made.at, block)
+        self.presenter.load(messages, self.status_model.add_earlier, notice)
         if self.pending_edit is not None:
             from mcphost.tui.screens.pending_edit import EDITING
 

@@ -31,6 +31,7 @@ from mcphost.tui.transcript.blocks import (
     TranscriptBlock,
     UserMessage,
 )
+from mcphost.tui.transcript.compaction_notice import NoticePlace, TimedNotice, build_compaction_notice
 from mcphost.tui.transcript.earlier_messages import NEWEST_MESSAGES, EarlierMessages, find_part
 from mcphost.tui.transcript.image_block import ImageCard, detect_image
 from mcphost.tui.transcript.streaming import split_into_blocks
@@ -106,25 +107,26 @@ def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
 
 
 def build_blocks(
-    messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False, *, show_costs: bool = False
+    messages: Iterable[Message],
+    can_draw_images: Callable[[], bool] = lambda: False,
+    *,
+    show_costs: bool = False,
+    notice: TimedNotice | None = None,
 ) -> list[TranscriptBlock]:
     """Return the blocks of a stored conversation's messages, with the cost of answers if *show_costs*.
 
     Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is
-    called only if there are images.
+    called only if there are images. *notice* comes after the messages that are not newer.
     """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
     heading: SpeakerHeading | None = None
     for message in messages:
-        if message.role == "user":
-            out.append(build_user_message(message))
-            if (images := _attached_images(message)) and can_draw_images():
-                out.extend(build_image_cards(images))
-            heading = None
-            continue
-        if message.prompt is not None:
-            out.extend(build_inserted_answer(message))
+        if notice is not None and message.at > notice.at:
+            out.append(notice.block)
+            notice = None
+        if message.role == "user" or message.prompt is not None:
+            out.extend(_build_user_blocks(message, can_draw_images))
             heading = None
             continue
         if message.role == "assistant" and heading is None and message.parts:
@@ -140,10 +142,20 @@ def build_blocks(
                 out.extend(_build_part_blocks(part, cards))
         if message.cut:
             out.append(NoticeBlock("warning", _("This answer is incomplete.")))
+    if notice is not None:
+        out.append(notice.block)
     for card in cards.values():
         if card.state == "proposed":
             card.state = "stopped"
     return out
+
+
+def _build_user_blocks(message: Message, can_draw_images: Callable[[], bool]) -> list[TranscriptBlock]:
+    """Return the blocks for a message that the user sent or inserted from a prompt."""
+    if message.role != "user":
+        return build_inserted_answer(message)
+    images = _attached_images(message)
+    return [build_user_message(message), *(build_image_cards(images) if images and can_draw_images() else ())]
 
 
 def _build_part_blocks(part: Any, cards: dict[str, ToolCard]) -> list[TranscriptBlock]:
@@ -227,19 +239,24 @@ class TranscriptPresenter:
         self._is_incomplete = False
 
     def load(
-        self, messages: Sequence[Message], on_part: Callable[[Sequence[Message]], object] = lambda part: None
+        self,
+        messages: Sequence[Message],
+        on_part: Callable[[Sequence[Message]], object] = lambda part: None,
+        notice: TimedNotice | None = None,
     ) -> None:
-        """Replace the transcript's content with a stored conversation.
+        """Replace the transcript's content with a stored conversation and a notice among its messages.
 
         The newest messages are shown at once, the earlier ones are added in the background. *on_part* is called with
         each part of the messages, the newest part first.
         """
         self.cards.clear()
         self._heading = None
+        place = NoticePlace(notice)
 
         def build(part: Sequence[Message]) -> list[TranscriptBlock]:
             on_part(part)
-            return self._build(part)
+            is_first = not part or part[0] is messages[0]
+            return self._build(part, place.take(part, is_first=is_first))
 
         start = find_part(messages, len(messages), NEWEST_MESSAGES)
         self.transcript.load(build(messages[start:]))
@@ -247,8 +264,10 @@ class TranscriptPresenter:
             self.transcript.earlier = EarlierMessages(self.transcript, messages, start, build)
             self.transcript.earlier.start()
 
-    def _build(self, messages: Sequence[Message]) -> list[TranscriptBlock]:
-        blocks = build_blocks(messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs)
+    def _build(self, messages: Sequence[Message], notice: TimedNotice | None) -> list[TranscriptBlock]:
+        blocks = build_blocks(
+            messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs, notice=notice
+        )
         self.manual_cards.update(
             {block.call: block for block in blocks if isinstance(block, ToolCard) and block.state == "background"}
         )
@@ -537,17 +556,7 @@ class TranscriptPresenter:
             )
 
     def _handle_compaction(self, event: events.CompactionChanged) -> None:
-        if not event.messages:
-            self.add_notice("info", _("The model gets the messages themselves again."))
-            return
-        unknown = _(", {unknown} of unknown source").format(unknown=event.unknown) if event.unknown else ""
-        self.add_notice(
-            "info",
-            _("The model gets messages 1 to {messages} as {sentences}{unknown}.").format(
-                messages=event.messages, sentences=translate_count(event.sentences, "sentence"), unknown=unknown
-            ),
-            _("/summary shows them with the messages; /undo-summary takes it back."),
-        )
+        self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
         """Add a notice that a watched resource has changed, at most once per resource in each turn."""
