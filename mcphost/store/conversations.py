@@ -204,13 +204,21 @@ class ConversationStore:
             found = db.execute("SELECT leaf FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
             if found is None:
                 return None
-            rows = db.execute(_BRANCHES_QUERY.format(column="body"), (conversation_id,)).fetchall()
-            if found[0] is not None or any(parent is not None for _, parent, _ in rows):
-                links = [MessageLink(number, parent) for number, parent, _ in rows]
-                rows = [rows[at] for at in trace_branch(links, found[0])]
-            drafts = db.execute("SELECT 0, NULL, body FROM drafts WHERE conversation = ?", (conversation_id,))
-            rows.extend(drafts.fetchall())
-            return BranchBodies([number for number, _, _ in rows], [body for _, _, body in rows])
+            numbers: list[int] = []
+            parents: list[int | None] = []
+            bodies: list[bytes] = []
+            # Row by row: keeping 100,000 rows would make the garbage collector search all objects.
+            for number, parent, body in db.execute(_BRANCHES_QUERY.format(column="body"), (conversation_id,)):
+                numbers.append(number)
+                parents.append(parent)
+                bodies.append(body)
+            if found[0] is not None or any(parent is not None for parent in parents):
+                places = trace_branch(list(map(MessageLink, numbers, parents)), found[0])
+                numbers, bodies = [numbers[at] for at in places], [bodies[at] for at in places]
+            for (body,) in db.execute("SELECT body FROM drafts WHERE conversation = ?", (conversation_id,)):
+                numbers.append(0)
+                bodies.append(body)
+            return BranchBodies(numbers, bodies)
 
         return await self._database.run(work)
 

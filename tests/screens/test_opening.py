@@ -1,5 +1,6 @@
 """Opening a long conversation: the newest messages are there at once, and all others soon and for every action."""
 
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -216,6 +217,35 @@ async def test_another_conversation_stops_the_loading(run: Run) -> None:
         open_conversation(driver)
         await driver.until(lambda: not is_loading(transcript), "the first one again")
         assert list_questions(transcript)[0] == "talk question 0."
+
+
+async def test_the_garbage_collector_searches_nothing_while_messages_are_added(run: Run) -> None:
+    async with run() as driver:
+        collected: list[int] = []
+
+        def note(phase: str, info: dict[str, int]) -> None:
+            collected.append(info["generation"])
+
+        transcript = open_conversation(driver)
+        gc.callbacks.append(note)
+        gc.set_threshold(50, 2, 2)
+        try:
+            await driver.until(lambda: not gc.isenabled(), "the earlier messages begin")
+            collected.clear()
+            await driver.until(lambda: not is_loading(transcript), "the earlier messages")
+            assert collected == []
+            await driver.until(gc.isenabled, "the end")
+        finally:
+            gc.callbacks.remove(note)
+            gc.set_threshold(50_000, 20, 50)
+
+
+async def test_the_garbage_collector_is_on_again_if_the_loading_is_stopped(run: Run) -> None:
+    async with run() as driver:
+        open_conversation(driver)
+        await driver.until(lambda: not gc.isenabled(), "the earlier messages begin")
+        open_conversation(driver, make_messages("other", 2))
+        await driver.until(gc.isenabled, "the collector")
 
 
 async def test_messages_that_arrive_while_loading_stay_at_the_end(run: Run) -> None:

@@ -1,7 +1,9 @@
 """Earlier messages of an opened conversation, added to the transcript after the newest ones."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 
 from mcphost.llm.messages import Message
@@ -12,6 +14,8 @@ NEWEST_MESSAGES = 300
 """Number of messages that are shown at once; building the blocks of 100,000 would stop the event loop for 0.5 s."""
 _PART_MESSAGES = 100
 SLICE_SECONDS = 0.004
+_MAX_INSERTED = 8_000
+"""Number of blocks after which they are inserted; each insertion draws the screen again."""
 PAUSE_SECONDS = 0.002
 """Pause after each slice, in which key presses are handled and drawn."""
 
@@ -26,6 +30,23 @@ def find_part(messages: Sequence[Message], end: int, count: int) -> int:
     while start and messages[start].role != "user":
         start -= 1
     return start
+
+
+@contextmanager
+def spare_collector() -> Generator[None]:
+    """Pause the garbage collector while many long-lived objects are created, and then make them old at once.
+
+    Otherwise it would search all of them several times, which takes over 0.1 s each time for 100,000 messages.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.unfreeze()  # into the oldest generation
+        if was_enabled:
+            gc.enable()
 
 
 class EarlierMessages:
@@ -73,13 +94,16 @@ class EarlierMessages:
 
     async def _run(self) -> None:
         await self._shown.wait()
+        with spare_collector():
+            await self._build_slices()
+
+    async def _build_slices(self) -> None:
         while not self._ended.is_set():
             begun = perf_counter()
             self._build_part()
             while self._end and perf_counter() - begun < SLICE_SECONDS:
                 self._build_part()
-            # An insertion takes time in proportion to all blocks, so each one inserts twice as many as the last.
-            if not self._end or self._waiting_count >= len(self._transcript.blocks):
+            if not self._end or self._waiting_count >= min(len(self._transcript.blocks), _MAX_INSERTED):
                 self._insert()
             await asyncio.sleep(PAUSE_SECONDS)
 

@@ -25,38 +25,40 @@ from mcphost.tui.transcript.prefixed_content import PrefixedContent
 
 
 class HeightIndex:
-    """Index that finds the block at a given row, built from the heights of the blocks.
-
-    `tops[i]` is the first row of block i; the last entry is the total height.
-    """
+    """Index that finds the block at a given row, built from the heights of the blocks."""
 
     def __init__(self) -> None:
-        self.tops: list[int] = [0]
+        # The first row of each block, and the row below the last. The first entry may be negative, so that no other
+        # changes when blocks are prepended.
+        self._tops: list[int] = [0]
 
     @property
     def total(self) -> int:
         """The total height of all blocks in rows."""
-        return self.tops[-1]
+        return self._tops[-1] - self._tops[0]
+
+    def top(self, index: int) -> int:
+        """Return the first row of the block at *index*."""
+        return self._tops[index] - self._tops[0]
 
     def append(self, height: int) -> None:
         """Append a block that is *height* rows high."""
-        self.tops.append(self.tops[-1] + height)
+        self._tops.append(self._tops[-1] + height)
 
     def replace(self, index: int, heights: Iterable[int]) -> None:
         """Replace the heights of the block at *index* and all blocks after it."""
-        top = self.tops[index]
-        del self.tops[index:]
-        self.tops.extend(accumulate(heights, initial=top))
+        top = self._tops[index]
+        del self._tops[index:]
+        self._tops.extend(accumulate(heights, initial=top))
 
-    def prepend(self, heights: Iterable[int]) -> None:
+    def prepend(self, heights: Sequence[int]) -> None:
         """Insert the heights of blocks before all others."""
-        before = list(accumulate(heights, initial=0))
-        shift = before.pop()
-        self.tops = [*before, *(top + shift for top in self.tops)]
+        before = list(accumulate(heights, initial=self._tops[0] - sum(heights)))
+        self._tops[:1] = before
 
     def find_index(self, y: int) -> int:
         """Return the index of the block that contains row *y*, or of the nearest block if no block does."""
-        return max(0, min(len(self.tops) - 2, bisect_right(self.tops, y) - 1))
+        return max(0, min(len(self._tops) - 2, bisect_right(self._tops, y + self._tops[0]) - 1))
 
 
 _MAX_CACHED_BLOCKS = 300  # blocks with cached strips
@@ -88,7 +90,7 @@ class BlockLayout:
 
     def top(self, index: int) -> int:
         """Return the first row of the block at *index*."""
-        return self._height_index.tops[index]
+        return self._height_index.top(index)
 
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
         """Replace all blocks and estimate their heights."""
@@ -107,7 +109,7 @@ class BlockLayout:
     def prepend(self, blocks: list[TranscriptBlock]) -> None:
         """Insert blocks with known heights before all others."""
         self.blocks[0:0] = blocks
-        self._height_index.prepend(block.height for block in blocks)
+        self._height_index.prepend([block.height for block in blocks])
 
     def append(self, block: TranscriptBlock) -> None:
         """Append a block and estimate its height."""

@@ -192,12 +192,12 @@ class Transcript(ScrollView, can_focus=True):
     def load(self, blocks: Iterable[TranscriptBlock]) -> None:
         """Replace all blocks and scroll to the end. Only the visible blocks are rendered."""
         self.close_tail()
-        if self.earlier is not None:
-            self.earlier.cancel()
-            self.earlier = None
+        loader, self.earlier = self.earlier, None
         self.current_index = -1
         self.is_following = True
         self._block_layout.load(blocks)
+        if loader is not None:
+            loader.cancel()
         self._update_view()
 
     def update_block(self, block: TranscriptBlock) -> None:
