@@ -62,7 +62,7 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
 
 
 async def resume_conversation(host: Host, id_prefix: str) -> None:
-    """Open the stored conversation whose id starts with *id_prefix*, or the latest one if that is empty.
+    """Open the stored conversation whose id starts with *id_prefix*, or the one with the newest message if it is empty.
 
     Raises UsageError, StoreError.
     """

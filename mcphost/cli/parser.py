@@ -136,7 +136,7 @@ def add_trust_flag(parser: argparse.ArgumentParser) -> None:
 
 def add_resume_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--resume`."""
-    told = "continue that conversation, or the latest one"
+    told = "continue that conversation, or without ID the one with the newest message"
     parser.add_argument("--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help=told)
 
 
@@ -226,7 +226,7 @@ class Options:
     """Whether the chat is drawn for a screen reader, whatever `[screen] reader` says."""
 
     resume: str | None = None
-    """`--resume`: the prefix of a conversation's id, empty for the latest one; None starts a new conversation."""
+    """`--resume`: the prefix of a conversation's id, empty for the one with the newest message; None starts one."""
 
     allow: tuple[str, ...] = ()
     """`--allow` rules as typed."""
