@@ -51,6 +51,7 @@ class Watched:
         )
         os.close(slave)
         self._raw = bytearray()
+        self._typed = 0
 
     def until(self, text: str, typing: str = "") -> float:
         """Seconds since exec when `text` was written; types meanwhile if asked to."""
@@ -64,6 +65,19 @@ class Watched:
                 last = now
             self.drain(0.005)
         return time.perf_counter() - self.begin
+
+    def type(self, text: str) -> None:
+        """Type a text; `until_new` waits for what is written from now on."""
+        self._typed = len(self._raw)
+        os.write(self.master, text.encode())
+
+    def until_new(self, text: str) -> None:
+        """Wait until `text` was written since the last call of `type`."""
+        begin = time.perf_counter()
+        while self._raw.find(text.encode(), self._typed) < 0:
+            if time.perf_counter() - begin > GIVE_UP or self.process.poll() is not None:
+                raise SystemExit(f"{text!r} never came; the screen got: {self.text()[-1500:]}")
+            self.drain(0.005)
 
     def drain(self, seconds: float) -> None:
         """Read what is there, waiting at most so long for it to come."""
