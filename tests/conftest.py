@@ -1,5 +1,6 @@
 """Configuration of all tests: their order, what is quick, and missing peers, which are skipped or, in CI, failures."""
 
+import faulthandler
 import gc
 import os
 import subprocess
@@ -141,6 +142,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """End the process after a minute, and print where it stands, if a thread of a failed test never ends."""
+    faulthandler.dump_traceback_later(60, exit=True)
 
 
 @pytest.hookimpl(optionalhook=True)
