@@ -9,7 +9,7 @@ def pluralize(number: int, noun: str) -> str:
 
 
 def translate_count(number: int, noun: str) -> str:
-    """Return a number and its noun as `pluralize` does, in the language of the screen; *noun* is a literal."""
+    """Return a number with its noun like `pluralize`, in the screen's language; *noun* is a literal."""
     return ngettext(f"{{number:,}} {noun}", f"{{number:,}} {noun}s", number).format(number=number)
 
 

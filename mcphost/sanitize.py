@@ -188,7 +188,7 @@ def _can_touch_joiner(char: str) -> bool:
 
 
 def _is_valid_selector(match: re.Match[str]) -> bool:
-    """Return whether a variation selector (VS15, VS16) follows a symbol with an emoji form, or is in a keycap."""
+    """Return whether a variation selector (VS15, VS16) follows a symbol with an emoji form, or a keycap."""
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"

@@ -235,7 +235,7 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first *limit* items of a JSON array as raw JSON, and a lower bound for the other items.
+    """Return the first *limit* items of a JSON array as raw JSON, and at least how many others there are.
 
     The other items are not decoded, because four megabytes may contain two million of them. Raises MalformedMessage.
     """

@@ -1,4 +1,4 @@
-"""Translation of texts for people with gettext: the English texts in the code are the keys of the catalog.
+"""Translation of the user interface with gettext; the English strings in the code are the keys.
 
 A text that is shown at once is written `_("…")`; a text in a table is marked `N_("…")`, and `_` translates it when it
 is shown. Named fields are filled in afterwards: `_("{calls} calls of {server}").format(calls=2, server="files")`.
@@ -45,7 +45,7 @@ def current_language() -> str:
 
 
 def choose_language(configured: object, environ: Mapping[str, str]) -> str:
-    """Return the configured language, or for "auto" the one of the locale in *environ*; English if there is none."""
+    """Return the configured language; for "auto", that of the locale in *environ*, or else English."""
     if configured in LANGUAGES:
         return str(configured)
     locale = next((value for name in ("LC_ALL", "LC_MESSAGES", "LANG") if (value := environ.get(name))), "")

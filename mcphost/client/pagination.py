@@ -46,9 +46,9 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """Append-only sequence of JSON texts, stored in compressed blocks.
 
-    The definitions of one server resemble each other: ten thousand of them shrink to a thirtieth of their size. Reading
-    one text decompresses its block; the last decompressed block is cached, so that iteration decompresses each block
-    once.
+    The definitions of one server resemble each other: ten thousand of them shrink to a thirtieth of their size.
+    Reading one item decompresses its block; the last decompressed block is cached, so that iteration decompresses each
+    block once.
     """
 
     __slots__ = ("_blocks", "_first_indexes", "_is_compressing", "_last_expanded", "_next_offsets")
@@ -56,7 +56,7 @@ class PackedJsonList(Sequence[bytes]):
     def __init__(self) -> None:
         self._blocks: list[tuple[bytes, bool]] = []  # the block, and whether it is compressed
         self._first_indexes: list[int] = []  # index of each block's first text
-        self._next_offsets = array("I")  # end of each text in its block, with the separator
+        self._next_offsets = array("I")  # end of each item in its block, with the separator
         self._is_compressing = True
         self._last_expanded = (-1, b"")
 
@@ -123,8 +123,8 @@ class PackedJsonList(Sequence[bytes]):
 class LazySequence(Sequence[T]):
     """Sequence that decodes a value from its JSON text on each access.
 
-    Ten thousand decoded definitions would take twice as much memory as their JSON texts. *make* decodes one text and
-    must not fail.
+    Ten thousand decoded definitions would take twice as much memory as their JSON texts. *make* decodes one JSON text
+    and must not fail.
     """
 
     __slots__ = ("_make", "_texts")

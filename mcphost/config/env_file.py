@@ -89,7 +89,7 @@ def _read_text(server: ServerConfig, environ: Mapping[str, str]) -> tuple[str, s
 
 
 def _digest(text: str) -> str:
-    """Return a slow digest of a text with secrets, because the digest is stored and shown."""
+    """Return a slow digest of text with secrets, because the digest is stored and shown."""
     return fingerprint("envFile", text)
 
 

@@ -115,7 +115,7 @@ def expand_home(path: str) -> str:
 
 
 class ReferenceExpander:
-    """Expander of the references in one server's entry, with a limit on the total length of the result.
+    """Expansion of the references in one server's entry, with a limit on the total length of the result.
 
     References that a value contains are not expanded.
     """

@@ -62,7 +62,10 @@ def _copy(value: Any) -> Any:
 
 
 def _replace_keyring_references(value: Any, name: str) -> Any:
-    """Replace the keyring references in every text of *value*, in place, and return it; *name* is its key."""
+    """Replace the keyring references in every string of *value*, in place, and return it.
+
+    *name* is the key of *value*.
+    """
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
         for key, member in members.items():

@@ -35,7 +35,7 @@ from mcphost.serialization import Struct, dumps, encode, replace
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
-    """Parse each text as one rule, in which the first slash ends the server's name.
+    """Parse each string as one rule, in which the first slash ends the server's name.
 
     Raises UsageError if a string is not a rule; the message quotes it.
     """

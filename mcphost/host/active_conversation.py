@@ -1,4 +1,4 @@
-"""The open conversation; each message is saved when it is added, or as soon as possible if saving fails."""
+"""The open conversation; a message is saved when added, or as soon as possible if saving fails."""
 
 import secrets
 import time
@@ -160,7 +160,7 @@ class Conversation:
 
     @property
     def unsaved_count(self) -> int:
-        """The number of messages that are not saved, because the last attempt failed."""
+        """The number of messages that are not saved because the last attempt failed."""
         return len(self._unsaved)
 
     async def save(self) -> bool:
@@ -241,7 +241,7 @@ class ActiveConversation:
         self._events = events
         self._listeners: list[Callable[[], object]] = []
         self._rewind_listeners: list[Callable[[], object]] = []
-        self._left: list[Conversation] = []  # replaced before all of their messages were saved
+        self._left: list[Conversation] = []  # conversations replaced before all their messages were saved
         self._has_unsaved = anyio.Event()
         self.current = Conversation(store, self._handle_store_error)
         self.is_busy = False
@@ -340,7 +340,7 @@ class ActiveConversation:
         self._has_unsaved.set()
 
     async def run(self) -> None:
-        """Save what could not be saved before, trying every five seconds, until cancelled."""
+        """Save messages that could not be saved before, trying every five seconds, until cancelled."""
         while True:
             await self._has_unsaved.wait()
             if await self._save_all():
@@ -350,7 +350,7 @@ class ActiveConversation:
                 await anyio.sleep(_RETRY_SECONDS)
 
     async def close(self) -> None:
-        """Try once more to save all messages, and report those that are lost."""
+        """Try once more to save all messages, and report lost ones."""
         if not await self._save_all():
             count = sum(one.unsaved_count for one in (*self._left, self.current))
             self._events.report_store_error(

@@ -70,7 +70,7 @@ def _describe_parts(message: Message, *, shorten: bool) -> Iterator[str]:
 
 
 def shorten_middle(text: str, limit: int) -> str:
-    """Return *text* of at most *limit* characters; a note replaces the middle of a longer text."""
+    """Return at most *limit* characters of *text*; if it is longer, a note replaces its middle."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3

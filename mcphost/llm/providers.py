@@ -78,7 +78,7 @@ def accepts_reasoning_text(config: ModelConfig) -> bool:
 
 
 def marks_cache(model: str) -> bool:
-    """Return whether prompts need explicit cache marks, as for Claude of Anthropic, Bedrock or Vertex AI."""
+    """Return whether prompts need explicit cache marks, as for Claude at Anthropic, Bedrock or Vertex AI."""
     provider = parse_provider(model)
     return provider == "anthropic" or (provider in ("bedrock", "vertex_ai") and "claude" in model.lower())
 

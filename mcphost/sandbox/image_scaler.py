@@ -22,7 +22,7 @@ class ScaledImage(Struct, frozen=True):
 
 
 class ImageScaler:
-    """Scaler of images, one at a time, in a worker process that it owns.
+    """Scaling of images, one at a time, in a worker process that it owns.
 
     After `close`, the next call of `scale` starts a new process.
     """

@@ -221,7 +221,7 @@ class AuditStore:
         self._lock = anyio.Lock()
         self._is_failing = False
         self._has_rows = False
-        self._checkpoint_error = ""  # not reported yet
+        self._checkpoint_error = ""  # not reported to the user yet
 
     @property
     def pending_count(self) -> int:
@@ -276,7 +276,7 @@ class AuditStore:
                     self._warn("The audit log is written again.", "It has the rows that were kept in memory.")
 
     def report_refusal(self, text: str, hint: str) -> None:
-        """Warn the user that something was not done because its row could not be written."""
+        """Warn the user that an action was refused because its row could not be written."""
         self._warn(text, hint)
 
     async def close(self) -> None:

@@ -139,7 +139,7 @@ class ConversationStore:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether conversations are only in memory and lost when the program ends."""
+        """Whether conversations are only in memory, and lost when the program ends."""
         return self._database.is_in_memory
 
     async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> int:

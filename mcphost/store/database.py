@@ -274,7 +274,7 @@ class Database:
         return self._copy_to_memory()
 
     def _copy_to_memory(self) -> sqlite3.Connection:
-        """Return a database in memory with the content of the file, so that it can at least be read in this run."""
+        """Return a database in memory with the file's content, which can at least be read in this run."""
         path = self._path
         memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         try:
@@ -335,7 +335,10 @@ class Database:
 
 
 def _is_about_space(error: Exception, path: Path | None) -> bool:
-    """Return whether SQLite failed because the disk is full; without space for its shared memory, it says I/O error."""
+    """Return whether SQLite failed because the disk is full.
+
+    Without space for its shared memory, SQLite reports an I/O error.
+    """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code != sqlite3.SQLITE_IOERR or path is None:
         return code == sqlite3.SQLITE_FULL

@@ -167,7 +167,7 @@ def read_text_part(text: str, offset: int, limit: int) -> StoredText:
 
 
 def _decode_part(body: bytes, start: int, size: int) -> StoredText:
-    """Decode bytes that begin at offset *start* of *size* bytes of text; omit incomplete characters at both ends."""
+    """Decode part of *size* bytes of text, from offset *start*; omit incomplete characters at both ends."""
     first = next((at for at in range(min(4, len(body))) if not _is_continuation_byte(body[at])), 0) if start else 0
     end = start + len(body)
     last = len(body) if end == size else _complete_length(body)

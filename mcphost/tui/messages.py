@@ -19,7 +19,7 @@ AttachmentAction = Literal["open", "remove", "refresh"]
 
 
 class Section(NamedTuple):
-    """One section of a long text: a heading written by mcphost, and text that may come from a server.
+    """One section of long text: a heading written by mcphost, and text that may come from a server.
 
     The viewer draws a bar before every row except the first row of a heading, so that the text cannot imitate a
     heading.
@@ -30,7 +30,7 @@ class Section(NamedTuple):
 
 
 def join_sections(sections: Sequence[Section]) -> str:
-    """Join all headings and texts into one text, for the clipboard."""
+    """Join all headings and texts, for the clipboard."""
     return "\n\n".join(f"{one.heading}\n{one.text}" for one in sections)
 
 
@@ -122,10 +122,10 @@ class LinkClicked(Message):
 
 
 class TextViewRequested(Message):
-    """Posted when the user opens a long text in the viewer.
+    """Posted when the user opens long text in the viewer.
 
     `full_text_file` names the file with the full text if `text` is only its beginning. If `sections` are given, they
-    are shown instead of `text`. `on_end_shown` is called once the end of the text has been visible. A text in a
+    are shown instead of `text`. `on_end_shown` is called once the end of the text has been visible. Text in a
     programming `language` is highlighted.
     """
 

@@ -196,7 +196,7 @@ class AuditLog:
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).verify, progress)
 
     async def run(self) -> None:
-        """Write queued rows as they arrive, until cancelled; while that fails, try again every five seconds."""
+        """Write queued rows as they arrive, until cancelled; after a failure, try every five seconds."""
         while True:
             with anyio.move_on_after(_RETRY_SECONDS if self.store.pending_count else None):
                 await self._has_queued.wait()

@@ -40,7 +40,7 @@ class _AmbiguousPath(Exception):
 
 
 def check_containment(value: str, folder: str, working_directory: str) -> Containment:
-    """Return whether a server in *working_directory* would find the path *value* at or in *folder*.
+    """Return whether the path *value*, read in *working_directory*, is *folder* or inside it.
 
     Because programs differ, symbolic links are followed both before and after `..` is removed: `link/../x` is next to
     the link for some programs and next to the link's target for others. If a path does not exist, its existing parents

@@ -1,4 +1,4 @@
-"""Index of texts that finds the parts of another text that were copied from them."""
+"""Index of texts, which finds the parts of other text that were copied from them."""
 
 from array import array
 from bisect import bisect_right

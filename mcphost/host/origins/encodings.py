@@ -31,7 +31,7 @@ _PRINTABLE_SHARE = 0.9
 
 
 class DecodedText(NamedTuple):
-    """A decoded text; `start` and `end` are the position of the encoded part in the argument."""
+    """Decoded text; `start` and `end` are the position of the encoded part in the argument."""
 
     encoding: str
     text: str

@@ -57,7 +57,7 @@ class OutsideTexts:
         return self.plain.size
 
     def label(self, number: int, *, is_letters: bool) -> tuple[str, str]:
-        """Return the server and the source of an indexed text; *is_letters* selects the index that numbered it."""
+        """Return the server and source of an indexed text; *is_letters* selects the index that numbered it."""
         return (self._letter_labels if is_letters else self._plain_labels)[number]
 
     def add(self, outside: OutsideText) -> None:

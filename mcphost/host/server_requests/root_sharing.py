@@ -150,7 +150,7 @@ class RootSharing:
         return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
-        """Forget the open questions of the previous connection, and load the stored answers. Raises StoreError."""
+        """Forget the last connection's open questions, and load the stored answers. Raises StoreError."""
         self._is_answer_pending = self._needs_relisting = False
         if not self._can_ask:
             self.has_answers = bool((await self._inspect_folders()).approved)

@@ -29,7 +29,7 @@ CANCEL_SECONDS = 2.0
 
 
 class ProgressTracker:
-    """Converter from the notifications of one tool call to progress events.
+    """Conversion of the notifications of one tool call to progress events.
 
     A task status has a message but no numbers, so its event repeats the last known numbers.
     """

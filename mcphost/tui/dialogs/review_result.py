@@ -65,7 +65,7 @@ def describe_part(part: ResultPart) -> str:
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
-    """Render the parts of a result with sanitized labels and texts; a text of None means "not sent".
+    """Render the parts of a result with sanitized labels and texts; None as text means "not sent".
 
     *texts* has one entry for each part, including the user's edits.
     """

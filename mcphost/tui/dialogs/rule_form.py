@@ -139,7 +139,7 @@ def takes_value(test: str) -> bool:
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest the operand of the condition *test*, based on *value*, the argument's value in the current call.
+    """Suggest the operand of the condition *test*, based on the argument's *value* in the current call.
 
     A relative path is resolved against *folder*.
     """

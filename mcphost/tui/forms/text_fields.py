@@ -26,7 +26,7 @@ JSON_NULL = object()
 
 
 class TextEntry(OrderedTextArea):
-    """Multi-line input for a text, number or JSON field, whose height grows with the text.
+    """Multi-line input for a text, number or JSON field; its height grows with the text.
 
     Enter, Down in the last row and Up in the first row move to another field.
     """

@@ -204,7 +204,7 @@ def _format_share(tokens: int, window: int) -> str:
 
 
 def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> tuple[list[tuple[str, str]], str]:
-    """Return name-value pairs about a part, and a longer text with its items."""
+    """Return name-value pairs about a part, and longer text with its items."""
     match part.kind:
         case "all" | "free":
             return _describe_window(report), _format_largest(report, width)

@@ -222,7 +222,7 @@ def describe_root_scope(scope: RootScope, project: str) -> str:
 
 
 class ScopeChoice(Static, can_focus=True):
-    """Selector for the scope of a change: this run, this project or always.
+    """Choice of the scope of a change: this run, this project or always.
 
     The left and right arrow keys, Space and clicks select a scope.
     """

@@ -48,7 +48,7 @@ NO_SERVERS = N_(
 
 
 def _describe_catalog(view: ServerView) -> str:
-    """Return how much a server offers, what that costs in each request, and how many tools are not offered."""
+    """Return how much a server offers, its cost in each request, and how many tools are not offered."""
     tokens = _count_tokens(view)
     notes = [
         _("; about {tokens:,} tokens in each request").format(tokens=tokens) if tokens else "",

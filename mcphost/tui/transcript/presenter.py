@@ -96,7 +96,7 @@ def describe_attachment(part: Part) -> str:
 
 
 def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
-    """Return the blocks for a complete text from the model. A long text is split into several blocks."""
+    """Return the blocks for complete text from the model; long text is split into several blocks."""
     return [MarkdownBlock(text)] if len(text) < _MAX_SINGLE_BLOCK else split_into_blocks(text)
 
 

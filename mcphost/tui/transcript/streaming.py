@@ -15,7 +15,7 @@ _MAX_PLAIN_CHARACTERS = 1000
 
 
 def split_into_blocks(text: str) -> list[TranscriptBlock]:
-    """Split a complete text into blocks, each of which renders quickly."""
+    """Split complete text into blocks, each of which renders quickly."""
     growing = StreamingText()
     first = growing.start_tail(thinking=False)
     growing.pending.append(text)
@@ -50,7 +50,7 @@ class StreamingText:
         text = "".join(self.pending)
         self.pending.clear()
         out: list[TranscriptBlock] = []
-        # A long text is split in the same way as one that arrives in small pieces.
+        # Long text is split in the same way as text that arrives in small pieces.
         for start in range(0, len(text), _SLICE_CHARACTERS):
             out.extend(self._append_slice(text[start : start + _SLICE_CHARACTERS]))
         if self._held:
@@ -91,7 +91,7 @@ class StreamingText:
     def hold_unfinished(self) -> bool:
         """Hold back pending text after the last blank line until the next flush.
 
-        In a long text without blank lines, only the last line is held back. Returns whether any text is left to flush.
+        In long text without blank lines, only the last line is held back. Returns whether any text is left to flush.
         """
         text = "".join(self.pending)
         end = text.rfind("\n\n") + 2

@@ -188,7 +188,7 @@ class ComposerInput(OrderedTextArea):
 
     @property
     def is_blank(self) -> bool:
-        """Whether the text is empty. This is fast even for a long text."""
+        """Whether the text is empty. This is fast even for long text."""
         return self.document.line_count == 1 and not self.document.get_line(0)
 
     def _process_own_key(self, key: str) -> bool:

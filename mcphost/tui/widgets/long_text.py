@@ -130,7 +130,7 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the length in characters up to which a line of this text surely fits in one row."""
+    """Return the length in characters up to which a line of *text* surely fits in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
@@ -235,7 +235,7 @@ _MARGIN = len(_BAR)
 class LongText(ScrollView, can_focus=True):
     """Scrollable read-only text of any size, wrapped between words where possible.
 
-    The rows of a long text are counted in the background, so its height may grow after it appears.
+    The rows of long text are counted in the background, so its height may grow after it appears.
     """
 
     ALLOW_SELECT = True

@@ -89,7 +89,7 @@ class FoldedPastes:
         return self._rows[placeholder]
 
     def fold(self, text: str) -> str | None:
-        """Store a long text and return its placeholder; return None if it is too short to be folded."""
+        """Store long text and return its placeholder; return None if it is too short to be folded."""
         lines = text.count("\n") + (not text.endswith("\n"))
         if lines < FOLDED_LINES and len(text) < FOLDED_LENGTH:
             return None
