@@ -18,6 +18,12 @@ from mcphost.store.message_list import MessageList
 
 TITLE_CHARS = 80
 _RETRY_SECONDS = 5.0
+_SHARED_TEXT = (
+    "Another mcphost added {count} to this conversation. Both courses are kept: /rewind opens the other as a branch."
+)
+_DELETED_TEXT = (
+    "Another mcphost deleted this conversation. It goes on here, but only messages from now on are in the store."
+)
 
 
 class Conversation:
@@ -40,6 +46,10 @@ class Conversation:
         self._unsaved_prompts: list[str] = []  # the newest prompts, until the conversation is stored
         self._compactions: list[Compaction] = []  # summaries of all branches
         self._numbers: list[int] = []  # the store's number of each message; 0 for an unsaved message
+        self._last_number = 0  # of all messages in the store, on any branch
+        self.on_shared: Callable[[str], object] = lambda text: None
+        """Called with a message for the user when another mcphost has changed this conversation."""
+
         self._store = store
         self._on_store_error = on_store_error
         self._unsaved: list[tuple[Message, str]] = []
@@ -58,6 +68,7 @@ class Conversation:
         conversation.id = conversation_id
         conversation.messages = MessageList(stored.bodies)
         conversation._numbers = stored.numbers
+        conversation._last_number = await store.find_last_number(conversation_id)
         conversation.title = await store.find_title(conversation_id)
         conversation._system_prompts = list(await store.system_prompts.load(conversation_id))
         conversation._compactions = list(await store.compactions.load(conversation_id))
@@ -172,7 +183,9 @@ class Conversation:
             try:
                 while self._unsaved:
                     first, first_model = self._unsaved[0]
-                    number = await self._store.append(self.id, first, title=self.title, model=first_model)
+                    after = self._find_saved_number(len(self._numbers) - len(self._unsaved))
+                    number = await self._store.append(self.id, first, title=self.title, model=first_model, after=after)
+                    self._notice_others(number)
                     self._numbers[len(self._numbers) - len(self._unsaved)] = number
                     del self._unsaved[0]
                 while self._unsaved_prompts and self.messages:
@@ -185,6 +198,15 @@ class Conversation:
                     self._on_store_error(error)
         return not self._is_failing
 
+    def _notice_others(self, number: int) -> None:
+        """Tell the user if the number of a message that was just saved shows that another mcphost was here."""
+        before, self._last_number = self._last_number, number
+        if number > before + 1:
+            self.on_shared(_SHARED_TEXT.format(count=pluralize(number - before - 1, "message")))
+        elif number <= before:
+            self._numbers = [0] * len(self._numbers)
+            self.on_shared(_DELETED_TEXT)
+
     async def rewind(self, count: int) -> None:
         """Go back to the first *count* messages; the others stay in the store, as a branch.
 
@@ -196,7 +218,7 @@ class Conversation:
             raise UsageError("The last messages are not saved yet.", "Free disk space; they are saved within seconds.")
         if count == len(self.messages):
             return
-        await self._store.rewind(self.id, self._last_number(count))
+        await self._store.rewind(self.id, self._find_saved_number(count))
         self.messages.truncate(count)
         del self._numbers[count:]
         self._choose_compaction()
@@ -213,8 +235,9 @@ class Conversation:
         await self._store.fork(self.id, numbers, new_id=new_id, at=time.time())
         return new_id
 
-    def _last_number(self, count: int) -> int:
-        return next((number for number in reversed(self._numbers[:count]) if number), 0)
+    def _find_saved_number(self, count: int) -> int:
+        """Return the number of the last saved message among the first *count*; 0 if there is none."""
+        return next((number for at in range(count - 1, -1, -1) if (number := self._numbers[at])), 0)
 
     async def save_draft(self, message: Message) -> None:
         """Save the model's unfinished answer, so that a crash does not lose it.
@@ -244,6 +267,7 @@ class ActiveConversation:
         self._left: list[Conversation] = []  # conversations replaced before all their messages were saved
         self._has_unsaved = anyio.Event()
         self.current = Conversation(store, self._handle_store_error)
+        self.current.on_shared = self._handle_shared
         self.is_busy = False
         """Whether a turn is running."""
 
@@ -294,6 +318,7 @@ class ActiveConversation:
         conversation = await Conversation.load(self._store, self._handle_store_error, self.current.id)
         if conversation is not None:
             self.current = conversation
+            conversation.on_shared = self._handle_shared
             self._publish_rewound()
 
     def _publish_rewound(self) -> None:
@@ -329,9 +354,13 @@ class ActiveConversation:
         if self.current.unsaved_count:
             self._left.append(self.current)
         self.current = conversation
+        conversation.on_shared = self._handle_shared
         for listener in self._listeners:
             listener()
         self._publish_opened()
+
+    def _handle_shared(self, text: str) -> None:
+        self._events.notify("warning", text)
 
     # -- saving
     def _handle_store_error(self, error: StoreError) -> None:

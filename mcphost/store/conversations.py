@@ -97,7 +97,8 @@ _ADD_CONVERSATION = """
 """
 _ADD_MESSAGE = """
     INSERT INTO messages (conversation, seq, body, parent)
-    SELECT ?1, coalesce(max(seq), 0) + 1, ?2, (SELECT leaf FROM conversations WHERE id = ?1)
+    SELECT ?1, coalesce(max(seq), 0) + 1, ?2,
+    CASE WHEN ?3 IS NULL THEN (SELECT leaf FROM conversations WHERE id = ?1) ELSE nullif(?3, coalesce(max(seq), 0)) END
     FROM messages WHERE conversation = ?1 RETURNING seq
 """
 _BRANCHES_QUERY = "SELECT seq, parent, {column} FROM messages WHERE conversation = ? ORDER BY seq"
@@ -142,17 +143,21 @@ class ConversationStore:
         """Whether conversations are only in memory, and lost when the program ends."""
         return self._database.is_in_memory
 
-    async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> int:
+    async def append(
+        self, conversation_id: str, message: Message, *, title: str, model: str, after: int | None = None
+    ) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
-        Returns the message's number. An assistant message also deletes the saved draft of the conversation.
+        It follows the message numbered *after*, 0 for none, even if another process has added messages since then, or
+        the end of the current branch if *after* is None. Returns the message's number. An assistant message also
+        deletes the saved draft of the conversation.
         """
         body = encode(message)
 
         def work(db: sqlite3.Connection) -> int:
             is_new = db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone() is None
             db.execute(_ADD_CONVERSATION, (conversation_id, title, model, message.at, message.at))
-            (number,) = db.execute(_ADD_MESSAGE, (conversation_id, body)).fetchone()
+            (number,) = db.execute(_ADD_MESSAGE, (conversation_id, body, after)).fetchone()
             if is_new:
                 search_index.add_title(db, conversation_id, title, message.at)
             search_index.add_message(db, conversation_id, number, message)
@@ -221,6 +226,11 @@ class ConversationStore:
             return BranchBodies(numbers, bodies)
 
         return await self._database.run(work)
+
+    async def find_last_number(self, conversation_id: str) -> int:
+        """Return the number of the message stored last, on any branch; 0 if there is none. Raises StoreError."""
+        query = "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?"
+        return await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0])
 
     async def find_title(self, conversation_id: str) -> str:
         """Return the title of a conversation, "" if the id is unknown. Raises StoreError."""

@@ -15,7 +15,7 @@ from tests.conftest import skip_or_fail
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL
 from tests.terminal.terminal import PROMPT, Terminal
-from tests.terminal.working_day import Day
+from tests.terminal.working_day import Day, begin_chat
 
 BALLAST = "ballast"
 _QUERY = """
@@ -83,13 +83,7 @@ def begin_on_disks(day: Day, mounts: Mounts, *disks: str) -> None:
     """Open a chat with a model and a server, with a small disk for each of these folders."""
     for name in disks:
         mounts.add_disk(day.folder / name)
-    day.terminal.run(*with_forked_worker())
-    day.terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo", seconds=30)
-    day.terminal.press("C-a")
-    day.terminal.wait_for("■ demo")
-    day.terminal.wait_between_keys()
-    day.terminal.press("Enter")
-    day.terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server", seconds=30)
+    begin_chat(day)
 
 
 def begin_again(day: Day) -> None:

@@ -8,7 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tests.fakes.json_server import json_server
-from tests.terminal.scripted_model import ScriptedModel
+from tests.terminal.demo_program import with_forked_worker
+from tests.terminal.scripted_model import MODEL, ScriptedModel
 from tests.terminal.terminal import Terminal
 
 DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
@@ -62,6 +63,17 @@ class Day:
             rows = db.execute("SELECT event, seq, about FROM ledger WHERE kind = 'tool' ORDER BY seq").fetchall()
         started = [seq for event, seq, _ in rows if event == "started"]
         return started, sorted(about for event, _, about in rows if event == "ended")
+
+
+def begin_chat(day: Day) -> None:
+    """Open a chat, and use the model and the server that were found."""
+    day.terminal.run(*with_forked_worker())
+    day.terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo", seconds=30)
+    day.terminal.press("C-a")
+    day.terminal.wait_for("■ demo")
+    day.terminal.wait_between_keys()
+    day.terminal.press("Enter")
+    day.terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server", seconds=30)
 
 
 @contextmanager

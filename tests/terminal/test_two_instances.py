@@ -1,0 +1,103 @@
+"""Two chats at once with one home: both talk and call tools, and none loses anything of the other."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
+from tests.terminal.scripted_model import MODEL, ScriptedModel
+from tests.terminal.terminal import Terminal
+from tests.terminal.working_day import Day, begin_chat, open_day
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Iterator[Day]:
+    with open_day(tmp_path, ScriptedModel()) as day:
+        begin_chat(day)
+        yield day
+
+
+@pytest.fixture
+def second(first: Day) -> Iterator[Day]:
+    """A second terminal in the same project and home, with no chat yet."""
+    with Terminal(first.folder, environment=first.environment) as terminal:
+        terminal.run("cd", str(first.project))
+        yield Day(first.folder, first.model, first.environment, terminal)
+
+
+def ask(day: Day, text: str, *told: str) -> str:
+    day.send(text)
+    return day.terminal.wait_for(f"got: {text}", *told, seconds=60)
+
+
+def call_add(day: Day, a: int) -> None:
+    day.send(f'call add {{"a": {a}, "b": 40}}')
+    day.terminal.wait_for_question("demo wants to run add")
+    day.terminal.press("a")
+    day.terminal.wait_for(f"The tool says: {a} + 40 = {a + 40}")
+
+
+def stored(folder: Path, query: str) -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(folder / "data" / "mcphost.db")) as db:
+        return db.execute(query).fetchall()
+
+
+def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(first: Day, second: Day) -> None:
+    ask(first, "the first lighthouse")
+    ((identity,),) = stored(first.folder, "SELECT id FROM conversations")
+    second.terminal.run(*with_forked_worker(), "--resume", identity)
+    second.terminal.wait_for("the first lighthouse", "1/1 server", seconds=30)
+    ask(second, "the second harbour")
+    told = ask(first, "the second lighthouse", "Another mcphost added 2 messages to this conversation.")
+    assert "the second harbour" not in told
+    ask(second, "the third harbour", "Another mcphost added 2 messages to this conversation.")
+    # Each model request has only the course of its own chat, so that no call is without its result.
+    sent = [str(request["messages"]) for request in first.model.requests]
+    assert "harbour" not in next(text for text in sent if "the second lighthouse" in text)
+    assert "the second lighthouse" not in next(text for text in sent if "the third harbour" in text)
+    call_add(first, 1)
+    call_add(second, 2)
+    for day in (first, second):
+        day.terminal.press("C-q")
+        day.terminal.wait_for_shell()
+    texts = str(stored(first.folder, "SELECT body FROM messages"))
+    for text in ("first lighthouse", "second lighthouse", "second harbour", "third harbour", "1 + 40", "2 + 40"):
+        assert text in texts
+    first.terminal.run("clear")
+    first.terminal.run(MCPHOST_PATH, "audit", "verify")
+    first.terminal.wait_for("rows are as they were written")
+    second.terminal.run(*with_forked_worker(), "--resume", identity)
+    second.terminal.wait_for("2 + 40 = 42", "third harbour", seconds=30)
+    second.send("/rewind")
+    second.terminal.wait_for("Go back", "third harbour", "another branch")
+
+
+def test_a_conversation_deleted_in_one_chat_goes_on_in_the_other_which_is_told(first: Day, second: Day) -> None:
+    ask(first, "the first lighthouse")
+    ((identity,),) = stored(first.folder, "SELECT id FROM conversations")
+    second.terminal.run(MCPHOST_PATH, "sessions", "delete", identity, "--yes")
+    second.terminal.wait_until(lambda _: not stored(first.folder, "SELECT id FROM conversations"), "its deletion")
+    ask(first, "the second lighthouse", "Another mcphost deleted this conversation.")
+    texts = str(stored(first.folder, "SELECT body FROM messages"))
+    assert "second lighthouse" in texts
+    assert "first lighthouse" not in texts
+
+
+def test_a_server_disabled_in_one_chat_is_told_in_the_other_and_disabled_there_on_request(first: Day, second: Day) -> None:
+    second.terminal.run(*with_forked_worker())
+    second.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", "1/1 server", seconds=30)
+    first.send("/servers")
+    first.terminal.wait_for("implementation", "10 tools")
+    first.terminal.press("d")
+    first.terminal.wait_for("disabled")
+    second.terminal.wait_for("The configuration files changed", "demo (disabled)", "/reload", seconds=30)
+    second.send("/reload")
+    second.terminal.wait_for("Changes in the configuration files", "disabled", "apply all")
+    second.terminal.wait_between_keys()
+    second.terminal.press("C-s")
+    second.terminal.wait_for("Applied from the configuration files")
+    ask(second, "the first lighthouse")
+    assert not second.model.requests[-1].get("tools")
