@@ -122,7 +122,8 @@ def report_answer(answer: "RegistryAnswer") -> None:
         print_note(problem)
     age = time.time() - answer.fetched
     if answer.offline_reason:
-        print_note(f"{answer.offline_reason} This is from the cache, {format_age(age)} old.")
+        known = f"{format_age(age)} old" if answer.fetched else "of unknown age"
+        print_note(f"{answer.offline_reason} This is from the cache, {known}.")
     elif age > 60:
         print_note(f"This is {format_age(age)} old. To ask again: --refresh")
 

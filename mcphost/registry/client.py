@@ -43,9 +43,9 @@ _API_VERSIONS = ("/v0.1", "/v0")
 class RegistryAnswer(Struct, frozen=True, kw_only=True):
     """Entries that match a query, and a sentence for each entry that had to be left out.
 
-    `fetched` is the time at which the oldest response used was fetched, in seconds since 1970. `offline_reason` says
-    why the registry could not be reached; it is "" if the registry was reached or the cached responses were recent
-    enough.
+    `fetched` is the time at which the oldest response used was fetched, in seconds since 1970; 0 if it is unknown.
+    `offline_reason` says why the registry could not be reached; it is "" if the registry was reached or the cached
+    responses were recent enough.
     """
 
     entries: tuple[RegistryEntry, ...]

@@ -74,5 +74,5 @@ class PageCache:
             return None
         if url and header.url != url:
             return None
-        # After the clock was set back, a response must not stay recent forever.
-        return CachedPage(body, min(header.fetched, time.time()))
+        # A time in the future means that the clock was set back; the response must not stay recent until then.
+        return CachedPage(body, header.fetched if header.fetched <= time.time() else 0.0)

@@ -86,7 +86,9 @@ def test_a_conversation_deleted_in_one_chat_goes_on_in_the_other_which_is_told(f
     assert "first lighthouse" not in texts
 
 
-def test_a_server_disabled_in_one_chat_is_told_in_the_other_and_disabled_there_on_request(first: Day, second: Day) -> None:
+def test_a_server_disabled_in_one_chat_is_told_in_the_other_and_disabled_there_on_request(
+    first: Day, second: Day
+) -> None:
     second.terminal.run(*with_forked_worker())
     second.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", "1/1 server", seconds=30)
     first.send("/servers")

@@ -66,19 +66,26 @@ class Day:
 
 
 def begin_chat(day: Day) -> None:
-    """Open a chat, and use the model and the server that were found."""
+    """Open a chat with a configured model and server, and approve the server.
+
+    The files are copied by the shell, whose file systems may be others. A start card would depend on how fast the model
+    server is found.
+    """
+    config, seed = day.folder / "config", day.folder / "seed"
+    seed.mkdir()
+    (seed / "config.toml").write_text(f'[model]\nname = "ollama_chat/{MODEL}"\n')
+    (seed / "mcp.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
+    day.terminal.run("mkdir", "-p", str(config))
+    day.terminal.run("cp", str(seed / "config.toml"), str(seed / "mcp.json"), str(config))
     day.terminal.run(*with_forked_worker())
-    day.terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo", seconds=30)
-    day.terminal.press("C-a")
-    day.terminal.wait_for("■ demo")
-    day.terminal.wait_between_keys()
-    day.terminal.press("Enter")
-    day.terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server", seconds=30)
+    day.terminal.wait_for_question("Use the server demo?", seconds=30)
+    day.terminal.press("A")
+    day.terminal.wait_for(f"ollama_chat/{MODEL}", "1/1 server", seconds=30)
 
 
 @contextmanager
-def open_day(folder: Path, model: ScriptedModel) -> Generator[Day]:
-    """Open a terminal in a project, beside a model server, with an empty configuration."""
+def open_day(folder: Path, model: ScriptedModel, more: Mapping[str, str] | None = None) -> Generator[Day]:
+    """Open a terminal in a project, beside a model server, with an empty configuration and *more* variables."""
     project = folder / "project"
     project.mkdir()
     (project / "notes.txt").write_text("".join(f"line {number}\n" for number in range(1, 61)))
@@ -90,6 +97,7 @@ def open_day(folder: Path, model: ScriptedModel) -> Generator[Day]:
             "ANTHROPIC_API_KEY": "",
             "OPENAI_API_KEY": "",
             "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent",
+            **(more or {}),
         }
         with Terminal(folder, environment=environment) as terminal:
             terminal.run("cd", str(project))

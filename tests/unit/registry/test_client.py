@@ -71,6 +71,18 @@ async def test_a_recent_answer_is_used_again_and_refresh_asks(tmp_path: Path) ->
         assert len(registry.paths) == 2
 
 
+async def test_an_answer_from_a_clock_that_was_set_back_since_is_not_recent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    with registry_server(ENTRIES) as registry:
+        for moment in (now + 86_400 * 365, now):
+            monkeypatch.setattr(time, "time", lambda moment=moment: moment)
+            async with open_registry(registry.url, tmp_path) as opened:
+                await opened.find("io.github.ada/clock")
+        assert len(registry.paths) == 2
+
+
 async def test_without_a_network_the_cache_answers_with_its_age(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,127 @@
+"""A clock that jumps a year forward and an hour back while a chat is open: nothing expires, hangs or runs backward."""
+
+import re
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import skip_or_fail
+from tests.terminal.demo_program import MCPHOST_PATH
+from tests.terminal.scripted_model import ScriptedModel
+from tests.terminal.working_day import Day, begin_chat, open_day
+
+CACHE_SECONDS = 1
+"""How long libfaketime uses an offset before it reads the file again; reading it for each call slows a start down."""
+
+YEAR_FORWARD, HOUR_BACK = "+365d", "-1h"
+
+
+class Clock:
+    """The wall clock of the programs in a terminal, by libfaketime; the monotonic clock goes on as it is."""
+
+    def __init__(self, folder: Path) -> None:
+        libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+        if not libraries:
+            skip_or_fail("libfaketime is not installed (Debian: apt install faketime)")
+        self._file = folder / "clock"
+        self.set("+0")
+        self.environment = {
+            "LD_PRELOAD": str(libraries[0]),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_CACHE_DURATION": str(CACHE_SECONDS),
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "NO_FAKE_STAT": "1",
+        }
+
+    def set(self, offset: str) -> None:
+        """Move the clock to the real time plus an offset, such as `-1h`."""
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(f"{offset}\n")
+        fresh.replace(self._file)
+        self._changed = time.monotonic()
+
+    def wait_until_seen(self) -> None:
+        """Wait until all programs use the offset."""
+        time.sleep(max(0.0, self._changed + CACHE_SECONDS + 0.1 - time.monotonic()))
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
+    return Clock(tmp_path)
+
+
+@pytest.fixture
+def day(tmp_path: Path, clock: Clock) -> Iterator[Day]:
+    with open_day(tmp_path, ScriptedModel(), clock.environment) as day:
+        begin_chat(day)
+        yield day
+
+
+def call_add(day: Day, a: int, *, key: str = "") -> str:
+    day.send(f'call add {{"a": {a}, "b": 40}}')
+    if key:
+        day.terminal.wait_for_question("demo wants to run add")
+        day.terminal.press(key)
+    return day.terminal.wait_for(f"The tool says: {a} + 40 = {a + 40}")
+
+
+def audit_rows(day: Day) -> list[tuple[int, int, str, int]]:
+    with closing(sqlite3.connect(day.folder / "data" / "ledger.db")) as db:
+        return db.execute("SELECT seq, at, event, duration FROM ledger ORDER BY seq").fetchall()
+
+
+def test_calls_go_on_in_order_and_no_time_is_negative_when_the_clock_jumps(day: Day, clock: Clock) -> None:
+    call_add(day, 1, key="s")
+    for number, offset in enumerate((YEAR_FORWARD, HOUR_BACK, "+0"), 2):
+        clock.set(offset)
+        clock.wait_until_seen()
+        screen = call_add(day, number)  # the permission of the session goes on
+        assert not re.search(r"-\d+(\.\d+)? ?(ms|s|min|h|d)\b", screen)
+    day.terminal.press("C-q")
+    day.terminal.wait_for_shell()
+    day.terminal.run("clear")
+    day.terminal.run(MCPHOST_PATH, "audit", "verify")
+    day.terminal.wait_for("rows are as they were written", seconds=30)
+    rows = audit_rows(day)
+    assert [event for _, _, event, _ in rows][-8:].count("ended") >= 3
+    assert [seq for seq, _, _, _ in rows] == list(range(1, len(rows) + 1))
+    assert min(at for _, at, _, _ in rows) < max(at for _, at, _, _ in rows) - 300 * 86_400 * 1_000_000
+    assert all(0 <= duration < 600_000 for _, _, _, duration in rows)
+
+
+@pytest.mark.parametrize("offset", [YEAR_FORWARD, HOUR_BACK])
+def test_an_answer_that_is_waited_for_arrives_when_the_clock_jumps(day: Day, clock: Clock, offset: str) -> None:
+    day.send("wait for the tide")
+    day.terminal.wait_until(lambda _: day.model.is_waiting, "the request")
+    clock.set(offset)
+    clock.wait_until_seen()
+    top = day.terminal.wait_for("waiting for the model").partition("\n")[0]
+    elapsed = re.search(r"· (-?\d+) (s|min|h|d)\b", top)
+    assert elapsed is None or (int(elapsed[1]) >= 0 and elapsed[2] == "s"), top
+    day.model.go_on.set()
+    day.terminal.wait_for("got: wait for the tide")
+    day.terminal.wait_for_turn_end()
+    day.send("/history")
+    day.terminal.wait_for("History", "wait for the tide")
+
+
+def test_a_later_start_with_the_clock_set_back_shows_and_continues_the_conversation(day: Day, clock: Clock) -> None:
+    clock.set(YEAR_FORWARD)
+    clock.wait_until_seen()
+    day.send("the first lighthouse")
+    day.terminal.wait_for("got: the first lighthouse", seconds=60)
+    day.terminal.press("C-q")
+    resume = day.terminal.wait_for("to continue this conversation: mcphost --resume ")
+    identity = resume.partition("--resume ")[2][:12]
+    clock.set(HOUR_BACK)
+    day.terminal.run("clear")
+    day.terminal.run(MCPHOST_PATH, "--resume", identity)
+    day.terminal.wait_for("the first lighthouse", "1/1 server", seconds=30)
+    day.send("the second lighthouse")
+    day.terminal.wait_for("got: the second lighthouse", seconds=60)
+    screen = call_add(day, 5, key="a")
+    assert screen.index("the second lighthouse") < screen.index("5 + 40")
