@@ -560,10 +560,6 @@ class McpHostApp(QuestionApp):
         if self.screen is self.chat:
             self.chat.continue_turn()
 
-    def action_focus_transcript(self) -> None:
-        """Focus the transcript, so that its key bindings work."""
-        self.chat.query_one("#transcript").focus()
-
     def action_copy_last(self) -> None:
         """Copy the model's last answer to the clipboard as Markdown."""
         text = self.chat.presenter.last_answer()
@@ -575,11 +571,12 @@ class McpHostApp(QuestionApp):
         """Attach the result of the user's latest manual tool call to the next message."""
         self.chat.attach_result()
 
-    def action_theme(self) -> None:
-        """Open the list of themes."""
+    async def action_theme(self) -> None:
+        """Open the list of themes, and wait for it, so that it gets the keys that arrive together with this one."""
         from mcphost.tui.screens.theme_picker import ThemePicker
 
-        self.push_screen(ThemePicker(self.theme_choice), self._choose_theme)
+        await self.push_screen(picker := ThemePicker(self.theme_choice), self._choose_theme)
+        picker.focus_list()
 
     def _choose_theme(self, name: str | None) -> None:
         if name is not None:

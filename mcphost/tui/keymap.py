@@ -196,6 +196,7 @@ ACTIONS: tuple[Action, ...] = (
         N_("Read the conversation"),
         N_("Move with [ and ], open with enter, copy with c"),
         "read",
+        priority=True,
     ),
     Action(
         "find",
@@ -204,6 +205,7 @@ ACTIONS: tuple[Action, ...] = (
         N_("Find in the conversation"),
         N_("Find text in messages, reasoning and results, also in folded ones"),
         "find",
+        priority=True,
     ),
     Action(
         "model",
@@ -295,7 +297,13 @@ ACTIONS: tuple[Action, ...] = (
         "take-back",
     ),
     Action(
-        "theme", "ctrl+l", N_("theme"), N_("Choose a theme"), N_("Choose a dark or light theme, shown at once"), "theme"
+        "theme",
+        "ctrl+l",
+        N_("theme"),
+        N_("Choose a theme"),
+        N_("Choose a dark or light theme, shown at once"),
+        "theme",
+        priority=True,
     ),
     Action(
         "copy_last",

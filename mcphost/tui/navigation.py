@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from textual.actions import SkipAction
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -328,17 +329,22 @@ class NavigationApp(InputGuardApp):
 
         self.open_page(RecallScreen(self.host), fill)
 
-    def action_find(self) -> None:
-        """Open the bar that searches the conversation, or focus it if it is open."""
+    def action_focus_transcript(self) -> None:
+        """Focus the transcript, so that its key bindings work, also for keys that arrive together with this one."""
+        if self.screen is not self.chat:
+            raise SkipAction
+        self.chat.set_focus(self.chat.query_one(Transcript))
+
+    async def action_find(self) -> None:
+        """Open the bar that searches the conversation, and focus it for the keys that arrive together with this one."""
         from mcphost.tui.widgets.find_bar import FindBar
 
         if self.screen is not self.chat:
-            return
+            raise SkipAction
         opened = self.chat.query(FindBar)
-        if opened:
-            opened.first().query_one(Input).focus()
-        else:
-            self.chat.mount(FindBar(self.chat.query_one(Transcript)), before="#composer")
+        if not opened:
+            await self.chat.mount(FindBar(self.chat.query_one(Transcript)), before="#composer")
+        self.chat.set_focus(self.chat.query_one(FindBar).query_one(Input))
 
     def action_context(self) -> None:
         """Open the screen that shows what fills the model's context window."""

@@ -12,6 +12,9 @@ from mcphost.host.questions.questions import AllowOnce, Deny, WithholdResult
 from mcphost.host.questions.sign_in import EnteredClient, PastedRedirect, SignInQuestion
 from mcphost.host.server_requests.roots import Roots
 from mcphost.serialization import replace
+from mcphost.tui.transcript.blocks import UserMessage
+from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widgets.composer import Composer
 from tests.screens.ask_question import PendingQuestion, open_argument_editor, tool_question
 from tests.screens.conftest import Run
 from tests.screens.example_fields import (
@@ -224,3 +227,40 @@ async def test_input_after_the_last_screen_closed_is_ignored(run: Run, late: Eve
     with driver.app._context():
         await driver.app.on_event(late)
     assert driver.app._exception is None
+
+
+async def test_keys_after_the_key_that_opens_the_find_bar_go_into_it(run: Run) -> None:
+    async with run() as driver:
+        await driver.type("draft")
+        driver.press_together("ctrl+f", *"needle")
+        await driver.until(lambda: driver.app.chat.query("FindBar Input"), "the find bar")
+        await driver.until(lambda: field_text(driver.app.focused) == "needle", "the text in the bar")
+        assert field_text(driver.app.chat.query_one(Composer).composer_input) == "draft"
+
+
+async def test_keys_after_the_key_that_enters_the_conversation_act_there(run: Run) -> None:
+    async with run() as driver:
+        driver.app.chat.query_one(Transcript).load([UserMessage(f"question {number}") for number in range(3)])
+        driver.press_together("ctrl+t", "left_curly_bracket", "c")
+        await driver.until(lambda: driver.app.clipboard.startswith("question"), "the copied message")
+        assert field_text(driver.app.chat.query_one(Composer).composer_input) == ""
+
+
+async def test_keys_after_the_key_that_opens_the_themes_choose_one(run: Run) -> None:
+    async with run() as driver:
+        before = driver.app.theme_choice.wanted
+        driver.press_together("ctrl+l", "down", "down", "enter")
+        await driver.until(lambda: driver.app.theme_choice.wanted != before, "another theme")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+
+
+async def test_a_key_of_the_chat_means_what_a_page_over_it_says(run: Run) -> None:
+    async with run() as driver:
+        await driver.pilot.press("f1")
+        await driver.until(lambda: driver.app.screen is not driver.app.chat and driver.app.screen.is_mounted, "a page")
+        before = driver.app.focused
+        driver.press_together("ctrl+t", "ctrl+f")
+        await driver.pilot.pause(0.1)
+        assert driver.app.screen is not driver.app.chat
+        assert not driver.app.chat.query("FindBar")
+        assert driver.app.focused is before

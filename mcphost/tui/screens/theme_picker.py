@@ -53,6 +53,10 @@ class ThemePicker(ModalScreen[str | None]):
             yield entries
             yield Static(_("enter choose · esc back"), id="hint", markup=False)
 
+    def focus_list(self) -> None:
+        """Focus the list of themes immediately."""
+        self.set_focus(self.query_one(OptionList))
+
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Preview the theme under the cursor."""
         event.stop()

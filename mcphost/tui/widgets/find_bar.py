@@ -54,10 +54,6 @@ class FindBar(Horizontal):
             markup=False,
         )
 
-    def on_mount(self) -> None:
-        """Focus the input."""
-        self.query_one(Input).focus()
-
     def on_input_changed(self, event: Input.Changed) -> None:
         """Search again while the user types."""
         event.stop()
