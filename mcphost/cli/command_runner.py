@@ -62,9 +62,9 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
 
 
 async def resume_conversation(host: Host, id_prefix: str) -> None:
-    """Open the stored conversation whose id starts with *id_prefix*, or the one with the newest message if it is empty.
+    """Open the stored conversation whose id starts with *id_prefix*.
 
-    Raises UsageError, StoreError.
+    An empty prefix means the conversation with the newest message. Raises UsageError, StoreError.
     """
     rows = (
         await host.conversation.list_stored(prefix=id_prefix)

@@ -21,7 +21,7 @@ def clean_text(text: str) -> str:
 
 
 def clean_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Return the parts of a user message without hidden text, which a file, a resource or a paste may contain."""
+    """Return a user message's parts without hidden text, which a file, resource or paste may contain."""
     return tuple(
         replace(part, text=clean_text(part.text)) if isinstance(part, TextPart | ResourcePart) else part
         for part in parts

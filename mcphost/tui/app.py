@@ -572,7 +572,7 @@ class McpHostApp(QuestionApp):
         self.chat.attach_result()
 
     async def action_theme(self) -> None:
-        """Open the list of themes, and wait for it, so that it gets the keys that arrive together with this one."""
+        """Open the list of themes; wait until it is open, so that it gets keys typed immediately afterwards."""
         from mcphost.tui.screens.theme_picker import ThemePicker
 
         await self.push_screen(picker := ThemePicker(self.theme_choice), self._choose_theme)

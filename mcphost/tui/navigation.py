@@ -330,13 +330,13 @@ class NavigationApp(InputGuardApp):
         self.open_page(RecallScreen(self.host), fill)
 
     def action_focus_transcript(self) -> None:
-        """Focus the transcript, so that its key bindings work, also for keys that arrive together with this one."""
+        """Focus the transcript immediately, so that it also gets the keys typed directly afterwards."""
         if self.screen is not self.chat:
             raise SkipAction
         self.chat.set_focus(self.chat.query_one(Transcript))
 
     async def action_find(self) -> None:
-        """Open the bar that searches the conversation, and focus it for the keys that arrive together with this one."""
+        """Open the search bar and focus it immediately, so that it gets the keys typed directly afterwards."""
         from mcphost.tui.widgets.find_bar import FindBar
 
         if self.screen is not self.chat:

@@ -86,7 +86,7 @@ class DecodeBudget:
 
 
 def decoded_texts(text: str, budget: DecodeBudget) -> Iterator[DecodedText]:
-    """Yield the encoded texts within *text*, decoded, including nested encodings, as far as *budget* allows."""
+    """Decode the encoded parts of *text*, also nested ones, as far as *budget* allows, and yield them."""
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
     while waiting:
         outer, depth = waiting.pop()
@@ -152,7 +152,7 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
 
 
 def _to_text(data: bytes, room: int) -> tuple[str, str, bool]:
-    """Return how *data* was compressed ("" if it was not), its text ("" if it is not text), and whether that is cut."""
+    """Return a note that *data* was compressed or "", its text ("" if none), and whether that was cut."""
     how, is_cut = "", False
     if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > _SHORTEST // 2):
         unpacker = zlib.decompressobj(wbits=47)

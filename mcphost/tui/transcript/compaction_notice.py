@@ -17,7 +17,7 @@ class TimedNotice(NamedTuple):
 
 
 class NoticePlace:
-    """Place of a notice among the messages of an opened conversation: after those that existed when it was given."""
+    """Place of a notice in an opened conversation: after the messages that are older than the notice."""
 
     def __init__(self, notice: TimedNotice | None) -> None:
         self._notice = notice
@@ -35,9 +35,9 @@ class NoticePlace:
 
 
 def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
-    """Return the notice that *sentences* sentences, *unknown* of them of unknown source, replace *messages* messages.
+    """Return the notice that a summary of *sentences* sentences replaces the first *messages* messages.
 
-    0 messages means that there is no summary any more.
+    *unknown* counts the sentences of unknown source; 0 messages means that the summary was removed.
     """
     if not messages:
         return NoticeBlock("info", _("The model gets the messages themselves again."))

@@ -34,7 +34,7 @@ def find_part(messages: Sequence[Message], end: int, count: int) -> int:
 
 @contextmanager
 def spare_collector() -> Generator[None]:
-    """Pause the garbage collector while many long-lived objects are created, and then make them old at once.
+    """Pause the garbage collector while many objects are created; then move them to its oldest generation.
 
     Otherwise it would search all of them several times, which takes over 0.1 s each time for 100,000 messages.
     """
