@@ -1,6 +1,7 @@
 """Changing servers on the servers page: form, disabling, removal with a second key, undo."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,10 +27,13 @@ class FakeEditor:
     async def read_entry(self, name: str) -> dict[str, Any]:
         return {"command": name}
 
-    async def add(self, entries: Mapping[str, dict[str, Any]]) -> list[Any]:
-        self.changes.append(("add", *entries))
+    def list_files(self) -> dict[str, Path]:
+        return {"user": Path("/home/me/mcp.json"), "local": Path("/home/me/local.json"), "project": Path(".mcp.json")}
+
+    async def add(self, entries: Mapping[str, dict[str, Any]], scope: str) -> list[Any]:
+        self.changes.append(("add", *entries, scope))
         edit = SimpleNamespace(file=SimpleNamespace(path="/home/me/mcp.json"))
-        return [SimpleNamespace(edit=SimpleNamespace(name=name, file=edit.file)) for name in entries]
+        return [SimpleNamespace(edit=SimpleNamespace(name=name, file=edit.file), server=None) for name in entries]
 
     async def change(self, name: str, entry: dict[str, Any]) -> Any:
         if entry.get("command") == "bad":
@@ -66,8 +70,23 @@ async def test_a_server_is_added_from_a_command_line(run: Run) -> None:
         await driver.until(lambda: "Type a command, a URL or JSON first." in driver.text(), "the refusal")
         await driver.pilot.press(*"uvx mcp-server-time", "ctrl+s")
         await driver.until(lambda: editor.changes, "the change")
-        assert editor.changes == [("add", "time")]
+        assert editor.changes == [("add", "time", "user")]
         await driver.until(lambda: "Added time to /home/me/mcp.json. Press u to undo." in notices(driver), "the notice")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_scope_of_a_new_server_is_chosen_and_its_file_shown(run: Run, size: tuple[int, int]) -> None:
+    editor = FakeEditor()
+    async with run(size=size, setup=create_setup(editor)) as driver:
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "for you, in every folder: /home/me/mcp.json" in driver.text(), "the usual file")
+        await driver.pilot.press("ctrl+o")
+        await driver.until(lambda: "for you, in this folder only: /home/me/local.json" in driver.text(), "the next")
+        await driver.pilot.press("ctrl+o", *"uvx a", "ctrl+s")
+        await driver.until(lambda: editor.changes == [("add", "a", "project")], "the change")
+        await driver.until(lambda: "servers trust .mcp.json" in notices(driver), "what is left to do")
 
 
 async def test_an_entry_is_edited_and_a_wrong_one_keeps_the_text(run: Run) -> None:

@@ -2,12 +2,14 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import anyio.to_thread
 
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import parse_pasted_servers
+from mcphost.config.server_files import Scope
 from mcphost.errors import ConfigError, UsageError
 from mcphost.host.servers.server_editor import SavedServer, ServerEditor
 from mcphost.host.servers.servers import Servers
@@ -39,11 +41,18 @@ class LiveServerEditor:
         """Return the configuration entry of a server as written in its file."""
         return await anyio.to_thread.run_sync(self._editor.read_entry, self._servers.find(name).config)
 
-    async def add(self, entries: Mapping[str, dict[str, Any]]) -> list[SavedServer]:
-        """Add servers to the user's mcp.json and start them; return the saved servers."""
+    def list_files(self) -> dict[Scope, Path]:
+        """Return the file of each scope in which a server can be added, the usual one first."""
+        return self._editor.list_files()
+
+    async def add(self, entries: Mapping[str, dict[str, Any]], scope: Scope = "user") -> list[SavedServer]:
+        """Add servers to the file of a scope and start them; return the saved servers.
+
+        Servers in a project's file that is not approved are not started.
+        """
         saved: list[SavedServer] = []
         for name, entry in entries.items():
-            saved.append(await self._apply(await self._editor.add(name, entry, is_approved=False)))
+            saved.append(await self._apply(await self._editor.add(name, entry, scope, is_approved=False)))
         return saved
 
     async def install(

@@ -101,6 +101,11 @@ class ServerEditor:
         self._audit = audit
         self._secrets = secrets
 
+    def list_files(self) -> dict[Scope, Path]:
+        """Return the file of each scope in which a server can be added, the usual one first."""
+        scopes: tuple[Scope, ...] = ("user", "local", "project")
+        return {scope: scope_file(scope, self.config_dir, self.folder).path for scope in scopes}
+
     def read_entry(self, server: ServerConfig) -> dict[str, Any]:
         """Return a server's entry as written in its configuration file. Raises ConfigError or UsageError."""
         return read_entry(self._file_of(server), server.name)

@@ -1,21 +1,34 @@
 """Form that adds a server from a command line, URL or JSON, or changes a server's entry."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.serialization import dumps
 from mcphost.translation import _
+from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
 
-SaveServerFn = Callable[[str, str], Awaitable[str]]
-"""Saves the server with this name and configuration text; returns a sentence about it or raises McpHostError."""
+if TYPE_CHECKING:
+    from mcphost.config.server_files import Scope
+
+SaveServerFn = Callable[[str, str, "Scope"], Awaitable[str]]
+"""Saves a server by its name, configuration text and scope; returns a sentence about it or raises McpHostError."""
+
+_SCOPES: "dict[Scope, str]" = {
+    "user": "for you, in every folder",
+    "local": "for you, in this folder only",
+    "project": "for everybody who has this folder",
+}
+_MAX_PATH_LENGTH = 200
 
 
 class ServerForm(FormScreen[str]):
@@ -25,13 +38,24 @@ class ServerForm(FormScreen[str]):
     ServerForm LabeledInput { margin: 0 0 1 0; }
     ServerForm TextArea { height: 9; border: none; padding: 0 1; background: $surface; }
     ServerForm #what { color: $muted; }
+    ServerForm #file { color: $muted; margin: 1 0 0 0; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "save", show=False, priority=True),
+        Binding("ctrl+o", "next_scope", show=False, priority=True),
+    ]
 
-    def __init__(self, save: SaveServerFn, name: str = "", entry: dict[str, Any] | None = None) -> None:
-        """Create the form; *entry* is the configuration of the server *name*, or None for a new server."""
+    def __init__(
+        self, save: SaveServerFn, files: "Mapping[Scope, Path]", name: str = "", entry: dict[str, Any] | None = None
+    ) -> None:
+        """Create the form; *entry* is the configuration of the server *name*, or None for a new server.
+
+        *files* has the file that is written, for each scope that can be chosen.
+        """
         super().__init__()
         self._save = save
+        self._files = files
+        self._scope: Scope = next(iter(files))
         self._server = name
         self._entry = entry
 
@@ -52,6 +76,17 @@ class ServerForm(FormScreen[str]):
             yield Static(_("Its entry. Secrets that you type go to the keyring."), id="what", markup=False)
         text = "" if self._entry is None else dumps(self._entry, indent=2)
         yield OrderedTextArea(text, id="text", tab_behavior="focus", compact=True)
+        yield Static(self._describe_file(), id="file", markup=False)
+
+    def _describe_file(self) -> str:
+        path = clean_line(str(self._files[self._scope]), _MAX_PATH_LENGTH)
+        return f"in {path}" if self._entry is not None else f"{_SCOPES[self._scope]}: {path}"
+
+    def action_next_scope(self) -> None:
+        """Choose the next scope, and show its file."""
+        scopes = list(self._files)
+        self._scope = scopes[(scopes.index(self._scope) + 1) % len(scopes)]
+        self.query_one("#file", Static).update(Content(self._describe_file()))
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
@@ -59,6 +94,8 @@ class ServerForm(FormScreen[str]):
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
+        if len(self._files) > 1:
+            return _("^S save and start · ^O another scope · tab next field · esc back")
         return _("^S save and start · tab next field · esc back")
 
     def on_mount(self) -> None:
@@ -79,7 +116,8 @@ class ServerForm(FormScreen[str]):
         names = list(self.query(Input))
         await wait_for_typed_text(text, *names)
         try:
-            done = await self._save(self._server or "".join(field.value for field in names).strip(), text.text)
+            name = self._server or "".join(field.value for field in names).strip()
+            done = await self._save(name, text.text, self._scope)
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return

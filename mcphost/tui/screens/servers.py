@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -31,6 +32,7 @@ from mcphost.tui.widgets.server_list import STATES, describe_starting
 from mcphost.unicode_forms import describe_name_risk
 
 if TYPE_CHECKING:
+    from mcphost.config.server_files import Scope
     from mcphost.host.host import Host
     from mcphost.host.servers.live_editor import LiveServerEditor
     from mcphost.llm.messages import ResourcePart
@@ -372,7 +374,7 @@ class ServersScreen(ListScreen):
     def action_add(self) -> None:
         """Open the form for a new server."""
         if editor := self._editor():
-            self._open_form(ServerForm(partial(_add_server, editor)))
+            self._open_form(ServerForm(partial(_add_server, editor), editor.list_files()))
 
     def action_registry(self) -> None:
         """Open the registry screen; a server installed there appears in this list."""
@@ -400,7 +402,8 @@ class ServersScreen(ListScreen):
         except McpHostError as error:
             self.notify(describe_error(error), severity="warning", markup=False)
             return
-        self._open_form(ServerForm(partial(_change_server, editor), name, entry))
+        file = Path(self.host.servers.view(name).config.file)
+        self._open_form(ServerForm(partial(_change_server, editor), {"user": file}, name, entry))
 
     def _open_form(self, form: ServerForm) -> None:
         def finish(done: str | None) -> None:
@@ -460,16 +463,19 @@ class ServersScreen(ListScreen):
             self.show_about(Content(_("No tool of {title} is quarantined.").format(title=row.title)))
 
 
-async def _add_server(editor: "LiveServerEditor", name: str, text: str) -> str:
+async def _add_server(editor: "LiveServerEditor", name: str, text: str, scope: "Scope") -> str:
     from mcphost.host.servers.live_editor import parse_server_text
 
-    saved = await editor.add(parse_server_text(text, name))
-    return _("Added {name} to {path}. Press u to undo.").format(
+    saved = await editor.add(parse_server_text(text, name), scope)
+    done = _("Added {name} to {path}. Press u to undo.").format(
         name=", ".join(one.edit.name for one in saved), path=saved[0].edit.file.path
     )
+    if scope != "project" or any(one.server is not None for one in saved):
+        return done
+    return f"{done} {_('The file is used after you approve it: mcphost servers trust .mcp.json')}"
 
 
-async def _change_server(editor: "LiveServerEditor", name: str, text: str) -> str:
+async def _change_server(editor: "LiveServerEditor", name: str, text: str, _scope: "Scope") -> str:
     from mcphost.host.servers.live_editor import parse_entry
 
     saved = await editor.change(name, parse_entry(text, name))

@@ -84,6 +84,25 @@ async def test_a_server_is_added_used_disabled_enabled_and_removed_without_a_res
     assert configured_names(tmp_path) == []
 
 
+async def test_a_server_of_this_folder_is_added_to_the_file_of_its_scope_and_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        editor = setup.server_editor
+        await editor.add({"demo": DEMO_ENTRY}, "local")
+        assert (await host.servers.ensure_ready("demo")).config.file == str(editor.list_files()["local"])
+        assert not editor.list_files()["user"].exists()
+        await editor.undo()
+        assert host.servers.views() == ()
+        editor.list_files()["project"].write_text("{}")
+        (saved,) = await editor.add({"demo": DEMO_ENTRY}, "project")
+        assert saved.server is None  # the project's file is not approved
+        assert host.servers.views() == ()
+        assert "demo" in editor.list_files()["project"].read_text()
+
+
 async def test_each_change_is_taken_back_in_turn(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(*[TrustOnce()] * 5)
     async with open_setup(tmp_path, frontend=frontend) as (host, setup):
