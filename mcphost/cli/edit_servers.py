@@ -1,4 +1,4 @@
-"""Commands `servers add`, `edit`, `remove`, `enable` and `disable`, which change configuration files."""
+"""Commands `servers add`, `edit`, `remove`, `enable`, `disable` and `restart`."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
-    """Add the arguments of `servers add`, `edit`, `remove`, `enable` or `disable`."""
+    """Add the arguments of `servers add`, `edit`, `remove`, `enable`, `disable` or `restart`."""
     if action in ("add", "edit"):
         parser.usage = f"{parser.prog} NAME [flags] [-- COMMAND ARGUMENT… | URL]"
         parser.add_argument("name", nargs="?", metavar="NAME", help="name of the server")
@@ -65,7 +65,7 @@ def split_command_line(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Run `servers add`, `edit`, `remove`, `enable` or `disable`."""
+    """Run `servers add`, `edit`, `remove`, `enable`, `disable` or `restart`."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
@@ -82,6 +82,8 @@ def run(command: str, args: argparse.Namespace) -> int:
                 return await _edit(options, args, target)
             case "remove":
                 return await _remove(options, args.name, yes=args.yes, forgets=args.forget)
+            case "restart":
+                return await _restart(options, args.name)
             case _:
                 return await _set_disabled(options, args.name, disabled=args.action == "disable")
 
@@ -99,6 +101,20 @@ async def open_server_editor(options: "Options") -> "AsyncGenerator[tuple[Server
         config = await load_configuration(options, grants)
         backend = open_secret_backend(config.secret_store)
         yield ServerEditor(paths.config_dir(options.config_dir), Path.cwd(), grants, audit, backend), config
+
+
+async def _restart(options: "Options", name: str) -> int:
+    import anyio.to_thread
+
+    from mcphost import paths
+    from mcphost.cli.output import print_text
+    from mcphost.config.restart_requests import RestartRequests
+
+    async with open_server_editor(options) as (_, config):
+        server = _find(config, name)
+    await anyio.to_thread.run_sync(RestartRequests(paths.state_dir()).add, server.name, server.file)
+    print_text(f"Every running chat restarts {name} within seconds. Other commands start servers of their own.")
+    return 0
 
 
 async def _add(options: "Options", args: argparse.Namespace, target: list[str]) -> int:

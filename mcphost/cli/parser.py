@@ -45,6 +45,7 @@ EDIT_ACTIONS: dict[str, str] = {
     "remove": "remove a server from its file",
     "enable": "use a disabled server again",
     "disable": "keep a server in its file without starting it",
+    "restart": "restart a server in every running chat",
     "input": "set a value that a server's entry asks for (${input:ID})",
     "import": "add servers that other hosts on this machine have",
     "export": "print the servers for others, without secrets",

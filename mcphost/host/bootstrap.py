@@ -349,8 +349,8 @@ class _LateParts:
     def live_config(self) -> "LiveConfig | None":
         if self._setup is None:
             return None
-        core = self._core
-        return LiveConfig(core.config, self._setup.sources, self._servers, core.model_selection, core.config_rules)
+        core, servers, (places, _, sources) = self._core, self._servers, self._setup
+        return LiveConfig(core.config, sources, servers, core.model_selection, core.config_rules, places.state_dir)
 
     @cached_property
     def project_approvals(self) -> "ProjectApprovals":

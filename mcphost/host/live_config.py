@@ -8,6 +8,7 @@ from typing import NamedTuple
 import anyio
 import anyio.to_thread
 
+from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.errors import McpHostError
@@ -112,8 +113,11 @@ class LiveConfig:
         servers: Servers,
         model_selection: ModelSelection,
         rules: ConfigRules,
+        state_dir: Path | None = None,
     ) -> None:
+        """*state_dir* is the folder of requests to restart a server; None if there are none."""
         self.config = config
+        self._restarts = None if state_dir is None else RestartRequests(state_dir)
         self._load, self._files = sources
         self._servers = servers
         self._model_selection = model_selection
@@ -160,6 +164,7 @@ class LiveConfig:
     async def watch(self, on_change: Callable[["ConfigChanges | McpHostError"], Awaitable[None]]) -> None:
         """Call *on_change* when the files change and differ from the configuration in use, until cancelled.
 
+        Servers that `mcphost servers restart` names meanwhile are restarted.
         *on_change* receives the error if the files cannot be loaded. Files are read only after they stayed the same
         for POLL_SECONDS, so that no half-written file is read. Polling is fast enough for these few files, and works
         on network folders, where change notifications do not.
@@ -168,6 +173,7 @@ class LiveConfig:
         seen = await anyio.to_thread.run_sync(self._read_signature)
         while True:
             await anyio.sleep(POLL_SECONDS)
+            await self._restart_requested()
             before, seen = seen, await anyio.to_thread.run_sync(self._read_signature)
             if seen == known or seen != before:
                 continue
@@ -181,6 +187,12 @@ class LiveConfig:
                 await on_change(changes)
             else:
                 self.config = changes.config  # mcphost changed the file itself
+
+    async def _restart_requested(self) -> None:
+        requests = await anyio.to_thread.run_sync(self._restarts.take) if self._restarts is not None else ()
+        for request in requests:
+            if any((one.config.name, one.config.file) == (request.name, request.file) for one in self._servers):
+                self._servers.restart(request.name)
 
     def _read_signature(self) -> tuple[tuple[int, ...], ...]:
         return tuple(_file_signature(path) for path in self._files)

@@ -40,6 +40,7 @@ def test_a_server_goes_through_its_whole_life_without_an_editor(program: Program
     assert "already disabled" in program.text("servers", "disable", "demo")
     program.text("servers", "enable", "demo")
     assert states(program) == {"demo": "approved"}
+    assert "Every running chat restarts demo" in program.text("servers", "restart", "demo")
     program.text("servers", "edit", "demo", "--env", "MODE=quiet")
     assert states(program) == {"demo": "approved"}
     assert json.loads(config_file(program).read_text())["mcpServers"]["demo"]["env"] == {"MODE": "quiet"}
@@ -99,6 +100,7 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("add", "--json", '{"demo": 3}', "--yes"), 3, "no server in it"),
         (("remove", "demo"), 2, "no server named 'demo'"),
         (("disable", "demo"), 2, "no server named 'demo'"),
+        (("restart", "demo"), 2, "no server named 'demo'"),
         (("edit", "demo"), 2, "no server named 'demo'"),
         (("--quiet", "add", "demo"), 2, "the action before its flags"),
     ],

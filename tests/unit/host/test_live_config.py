@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.config.restart_requests import RestartRequests
 from mcphost.errors import ConfigError, McpHostError, UsageError
 from mcphost.host.host import Host
 from mcphost.host.live_config import ConfigChanges, LiveConfig
@@ -173,6 +174,28 @@ async def test_the_watch_reports_each_change_once_after_the_file_is_complete(tmp
         assert [server.name for server in seen[0].added] == ["second"]
         tasks.cancel_scope.cancel()
     assert len(seen) == 1
+
+
+async def test_a_server_restarts_when_a_command_asks_for_it(tmp_path: Path) -> None:
+    write_servers(tmp_path, demo=DEMO_ENTRY)
+
+    async def ignore(_change: ConfigChanges | McpHostError) -> None:
+        return
+
+    async with open_setup(tmp_path, frontend=ScriptedFrontend(TrustOnce(), TrustOnce())) as (host, _):
+        server = (await host.servers.ensure_ready("demo")).config
+        session = await host.servers.find("demo").session()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(live_config(host).watch, ignore)
+            await anyio.wait_all_tasks_blocked()
+            requests = RestartRequests(tmp_path / "state")
+            requests.add("demo", "/another/mcp.json")
+            requests.add("gone", server.file)
+            requests.add("demo", server.file)
+            with anyio.fail_after(20):
+                await session.wait_closed()
+            tasks.cancel_scope.cancel()
+        assert (await host.servers.ensure_ready("demo")).state == "ready"
 
 
 async def _write_until(arrived: anyio.Event, home: Path) -> None:

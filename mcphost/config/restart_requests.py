@@ -1,0 +1,70 @@
+"""Requests of `mcphost servers restart`, in a small file in the state folder that every running chat watches."""
+
+import os
+import time
+from pathlib import Path
+
+from mcphost.config.file_edits import lock_file_blocking, read_snapshot, replace_file
+from mcphost.errors import ConfigError, MalformedMessage
+from mcphost.paths import make_private_directory
+from mcphost.serialization import Struct, decode, encode
+
+REQUESTS_FILE = "restart-requests.json"
+_MAX_BYTES = 65_536
+_MAX_REQUESTS = 50
+
+
+class RestartRequest(Struct, frozen=True):
+    """A server to restart: its name, the file that configures it, and the time in nanoseconds since 1970."""
+
+    name: str
+    file: str
+    at: int
+
+
+class _File(Struct, frozen=True):
+    requests: tuple[RestartRequest, ...] = ()
+
+
+class RestartRequests:
+    """The file of requests; its methods block and may be called from any thread."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self._path = state_dir / REQUESTS_FILE
+        self._signature: tuple[int, ...] = ()
+        self._seen = time.time_ns()
+
+    def add(self, name: str, file: str) -> None:
+        """Ask every running chat to restart a server. Raises ConfigError if the file cannot be written."""
+        try:
+            make_private_directory(self._path.parent)
+            with lock_file_blocking(self._path.with_suffix(".lock")):
+                kept = [one for one in self._load() if (one.name, one.file) != (name, file)]
+                kept.append(RestartRequest(name, file, time.time_ns()))
+                replace_file(self._path, encode(_File(tuple(kept[-_MAX_REQUESTS:]))), 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"{self._path} cannot be written: {error.strerror}.", "Restart it in the chat: F3, then r."
+            ) from error
+
+    def take(self) -> tuple[RestartRequest, ...]:
+        """Return the requests since the last call, or since this object was created; each is returned once.
+
+        A damaged file counts as empty.
+        """
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return ()
+        before, self._signature = self._signature, (status.st_ino, status.st_size, status.st_mtime_ns)
+        if self._signature == before:
+            return ()
+        found = tuple(one for one in self._load() if self._seen < one.at)
+        self._seen = max((self._seen, *(one.at for one in found)))
+        return found
+
+    def _load(self) -> tuple[RestartRequest, ...]:
+        try:
+            return decode(read_snapshot(self._path, _MAX_BYTES).content, _File).requests
+        except (OSError, ConfigError, MalformedMessage):
+            return ()
