@@ -1,13 +1,14 @@
 """Edits of config.toml that set one table and preserve comments, order and all other values."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from mcphost.config.file_edits import read_snapshot, replace_if_unchanged
 from mcphost.config.json_files import decode_text
-from mcphost.config.schema import ModelConfig, settable_fields
+from mcphost.config.schema import ModelConfig, Profile, settable_fields
 from mcphost.errors import ConfigError
 from mcphost.paths import make_private_directory
 
@@ -32,24 +33,55 @@ def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
     With *profile*, set the model of that `[profiles.NAME]` table instead, which must exist. Raises ConfigError if this
     fails; its hint tells the user which lines to write, and the file is unchanged.
     """
-    default = ModelConfig()
-    values = {
-        key: getattr(model, key) for key in settable_fields(ModelConfig) if getattr(model, key) != getattr(default, key)
-    }
-    lines = "; ".join(f"{key} = {value!r}" for key, value in values.items())
+    values = _model_values(model)
+    edit = partial(set_profile_model, profile=profile) if profile else set_model
     try:
-        try:
-            before = read_snapshot(path)
-        except FileNotFoundError:
-            before = None
-            make_private_directory(path.parent)
-        text = decode_text(before.content, str(path)) if before else ""
-        edited = set_profile_model(text, profile, values) if profile else set_model(text, values)
-        replace_if_unchanged(path, before, edited.encode())
+        _edit_file(path, lambda text: edit(text, values=values))
     except (ConfigError, ValueError, OSError) as error:
-        reason = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
         place = f"as `model` of the profile {profile!r}" if profile else "under [model]"
-        raise ConfigError(reason, f"Write it yourself, {place}: {lines}") from error
+        raise _edit_error(path, error, place, values) from error
+
+
+def save_profile(path: Path, profile: Profile) -> None:
+    """Add `[profiles.NAME]` to a config.toml, which is created if it is missing.
+
+    Raises ConfigError if this fails or if there is such a profile; then the file is unchanged.
+    """
+    parts = {
+        "description": profile.description,
+        "model": _model_values(profile.model) if profile.model is not None else None,
+        "system_prompt": profile.system_prompt,
+        "servers": list(profile.servers) if profile.servers is not None else None,
+    }
+    values = {key: value for key, value in parts.items() if value is not None and value != ""}
+    try:
+        _edit_file(path, lambda text: add_profile(text, profile.name, values))
+    except (ConfigError, ValueError, OSError) as error:
+        raise _edit_error(path, error, f"under [profiles.{profile.name}]", values) from error
+
+
+def _model_values(model: ModelConfig) -> dict[str, Any]:
+    """Return the settings of a model that differ from their defaults."""
+    default = ModelConfig()
+    pairs = ((key, getattr(model, key)) for key in settable_fields(ModelConfig))
+    return {key: value for key, value in pairs if value != getattr(default, key)}
+
+
+def _edit_file(path: Path, edit: Callable[[str], str]) -> None:
+    """Replace the text of a file with what *edit* makes of it; a missing file is created."""
+    try:
+        before = read_snapshot(path)
+    except FileNotFoundError:
+        before = None
+        make_private_directory(path.parent)
+    text = decode_text(before.content, str(path)) if before else ""
+    replace_if_unchanged(path, before, edit(text).encode())
+
+
+def _edit_error(path: Path, error: Exception, place: str, values: Mapping[str, Any]) -> ConfigError:
+    reason = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
+    lines = "; ".join(f"{key} = {value!r}" for key, value in values.items())
+    return ConfigError(reason, f"Write it yourself, {place}: {lines}")
 
 
 def set_model(text: str, values: Mapping[str, Any]) -> str:
@@ -102,6 +134,33 @@ def set_profile_model(text: str, profile: str, values: Mapping[str, Any]) -> str
         raise ValueError("there is no such profile") from error
     edited = tomlkit.dumps(cast("Any", document))
     if tomllib.loads(edited) != expected:
+        raise ValueError("another value would change")
+    return edited
+
+
+def add_profile(text: str, name: str, values: Mapping[str, Any]) -> str:
+    """Return the text of a config.toml with *values* as the new table `[profiles.NAME]`.
+
+    Raises ValueError if the text is not valid or has such a profile, or if anything else would change.
+    """
+    import tomlkit
+
+    before = tomllib.loads(text)
+    profiles = before.get("profiles", {})
+    if not isinstance(profiles, dict) or name in profiles:
+        raise ValueError("there is such a profile")
+    document = cast("dict[str, Any]", tomlkit.parse(text))
+    table = tomlkit.table()
+    for key, value in values.items():
+        table.add(key, _make_item(value))
+    if "profiles" in document:
+        document["profiles"][name] = table
+    else:
+        parent = tomlkit.table(is_super_table=True)
+        parent.add(name, table)
+        document["profiles"] = parent
+    edited = tomlkit.dumps(cast("Any", document))
+    if tomllib.loads(edited) != {**before, "profiles": {**profiles, name: dict(values)}}:
         raise ValueError("another value would change")
     return edited
 

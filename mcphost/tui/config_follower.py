@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from textual.screen import Screen
 
+from mcphost.config.schema import Profile
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _
 from mcphost.tui.screens.chat import ChatScreen
@@ -88,18 +89,28 @@ class ConfigFollower:
         if self._live_config is None:
             self._chat.notify(_(_NOT_IN_DEMO), markup=False)
             return
-        config = self._live_config.config
-        self._open_page(ProfilesScreen(config), self._use_profile_if_chosen)
+        host = self._chat.host
+        draft = Profile(
+            name="",
+            model=host.model_selection.config if host.model_selection.config.name else None,
+            system_prompt=host.conversation.system_prompt or host.model_selection.system_prompt or None,
+            servers=tuple(view.name for view in host.servers.views() if not view.config.disabled),
+        )
+        self._open_page(ProfilesScreen(self._live_config.config, draft), self._use_profile_if_chosen)
 
-    def _use_profile_if_chosen(self, name: str | None) -> None:
-        if name is not None:
-            self._chat.run_worker(partial(self._use_profile, name), group="setup")
+    def _use_profile_if_chosen(self, chosen: str | Profile | None) -> None:
+        if chosen is not None:
+            self._chat.run_worker(partial(self._use_profile, chosen), group="setup")
 
-    async def _use_profile(self, name: str) -> None:
+    async def _use_profile(self, chosen: str | Profile) -> None:
         if self._live_config is None or self._refuse_while_answering():
             return
+        name = chosen if isinstance(chosen, str) else chosen.name
         try:
-            changes = await self._live_config.use_profile(name)
+            if isinstance(chosen, str):
+                changes = await self._live_config.use_profile(chosen)
+            else:
+                changes = await self._live_config.add_profile(chosen)
         except McpHostError as error:
             self._add_notice("error", error.message, error.hint)
             return

@@ -1,5 +1,7 @@
 """Changed configuration files and profiles on screen: the whole program but its terminal, with real files."""
 
+import tomllib
+
 import pytest
 
 from tests.screens.conftest import AppDriver
@@ -82,6 +84,29 @@ async def test_a_profile_is_chosen_from_the_list(files: Files) -> None:
         await driver.pilot.press("down", "enter")
         await driver.until(lambda: "Using no profile" in driver.text(), "the notice")
         assert driver.host.servers.view("time").state != "disabled"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_what_is_in_use_is_saved_as_a_profile_and_used(files: Files, size: tuple[int, int]) -> None:
+    files.write_servers(time={"command": "/nowhere/a"}, git={"command": "/nowhere/b"})
+    files.write_settings("# mine\n[profiles.old]\nservers = []\n")
+    async with files.open(size) as driver:
+        await command(driver, "/profile")
+        await driver.until(lambda: "n save as new" in driver.text(), "the page")
+        await driver.pilot.press("n")
+        await driver.until(lambda: "model: demo" in driver.text() and "time, git" in driver.text(), "the form")
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "needs a name" in driver.text(), "the demand")
+        await driver.pilot.press(*"old", "ctrl+s")
+        await driver.until(lambda: "already a profile 'old'" in driver.text(), "the refusal")
+        await driver.pilot.press(*"er", "tab", "tab", "end", *("backspace",) * 5, "tab", *"Be strict.", "ctrl+s")
+        await driver.until(lambda: "Using the profile older" in driver.text(), "the notice")
+        assert driver.host.servers.view("git").state == "disabled"
+        assert driver.host.model_selection.system_prompt == "Be strict."
+    text = (files.folder / "config.toml").read_text()
+    saved = {"model": {"name": "demo"}, "system_prompt": "Be strict.", "servers": ["time"]}
+    assert tomllib.loads(text)["profiles"] == {"old": {"servers": []}, "older": saved}
+    assert text.startswith("# mine")
 
 
 async def test_without_profiles_the_page_shows_how_to_write_one(files: Files) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.binding import Binding, BindingType
+
 from mcphost.translation import N_, _
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
@@ -13,18 +15,28 @@ _ALL = N_("all that are enabled")
 
 
 class ProfilesScreen(ListScreen):
-    """List of profiles; its result is the name of the profile, "" for no profile, or None for no change."""
+    """List of profiles; its result is the name of the profile, "" for no profile, or a new Profile to save and use.
+
+    The result is None for no change.
+    """
 
     TITLE_TEXT: ClassVar[str] = N_("Profiles")
     EMPTY_TEXT: ClassVar[str] = N_(
-        "No profiles yet. Write one in config.toml:\n\n[profiles.review]\nmodel = "
-        '"openai/gpt-5"\nsystem_prompt = "You review code."\nservers = ["git"]'
+        "No profiles yet. Press n to save what is in use now as one, or write one in config.toml:\n\n"
+        '[profiles.review]\nmodel = "openai/gpt-5"\nsystem_prompt = "You review code."\nservers = ["git"]'
     )
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", N_("use"), "screen.choose"),)
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
+        ("enter", N_("use"), "screen.choose"),
+        ("n", N_("save as new"), "screen.create"),
+    )
+    ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "create", show=False)]
 
-    def __init__(self, config: "HostConfig") -> None:
+    def __init__(self, config: "HostConfig", draft: "Profile") -> None:
+        """Create the screen; *draft* has the settings in use, from which a new profile is made."""
         super().__init__()
         self._config = config
+        self._draft = draft
         self.add_class("bare")
 
     def load(self) -> Sequence[ListRow]:
@@ -66,6 +78,17 @@ class ProfilesScreen(ListScreen):
         """Use the selected profile."""
         if row := self.current_row():
             self.open_row(row)
+
+    def action_create(self) -> None:
+        """Open a form that makes a new profile of what is in use."""
+        from mcphost.tui.screens.profile_form import ProfileForm
+
+        def save(profile: "Profile | None") -> None:
+            if profile is not None:
+                self.dismiss(profile)
+
+        taken = [profile.name for profile in self._config.profiles]
+        self.app.push_screen(ProfileForm(self._draft, taken), save)  # pyright: ignore[reportUnknownMemberType]
 
     def open_row(self, row: ListRow) -> None:
         """Close the screen with the name of the chosen profile."""

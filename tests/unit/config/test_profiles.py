@@ -1,14 +1,16 @@
 """Profiles of config.toml: parsing, choice and effect."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from mcphost.config.loader import load_config
 from mcphost.config.profiles import switch_model
-from mcphost.config.schema import HostConfig, ModelConfig
+from mcphost.config.schema import HostConfig, ModelConfig, Profile
 from mcphost.config.settings import Overrides
-from mcphost.errors import UsageError
+from mcphost.config.settings_edits import save_profile
+from mcphost.errors import ConfigError, UsageError
 
 SETTINGS = """
 profile = "{chosen}"
@@ -125,3 +127,36 @@ def test_another_model_of_a_provider_keeps_the_address_and_of_another_provider_d
     assert switch_model(model, "openai/b") == ModelConfig(name="openai/b", api_base="https://x.example")
     assert switch_model(model, "gemini/b") == ModelConfig(name="gemini/b")
     assert switch_model(model, "openai/a") is model
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "# mine\n[model]\nname = 'demo'\n",
+        "[profiles.old]\nservers = []  # few\n",
+        "profiles.old.description = 'x'\n",
+    ],
+)
+def test_a_new_profile_is_saved_and_everything_else_stays(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(before)
+    model = ModelConfig(name="openai/x", temperature=0.5, headers={"X-A": "${env:A}"})
+    profile = Profile(name="my own", description="Careful", model=model, system_prompt="One\ntwo.", servers=("git",))
+    save_profile(path, profile)
+    config = load_config(tmp_path, environ={})
+    assert config.problems == ()
+    assert next(one for one in config.profiles if one.name == "my own") == profile
+    after = tomllib.loads(path.read_text())
+    del after["profiles"]["my own"]
+    assert {name: value for name, value in after.items() if value} == tomllib.loads(before)
+    for comment in ("# mine", "# few"):
+        assert path.read_text().count(comment) == before.count(comment)
+    with pytest.raises(ConfigError, match="cannot be changed safely") as caught:
+        save_profile(path, profile)
+    assert "[profiles.my own]" in caught.value.hint
+
+
+def test_a_new_profile_may_leave_everything_unchanged(tmp_path: Path) -> None:
+    save_profile(tmp_path / "config.toml", Profile(name="plain"))
+    assert load_config(tmp_path, environ={}).profiles == (Profile(name="plain"),)
