@@ -161,6 +161,22 @@ async def test_the_start_card_is_due_once_and_only_without_a_model(tmp_path: Pat
         assert not setup.is_first_run
 
 
+async def test_models_with_a_key_come_first_then_local_ones_then_all_others(tmp_path: Path) -> None:
+    answers = {
+        "GET /api/version": {"version": "0.12.6"},
+        "GET /api/tags": {"models": [{"model": "qwen3:8b"}]},
+        "POST /api/show": {"capabilities": ["tools"]},
+    }
+    with json_server(answers) as ollama:
+        async with open_setup(tmp_path, {"OPENAI_API_KEY": SECRET, "OLLAMA_HOST": ollama.url}) as (_, setup):
+            models = await setup.list_models()
+    groups = [
+        "key" if model.origin == "OPENAI_API_KEY is set" else "local" if model.origin else "others" for model in models
+    ]
+    assert list(dict.fromkeys(groups)) == ["key", "local", "others"]
+    assert groups == sorted(groups, key=["key", "local", "others"].index)
+
+
 async def test_a_used_model_is_listed_first_with_its_parameters(tmp_path: Path) -> None:
     own = ModelConfig(name="openai/mine", api_base="http://127.0.0.1:9/v1", temperature=0.5)
     async with open_setup(tmp_path, {"OPENAI_API_KEY": SECRET}) as (_, setup):
