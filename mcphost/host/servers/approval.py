@@ -38,9 +38,11 @@ def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustS
     changed since.
     """
     environment, headers = masked_environment(server), masked_headers(server)
+    changed = diff_lines(earlier.description.splitlines(), describe_server(server)) if earlier else ()
+    state = "changed since you approved it" if changed else "was not approved yet"
     return TrustServer(
         server=server.name,
-        why=f"it is configured in {server.file or 'your configuration'} and was not approved yet",
+        why=f"it is configured in {server.file or 'your configuration'} and {state}",
         command=server.argv if server.is_stdio else (),
         cwd=server.cwd,
         env_file=describe_env_path(server),
@@ -57,7 +59,7 @@ def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustS
         trusts_claims=server.trust_annotations,
         restrictions=describe_restrictions(server),
         warnings=server_warnings(server),
-        changed=diff_lines(earlier.description.splitlines(), describe_server(server)) if earlier else (),
+        changed=changed,
     )
 
 

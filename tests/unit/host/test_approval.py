@@ -79,6 +79,7 @@ async def test_a_changed_command_or_url_is_asked_about_again(
     asked = frontend.asked[1]
     assert isinstance(asked, TrustServer)
     assert bool(asked.changed) is isinstance(answer, TrustAlways)
+    assert asked.why.endswith("changed since you approved it" if asked.changed else "was not approved yet")
     assert await one.ask_approval(before), "what was approved stays so"
 
 
