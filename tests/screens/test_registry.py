@@ -78,7 +78,7 @@ async def test_a_server_is_found_installed_used_updated_and_taken_back(
         use_registry(files, registry)
         async with files.open(size, approved=False) as driver:
             await open_registry(driver, "clock")
-            assert "GitHub account ada" in driver.text()
+            await driver.until(lambda: "GitHub account ada" in driver.text(), "the publisher")
             await driver.pilot.press("enter")
             await driver.until(lambda: "clock-mcp@1.0.0" in driver.text(), "the plan")
             assert "CLOCK_API_KEY" in driver.text()
