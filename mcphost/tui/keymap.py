@@ -158,6 +158,14 @@ ACTIONS: tuple[Action, ...] = (
         "retry",
     ),
     Action(
+        "retry_with",
+        "",
+        "other model",
+        "Answer the last message again with another model",
+        "Choose a model, which answers at once; the first answer stays stored",
+        "retry-with",
+    ),
+    Action(
         "fork",
         "",
         N_("fork"),

@@ -188,17 +188,33 @@ class NavigationApp(InputGuardApp):
 
     def action_model(self) -> None:
         """Open the screen on which the user can choose a model."""
+        self._open_models(self._use_model)
+
+    def action_retry_with(self) -> None:
+        """Open the screen on which the user can choose a model, which then answers the last message again."""
+        self._open_models(self._retry_with)
+
+    def _open_models(self, use: "Callable[[ModelChoice | None], None]") -> None:
         setup = self.host.setup
         if setup is None:
             self.notify(_("The demo has only its own model."), markup=False)
             return
         from mcphost.tui.screens.models import ModelsScreen
 
-        self.open_page(ModelsScreen(setup, self.host.model_selection.config.name), self._use_model)
+        self.open_page(ModelsScreen(setup, self.host.model_selection.config.name), use)
 
     def _use_model(self, choice: "ModelChoice | None") -> None:
         if choice is not None:
             self.run_worker(partial(self.chat.use_model, choice), group="setup")
+
+    def _retry_with(self, choice: "ModelChoice | None") -> None:
+        async def use_and_retry(choice: "ModelChoice") -> None:
+            await self.chat.use_model(choice)
+            if self.host.model_selection.config == choice.config:
+                self._correct("retry")
+
+        if choice is not None:
+            self.run_worker(partial(use_and_retry, choice), group="setup")
 
     def action_setup(self) -> None:
         """Search this machine for models and servers, then open the setup screen with what was found."""

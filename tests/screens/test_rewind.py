@@ -2,6 +2,9 @@
 
 import pytest
 
+from mcphost.config.schema import ModelConfig
+from mcphost.host.setup import Setup
+from mcphost.llm.model_finder import AvailableModel
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import DEMO_SERVER, Files, composer_text, run_command
@@ -75,6 +78,37 @@ async def test_the_last_message_is_answered_again_and_a_fork_leaves_the_original
         await driver.until(lambda: driver.host.conversation.id != original, "the copy")
         assert any("This is a copy" in one.message for one in driver.app._notifications)
         assert len(driver.host.conversation.messages) == count
+
+
+async def test_the_last_message_is_answered_again_by_a_model_that_is_chosen_for_it(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = ModelConfig(name="demo", temperature=0.5)
+    listed = AvailableModel(config=other, provider="demo", provider_title="Demo", origin="built in")
+
+    async def list_models(_setup: Setup) -> tuple[AvailableModel, ...]:
+        return (listed,)
+
+    async def add_listed_models(_setup: Setup, models: tuple[AvailableModel, ...]) -> tuple[AvailableModel, ...]:
+        return models
+
+    monkeypatch.setattr(Setup, "list_models", list_models)
+    monkeypatch.setattr(Setup, "add_listed_models", add_listed_models)
+    async with files.open((100, 30)) as driver:
+        await send(driver, "hello", "hello")
+        conversation = driver.host.conversation
+        first = conversation.numbers[-1]
+        await run_command(driver, "/retry-with")
+        await driver.until(lambda: "1 of 1" in driver.text(), "the models")
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
+        assert conversation.numbers[-1] == first
+        await run_command(driver, "/retry-with")
+        await driver.until(lambda: "1 of 1" in driver.text(), "the models")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: conversation.numbers[-1] != first and not conversation.is_busy, "the answer")
+        assert driver.host.model_selection.config == other
+        assert len(conversation.messages) == 2
 
 
 async def test_e_edits_the_message_that_is_read(files: Files) -> None:
