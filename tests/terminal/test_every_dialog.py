@@ -78,6 +78,7 @@ COVERED_ELSEWHERE = {
         "test_first_start.test_two_keys_after_the_start_card_the_first_answer_with_a_tool_call_stands",
     ),
     "ModelForm": ("test_first_start.test_settings_of_a_model_are_saved_on_request_and_not_on_escape",),
+    "ProfileForm": ("test_first_start.test_a_profile_is_saved_on_request_and_not_on_escape_and_used_at_once",),
     "ServerForm": ("test_first_start.test_a_server_is_added_on_request_and_not_on_escape_and_works_at_once",),
     "InstallForm": (
         "test_first_start.test_a_server_of_the_registry_is_installed_on_request_and_not_on_escape_and_works_at_once",

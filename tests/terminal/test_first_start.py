@@ -187,6 +187,28 @@ def test_settings_of_a_model_are_saved_on_request_and_not_on_escape(tmp_path: Pa
     assert [model.config for model in remembered] == [saved.model]
 
 
+def test_a_profile_is_saved_on_request_and_not_on_escape_and_used_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "config.toml"
+    with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
+        terminal.run(MCPHOST_PATH, "--model", "demo")
+        terminal.wait_for("Type a message", seconds=30)
+        terminal.type("/profile")
+        terminal.press("Enter")
+        terminal.wait_for("No profiles yet", "save as new")
+        terminal.press("n")
+        terminal.wait_for("Save as a profile", "model: demo")
+        terminal.type("wrong")
+        terminal.press("Escape")
+        terminal.wait_until(lambda screen: "Save as a profile" not in screen, "the list")
+        assert not file.exists()
+        terminal.press("n")
+        terminal.wait_for("Save as a profile", "model: demo")
+        terminal.type("mine")
+        terminal.press("C-s")
+        terminal.wait_for("Using the profile mine")
+    assert [profile.name for profile in load_config(file.parent, environ={}).profiles] == ["mine"]
+
+
 def test_a_server_is_added_on_request_and_not_on_escape_and_works_at_once(tmp_path: Path) -> None:
     file = tmp_path / "config" / "mcp.json"
     with Terminal(tmp_path, environment={**NOTHING, "HOME": str(tmp_path)}) as terminal:
