@@ -160,9 +160,9 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "retry_with",
         "",
-        "other model",
-        "Answer the last message again with another model",
-        "Choose a model, which answers at once; the first answer stays stored",
+        N_("other model"),
+        N_("Answer the last message again with another model"),
+        N_("Choose a model, which answers at once; the first answer stays stored"),
         "retry-with",
     ),
     Action(

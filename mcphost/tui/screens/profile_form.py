@@ -10,6 +10,7 @@ from textual.widgets import Input, Static
 from mcphost.config.model_fields import MODEL_FIELDS, format_fields
 from mcphost.config.schema import Profile
 from mcphost.serialization import replace
+from mcphost.translation import _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
@@ -43,34 +44,34 @@ class ProfileForm(FormScreen[Profile]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Save as a profile"
+        return _("Save as a profile")
 
     def body(self) -> ComposeResult:
         """Yield inputs for the name, the description and the servers, the model in use, and the system prompt."""
         yield LabeledInputGroup(
-            LabeledInput("name", "name", placeholder="such as review"),
-            LabeledInput("description", "description", placeholder="optional"),
-            LabeledInput("servers", "servers", placeholder="all that are enabled"),
+            LabeledInput(_("name"), "name", placeholder=_("such as review")),
+            LabeledInput(_("description"), "description", placeholder=_("optional")),
+            LabeledInput(_("servers"), "servers", placeholder=_("all that are enabled")),
         )
-        yield Static(f"model: {self._describe_model()}", id="model", markup=False)
-        yield Static("system prompt; empty: the one of the configuration", id="prompt-label", markup=False)
+        yield Static(f"{_('model')}: {self._describe_model()}", id="model", markup=False)
+        yield Static(_("system prompt; empty: the one of the configuration"), id="prompt-label", markup=False)
         prompt = self._draft.system_prompt or ""
         yield OrderedTextArea(prompt, id="prompt", tab_behavior="focus", compact=True, soft_wrap=True)
 
     def _describe_model(self) -> str:
         if self._draft.model is None:
-            return "unchanged"
+            return _("unchanged")
         texts = format_fields(self._draft.model)
         parts = [f"{label} {texts[key]}" for key, label, _hint in MODEL_FIELDS if key != "name" and texts[key]]
         return clean_line(" · ".join((texts["name"], *parts)), _MAX_MODEL_LENGTH)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         """Return the action and the label of each button."""
-        return ("save", "Save and use"), ("leave", "Cancel")
+        return ("save", _("Save and use")), ("leave", _("Cancel"))
 
     def key_hints(self) -> str:
         """Return the line that explains the keys."""
-        return "^S save and use · tab next field · esc back"
+        return _("^S save and use · tab next field · esc back")
 
     def on_mount(self) -> None:
         """Fill in the servers, and focus the name."""
@@ -88,10 +89,11 @@ class ProfileForm(FormScreen[Profile]):
         texts = {key: field.value.strip() for key, field in inputs.items()}
         name = texts["name"]
         if not name or len(name) > _MAX_NAME_LENGTH or not name.isprintable():
-            self.show_fault(f"The profile needs a name of at most {_MAX_NAME_LENGTH} characters.")
+            fault = _("The profile needs a name of at most {count} characters.")
+            self.show_fault(fault.format(count=_MAX_NAME_LENGTH))
             return
         if name in self._taken:
-            self.show_fault(f"There is already a profile {name!r}.")
+            self.show_fault(_("There is already a profile {name!r}.").format(name=name))
             return
         servers = tuple(word.strip() for word in texts["servers"].split(",") if word.strip())
         self.dismiss(

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.serialization import dumps
-from mcphost.translation import _
+from mcphost.translation import N_, _
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
@@ -24,9 +24,9 @@ SaveServerFn = Callable[[str, str, "Scope"], Awaitable[str]]
 """Saves a server by its name, configuration text and scope; returns a sentence about it or raises McpHostError."""
 
 _SCOPES: "dict[Scope, str]" = {
-    "user": "for you, in every folder",
-    "local": "for you, in this folder only",
-    "project": "for everybody who has this folder",
+    "user": N_("for you, in every folder"),
+    "local": N_("for you, in this folder only"),
+    "project": N_("for everybody who has this folder"),
 }
 _MAX_PATH_LENGTH = 200
 
@@ -80,7 +80,8 @@ class ServerForm(FormScreen[str]):
 
     def _describe_file(self) -> str:
         path = clean_line(str(self._files[self._scope]), _MAX_PATH_LENGTH)
-        return f"in {path}" if self._entry is not None else f"{_SCOPES[self._scope]}: {path}"
+        what = N_("its file") if self._entry is not None else _SCOPES[self._scope]
+        return f"{_(what)}: {path}"
 
     def action_next_scope(self) -> None:
         """Choose the next scope, and show its file."""

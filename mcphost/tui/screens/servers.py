@@ -208,11 +208,7 @@ class ServersScreen(ListScreen):
                 else ""
             )
             word = describe_starting(view.state, view.starting_seconds)
-            count = (
-                _("{tools_count} tools{off}").format(tools_count=len(view.catalog.tools), off=off)
-                if view.state == "ready"
-                else word
-            )
+            count = f"{translate_count(len(view.catalog.tools), 'tool')}{off}" if view.state == "ready" else word
             detail = (
                 _("signing in: {sign_in_status}").format(sign_in_status=view.sign_in_status)
                 if view.sign_in_status
