@@ -117,7 +117,7 @@ def test_forms_for_prompts_addresses_folders_and_auto_approval(user: DialogUser)
         keys=["A", "Enter"],
         effects=["resources/read"],
     )
-    terminal.wait_for("@ peer · note://A")
+    terminal.wait_for("@ resource", "peer · note://A")
 
     out, page = "Remove a folder", ("Shared folders", "where mcphost was started")
     postpone(user, "C-o", *page)()
