@@ -10,6 +10,7 @@ from mcphost.protocol.prompts import GetPromptResult
 from mcphost.serialization import decode, encode
 from mcphost.tui.screens.prompt_preview import PromptPreview
 from mcphost.tui.widgets.image_view import ImageView
+from tests.fakes.clock import ManualClock
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.real_program import composer_text
 from tests.screens.sample_images import sunset_image
@@ -112,6 +113,19 @@ async def test_inserted_messages_are_in_the_conversation_with_their_source_and_o
         assert composer_text(driver) == "draft"
         await driver.pilot.press("ctrl+g")
         await driver.until(lambda: driver.has_notified("Nothing was inserted last."), "the reason")
+
+
+async def test_enter_held_down_since_the_form_inserts_nothing(run: Run, clock: ManualClock) -> None:
+    async with run(size=(120, 40)) as driver:
+        await open_preview(driver)
+        for _ in range(20):
+            await driver.pilot.press("enter")
+            clock.now += 0.03
+        assert not driver.host.conversation.messages
+        await driver.until(lambda: not driver.app.screen.query("Button.-active"), "the end of the button's effect")
+        clock.now += 0.5
+        await driver.pilot.press("enter")
+        await driver.until(lambda: len(driver.host.conversation.messages) == 5, "the messages")
 
 
 async def test_insert_and_send_lets_the_model_answer_and_is_offered_after_a_message_of_the_user_only(run: Run) -> None:

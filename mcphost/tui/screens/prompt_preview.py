@@ -16,6 +16,7 @@ from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePar
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _
+from mcphost.tui import input_guard
 from mcphost.tui.image_cache import images_unsupported_reason
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean_line
@@ -97,6 +98,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         super().__init__()
         self.host, self.prompt = host, prompt
         self.messages = prompt.messages
+        self._pressed_at = float("-inf")
 
     def headline(self) -> str:
         """Return the title, which names the server and the prompt."""
@@ -123,6 +125,7 @@ class PromptPreview(FormScreen[PromptDecision]):
     def on_mount(self) -> None:
         """Show the messages, and focus the first button."""
         super().on_mount()
+        self._pressed_at = input_guard.clock()
         self._show_messages()
         self.query_one("#insert").focus()
 
@@ -192,6 +195,9 @@ class PromptPreview(FormScreen[PromptDecision]):
         await self.query_one("#read_links").remove()
 
     def _decide(self, choice: PromptChoice) -> None:
+        pressed_before, self._pressed_at = self._pressed_at, input_guard.clock()
+        if self._pressed_at - pressed_before < input_guard.GUARD_SECONDS:
+            return  # Enter has been held down since the form before, or was meant for it
         if self.host.conversation.is_busy:
             self.show_fault(_(_BUSY))
         else:
