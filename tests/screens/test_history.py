@@ -10,7 +10,7 @@ from textual.widgets import Input
 from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.tui.screens.history import HistoryScreen
-from tests.screens.conftest import Run
+from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
 Fill = Callable[..., Awaitable[None]]
@@ -91,3 +91,40 @@ async def test_an_export_is_written_to_a_new_file(run: Run, tmp_path: Path) -> N
         driver.app.screen.query_one("#file", Input).value = str(target)
         await driver.pilot.press("enter")
         await driver.until(lambda: "exists" in driver.text())
+
+
+def record_opened(driver: AppDriver, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    opened: list[str] = []
+
+    async def open_conversation(conversation_id: str) -> None:
+        opened.append(conversation_id)
+
+    monkeypatch.setattr(driver.host.conversation, "open", open_conversation)
+    return opened
+
+
+@pytest.mark.parametrize(("keys", "expected"), [(("enter",), "a"), (("down", "enter"), "b")])
+async def test_enter_in_the_search_opens_the_hit_under_the_cursor_at_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], expected: str
+) -> None:
+    async with run() as driver:
+        opened = record_opened(driver, monkeypatch)
+        await fill(driver.host.database, a="the tide of may", b="the tide of june", c="something else")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "something else" in driver.text())
+        await driver.pilot.press("ctrl+f", *"tide")
+        await driver.until(lambda: "2 conversations" in driver.text())
+        await driver.pilot.press(*keys)
+        await driver.until(lambda: opened == [expected], "the opened conversation")
+
+
+async def test_enter_typed_together_with_the_search_opens_its_first_hit(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run() as driver:
+        opened = record_opened(driver, monkeypatch)
+        await fill(driver.host.database, a="something else", b="the tide of may")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "something else" in driver.text())
+        driver.press_together("ctrl+f", *"tide", "enter")
+        await driver.until(lambda: opened == ["b"], "the opened conversation")

@@ -106,12 +106,13 @@ class HistoryScreen(ListScreen):
         self._found: tuple[FoundConversation, ...] | None = None
         self._note = ""
         self._delete_candidate = ""
+        self._searched_text = ""
+        self._opens_first = False  # Enter was pressed before the search had ended
         self._search_timer: Timer | None = None
         self._preview_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        """Load the stored conversations."""
-        super().on_mount()
+        """Load the stored conversations; Textual also calls `on_mount` of the base class."""
         self.query_one("#search", Input).placeholder = _(
             'Search all messages: words, "a phrase", -word, tool:NAME, after:7d'
         )
@@ -147,8 +148,10 @@ class HistoryScreen(ListScreen):
         """Search all messages shortly after the last key press; with an empty text, list all conversations."""
         if self._search_timer is not None:
             self._search_timer.stop()
+        self._opens_first = False
         if not text.strip():
             self._found, self._note = None, ""
+            self._searched_text = text
             self._show_rows(self.entries)
         else:
             self._search_timer = self.set_timer(SEARCH_DELAY, partial(self._start_search, text))
@@ -168,7 +171,10 @@ class HistoryScreen(ListScreen):
                    excerpt=hit.excerpt)
             for one in self._found for hit in one.hits[:1]
         ]  # fmt: skip
+        self._searched_text = text
         self._show_rows([ListRow(one, one.title or "(untitled)", _describe(one)) for one in entries])
+        if self._opens_first and self.visible_rows:
+            self.open_row(self.visible_rows[0])
 
     def _show_rows(self, rows: Sequence[ListRow]) -> None:
         self.visible_rows = list(rows[:LISTED])
@@ -237,6 +243,14 @@ class HistoryScreen(ListScreen):
             self.query_one(LongText).show(_format_preview(preview))
 
     # -- actions
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Open the conversation under the cursor, or the first match if the search has not ended yet."""
+        event.prevent_default()  # the list does not get the focus
+        if event.value == self._searched_text:
+            self.action_choose()
+        else:
+            self._opens_first = True
 
     def _current(self) -> _Entry | None:
         row = self.current_row()
