@@ -147,7 +147,8 @@ async def _export(history: "ConversationHistory", info: "ConversationInfo", args
     from mcphost.host.conversation.export import export_conversation
 
     form = args.format or ("json" if args.json and not args.output else "markdown")
-    text = export_conversation(info, await history.load(info.id), form)
+    prompt = await history.load_system_prompt(info.id)
+    text = export_conversation(info, await history.load(info.id), form, system_prompt=prompt)
     if not args.output:
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "replace"))

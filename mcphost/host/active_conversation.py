@@ -121,6 +121,11 @@ class Conversation:
         return self._system_prompts[-1] if self._system_prompts else ""
 
     @property
+    def previous_system_prompt(self) -> str:
+        """The system prompt that is used again after `undo_system_prompt`; "" is the configured one."""
+        return self._system_prompts[-2] if len(self._system_prompts) > 1 else ""
+
+    @property
     def can_undo_system_prompt(self) -> bool:
         """Whether the user has changed the system prompt of this conversation."""
         return bool(self._system_prompts)

@@ -116,6 +116,7 @@ def build_host(  # noqa: PLR0913 - what the program supplies; the rest is built 
         tool_toggles=core.tool_toggles,
         events=core.events,
         lifetime=core.lifetime,
+        audit=core.audit,
     )
     return Host(
         config=config,
@@ -174,8 +175,7 @@ def _create_core(
     results: ResultStore,
     events: EventBus,
 ) -> _Core:
-    lifetime, running_calls = Lifetime(), RunningCalls()
-    spending = Lazy(lambda: _create_spending(store, events))
+    lifetime, running_calls, spending = Lifetime(), RunningCalls(), Lazy(lambda: _create_spending(store, events))
     lifetime.on_close(audit.close)
     lifetime.start_soon(audit.run, name="audit rows")
     model_selection = ModelSelection(model_factory, config.model, events, lifetime, system_prompt=config.system_prompt)

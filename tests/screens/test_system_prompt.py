@@ -32,14 +32,15 @@ async def test_it_is_changed_and_undone_in_the_program(files: Files, size: tuple
         assert "Undo the last change" not in driver.text()
         await replace_text(driver, area, "be brief")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
-        assert driver.has_notified("The model gets it with your next message. /system can undo it.")
+        told = "The model gets it with your next message. /system can undo it."
+        await driver.until(lambda: driver.has_notified(told), "the notice")
         assert driver.host.conversation.system_prompt == "be brief"
         area = await open_form(driver)
         assert area.text == "be brief"
         assert "This conversation has its own system prompt." in driver.text()
         await driver.pilot.press("tab", "tab", "enter")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
-        assert driver.has_notified("as it was before the last change")
+        await driver.until(lambda: driver.has_notified("as it was before the last change"), "the notice")
         assert driver.host.conversation.system_prompt == ""
 
 

@@ -1,5 +1,6 @@
 """The API for conversations: send, stop, go back, list and open. At most one turn runs at a time."""
 
+import hashlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,6 +12,7 @@ import anyio.lowlevel
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.active_conversation import ActiveConversation, Conversation
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import MessagesInserted, TurnFinished, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
@@ -49,7 +51,7 @@ class _Insertion(NamedTuple):
 class ConversationController:
     """Controller that runs turns in the open conversation, and lists and opens stored conversations."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what turns and changes of the conversation need
         self,
         active: ActiveConversation,
         store: ConversationStore,
@@ -60,7 +62,9 @@ class ConversationController:
         tool_toggles: ToolToggles,
         events: EventBus,
         lifetime: Lifetime,
+        audit: AuditLog,
     ) -> None:
+        self._audit = audit
         self._active = active
         self._store = store
         self._turn_parts = turn_parts
@@ -226,7 +230,15 @@ class ConversationController:
                 f"The system prompt has {len(text):,} characters; at most {MAX_SYSTEM_PROMPT:,} are allowed.",
                 "Shorten it.",
             )
-        await self._active.current.set_system_prompt(clean_text(text.strip()))
+        text = clean_text(text.strip())
+        await self._record_system_prompt("changed", text)
+        await self._active.current.set_system_prompt(text)
+
+    async def _record_system_prompt(self, event: str, text: str) -> None:
+        """Record that the system prompt becomes *text*, by its digest only. Raises ConsentDenied."""
+        digest = hashlib.sha256(text.encode()).hexdigest() if text else ""
+        subject = AuditSubject(kind="system_prompt", name="configured" if not text else "own", definition=digest)
+        await self._audit.record_event(subject, event, who="person", detail={"characters": len(text)})
 
     async def undo_system_prompt(self) -> None:
         """Undo the last change of the open conversation's system prompt.
@@ -236,6 +248,7 @@ class ConversationController:
         self._active.require_idle()
         if not self.can_undo_system_prompt:
             raise UsageError("The system prompt of this conversation was not changed.", "Change it with /system.")
+        await self._record_system_prompt("taken back", self._active.current.previous_system_prompt)
         await self._active.current.undo_system_prompt()
 
     # -- summaries

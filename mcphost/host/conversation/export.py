@@ -58,15 +58,20 @@ summary { cursor: pointer; color: var(--faint); } img { max-width: 100%; }
 """
 
 
-def export_conversation(info: ConversationInfo, messages: Sequence[Message], form: ExportFormat) -> str:
-    """Return a conversation as text in the given format; the text ends with a newline."""
+def export_conversation(
+    info: ConversationInfo, messages: Sequence[Message], form: ExportFormat, *, system_prompt: str = ""
+) -> str:
+    """Return a conversation as text in the given format; the text ends with a newline.
+
+    *system_prompt* is the user's system prompt for this conversation; "" if the configured one is used.
+    """
     match form:
         case "json":
-            return _to_json(info, messages)
+            return _to_json(info, messages, system_prompt)
         case "html":
-            return _HtmlPage(info).write(messages)
+            return _HtmlPage(info).write(messages, system_prompt)
         case "markdown":
-            return _to_markdown(info, messages)
+            return _to_markdown(info, messages, system_prompt)
 
 
 def suggest_file_name(info: ConversationInfo, form: ExportFormat) -> str:
@@ -103,14 +108,17 @@ def _arguments(part: ToolUsePart) -> str:
     return sanitize(part.raw if part.arguments is None else dumps(part.arguments, indent=2))
 
 
-def _to_json(info: ConversationInfo, messages: Sequence[Message]) -> str:
+def _to_json(info: ConversationInfo, messages: Sequence[Message], system_prompt: str) -> str:
     facts = {"format": "mcphost-conversation", "version": JSON_VERSION, **to_builtins(info)}
+    facts["system_prompt"] = system_prompt
     facts["messages"] = [to_builtins(message) for message in messages]
     return escape_unsafe_json(dumps(facts, indent=2)) + "\n"
 
 
-def _to_markdown(info: ConversationInfo, messages: Sequence[Message]) -> str:
+def _to_markdown(info: ConversationInfo, messages: Sequence[Message], system_prompt: str) -> str:
     lines = [f"# {sanitize(info.title, keep_newlines=False)}", _describe(info)]
+    if system_prompt:
+        lines += ["## System prompt", sanitize(system_prompt).strip("\n")]
     for message in messages:
         when = format_moment(message.at)
         lines.append(f"## {_author(message)}{f' · {when}' if when else ''}")
@@ -159,7 +167,7 @@ class _HtmlPage:
         self._info = info
         self._image_bytes = 0
 
-    def write(self, messages: Sequence[Message]) -> str:
+    def write(self, messages: Sequence[Message], system_prompt: str) -> str:
         """Return the HTML text; its content security policy allows only the page's style and embedded images."""
         title = escape(sanitize(self._info.title, keep_newlines=False))
         digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
@@ -172,8 +180,9 @@ class _HtmlPage:
             f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         )
         facts = f'<h1>{title}</h1>\n<p class="facts">{escape(_describe(self._info))}</p>\n'
+        prompt = _details("System prompt", sanitize(system_prompt)) if system_prompt else ""
         articles = "".join(self._write_message(message) for message in messages)
-        return f"{head}{facts}{articles}</body>\n</html>\n"
+        return f"{head}{facts}{prompt}{articles}</body>\n</html>\n"
 
     def _write_message(self, message: Message) -> str:
         when = format_moment(message.at)

@@ -86,6 +86,10 @@ class ConversationHistory:
             raise UsageError("This conversation was deleted.", "List them with: mcphost sessions")
         return messages
 
+    async def load_system_prompt(self, conversation_id: str) -> str:
+        """Return the user's system prompt of a conversation; "" if the configured one is used. Raises StoreError."""
+        return next(reversed(await self._conversations.system_prompts.load(conversation_id)), "")
+
     async def preview(self, conversation_id: str, number: int = 0) -> ConversationPreview:
         """Return the messages around message *number*, or the last messages if it is 0. Raises StoreError."""
         count = PREVIEW_MESSAGES

@@ -114,7 +114,9 @@ class ExportForm(FormScreen[None]):
         try:
             messages = await self._history.load(self._info.id)
             info = replace(self._info, messages=len(messages))
-            text = await anyio.to_thread.run_sync(partial(export_conversation, info, messages, form))
+            prompt = await self._history.load_system_prompt(info.id)
+            export = partial(export_conversation, info, messages, form, system_prompt=prompt)
+            text = await anyio.to_thread.run_sync(export)
             await anyio.to_thread.run_sync(_write_new_file, path, text)
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}")

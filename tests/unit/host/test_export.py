@@ -116,6 +116,16 @@ def test_the_json_form_can_be_read_back_to_the_same_messages() -> None:
     assert [convert(one, Message) for one in document["messages"]] == messages
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_system_prompt_is_exported_and_cannot_leave_its_place(form: str) -> None:
+    message, prompt = make_message(TextPart("hi")), "Answer in French.\x1b[2J<script>"
+    text = export_conversation(make_info(), [message], form, system_prompt=prompt)  # pyright: ignore[reportArgumentType]
+    assert "Answer in French." in text
+    assert is_sanitized(text)
+    assert form != "html" or "<script>" not in text
+    assert "Answer" not in export_conversation(make_info(), [message], form)  # pyright: ignore[reportArgumentType]
+
+
 def test_a_file_name_is_made_of_plain_letters() -> None:
     assert suggest_file_name(make_info("../../etc/Pass wd\n\x1b!"), "html") == "etc-pass-wd-abcdef.html"
     assert suggest_file_name(make_info("…"), "markdown") == "conversation-abcdef.md"

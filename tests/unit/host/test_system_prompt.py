@@ -1,5 +1,6 @@
 """The system prompt of one conversation: said to the model, saved with it, copied with it, and undone."""
 
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.errors import UsageError
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.conversation.controller import MAX_SYSTEM_PROMPT
 from mcphost.host.conversation.model_request import DEFAULT_PROMPT
 from mcphost.host.host import Host
@@ -15,16 +17,19 @@ from mcphost.store.database import Database
 from mcphost.store.system_prompts import MAX_STORED
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
+from tests.unit.host.audit_rows import create_audit_log, read_rows
 from tests.unit.host.scripted_host import EMPTY_LISTS, InProcessServer, open_host_with
 
 pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def open_quiet_host(folder: Path) -> AsyncGenerator[tuple[Host, ScriptedModel]]:
+async def open_quiet_host(
+    folder: Path, audit_log: AuditLog | None = None
+) -> AsyncGenerator[tuple[Host, ScriptedModel]]:
     model = ScriptedModel(*[text_round("an answer")] * 6)
     server = InProcessServer(EMPTY_LISTS, "2025-11-25", {}, {"name": "peer"})
-    async with open_host_with(folder, server, model, ScriptedFrontend()) as host:
+    async with open_host_with(folder, server, model, ScriptedFrontend(), audit_log=audit_log) as host:
         yield host, model
 
 
@@ -120,3 +125,17 @@ async def test_one_that_is_too_long_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="200,001 characters"):
             await host.conversation.set_system_prompt("x" * (MAX_SYSTEM_PROMPT + 1))
         assert host.conversation.system_prompt == ""
+
+
+async def test_each_change_is_in_the_audit_log_by_its_digest_and_not_its_text(tmp_path: Path) -> None:
+    audit_log = create_audit_log(tmp_path)
+    async with open_quiet_host(tmp_path, audit_log) as (host, model):
+        await ask(host, model)
+        await host.conversation.set_system_prompt("Be brief.")
+        await host.conversation.undo_system_prompt()
+        rows = await read_rows(audit_log, "system_prompt")
+    digest = hashlib.sha256(b"Be brief.").hexdigest()
+    assert [(row.event, row.subject, row.definition) for row in rows] == [
+        ("changed", "own", digest), ("taken back", "configured", "")
+    ]  # fmt: skip
+    assert "Be brief" not in str(rows)
