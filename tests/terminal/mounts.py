@@ -15,7 +15,7 @@ from tests.conftest import skip_or_fail
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL
 from tests.terminal.terminal import PROMPT, Terminal
-from tests.terminal.working_day import Day, begin_chat
+from tests.terminal.working_day import Day, begin_chat, quit_chat
 
 BALLAST = "ballast"
 _QUERY = """
@@ -88,8 +88,7 @@ def begin_on_disks(day: Day, mounts: Mounts, *disks: str) -> None:
 
 def begin_again(day: Day) -> None:
     """Open the chat of `begin_on_disks` once more."""
-    day.terminal.press("C-q")
-    day.terminal.wait_for_shell()
+    quit_chat(day)
     day.terminal.run("clear")
     day.terminal.run(*with_forked_worker())
     day.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", seconds=30)

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import skip_or_fail
 from tests.terminal.demo_program import MCPHOST_PATH
 from tests.terminal.scripted_model import ScriptedModel
-from tests.terminal.working_day import Day, begin_chat, open_day
+from tests.terminal.working_day import Day, begin_chat, open_day, quit_chat
 
 CACHE_SECONDS = 1
 """How long libfaketime uses an offset before it reads the file again; reading it for each call slows a start down."""
@@ -81,8 +81,7 @@ def test_calls_go_on_in_order_and_no_time_is_negative_when_the_clock_jumps(day: 
         clock.wait_until_seen()
         screen = call_add(day, number)  # the permission of the session goes on
         assert not re.search(r"-\d+(\.\d+)? ?(ms|s|min|h|d)\b", screen)
-    day.terminal.press("C-q")
-    day.terminal.wait_for_shell()
+    quit_chat(day)
     day.terminal.run("clear")
     day.terminal.run(MCPHOST_PATH, "audit", "verify")
     day.terminal.wait_for("rows are as they were written", seconds=30)
@@ -114,8 +113,7 @@ def test_a_later_start_with_the_clock_set_back_shows_and_continues_the_conversat
     clock.wait_until_seen()
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", seconds=60)
-    day.terminal.press("C-q")
-    resume = day.terminal.wait_for("to continue this conversation: mcphost --resume ")
+    resume = quit_chat(day)
     identity = resume.partition("--resume ")[2][:12]
     clock.set(HOUR_BACK)
     day.terminal.run("clear")

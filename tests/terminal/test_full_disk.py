@@ -11,7 +11,7 @@ import pytest
 from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.mounts import Mounts, begin_on_disks
 from tests.terminal.scripted_model import MODEL, ScriptedModel
-from tests.terminal.working_day import Day, open_day
+from tests.terminal.working_day import Day, open_day, quit_chat
 
 
 @pytest.fixture
@@ -84,8 +84,7 @@ def test_a_tool_does_not_run_while_its_audit_row_cannot_be_written(day: Day) -> 
     day.terminal.wait_for_question("demo wants to run add_note")
     day.terminal.press("a")
     day.terminal.wait_for("Noted as number 1.")  # so the refused call did not run
-    day.terminal.press("C-q")
-    day.terminal.wait_for_shell()
+    quit_chat(day)
     verify_audit(day)
     rows = mounts.query(data / "ledger.db", "SELECT event FROM ledger WHERE kind = 'tool' ORDER BY seq")
     events = [event for (event,) in rows]
@@ -97,8 +96,7 @@ def test_a_chat_that_starts_with_a_full_disk_saves_once_there_is_space(day: Day)
     begin_on_disks(day, mounts, "data")
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", seconds=60)
-    day.terminal.press("C-q")
-    day.terminal.wait_for_shell()
+    quit_chat(day)
     mounts.fill(data)
     day.terminal.run("clear")
     day.terminal.run(*with_forked_worker())
@@ -118,8 +116,7 @@ def test_an_export_to_a_full_disk_is_told_and_leaves_no_part_of_a_file(day: Day)
     begin_on_disks(day, mounts)
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", seconds=60)
-    day.terminal.press("C-q")
-    day.terminal.wait_for_shell()
+    quit_chat(day)
     mounts.fill(full)
     for command in (("sessions", "export", "-o"), ("audit", "export")):
         day.terminal.run("clear")

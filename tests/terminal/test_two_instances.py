@@ -10,7 +10,7 @@ import pytest
 from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.scripted_model import MODEL, ScriptedModel
 from tests.terminal.terminal import Terminal
-from tests.terminal.working_day import Day, begin_chat, open_day
+from tests.terminal.working_day import Day, begin_chat, open_day, quit_chat
 
 
 @pytest.fixture
@@ -61,8 +61,7 @@ def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(f
     call_add(first, 1)
     call_add(second, 2)
     for day in (first, second):
-        day.terminal.press("C-q")
-        day.terminal.wait_for_shell()
+        quit_chat(day)
     texts = str(stored(first.folder, "SELECT body FROM messages"))
     for text in ("first lighthouse", "second lighthouse", "second harbour", "third harbour", "1 + 40", "2 + 40"):
         assert text in texts

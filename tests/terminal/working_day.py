@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.fakes.json_server import json_server
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL, ScriptedModel
-from tests.terminal.terminal import Terminal
+from tests.terminal.terminal import PROMPT, Terminal
 
 DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
@@ -81,6 +81,16 @@ def begin_chat(day: Day) -> None:
     day.terminal.wait_for_question("Use the server demo?", seconds=30)
     day.terminal.press("A")
     day.terminal.wait_for(f"ollama_chat/{MODEL}", "1/1 server", seconds=30)
+
+
+def quit_chat(day: Day) -> str:
+    """Quit, and return the screen once the shell accepts commands and the last line of the program is there.
+
+    The prompt alone does not tell that: the one from before the program is on the screen when its own screen closes.
+    """
+    day.terminal.press("C-q")
+    told = "to continue this conversation"
+    return day.terminal.wait_until(lambda now: told in now and now.rstrip().endswith(PROMPT), told)
 
 
 @contextmanager
