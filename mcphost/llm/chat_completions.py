@@ -239,6 +239,9 @@ def _describe_resource(part: ResourcePart) -> str:
     if part.use_id:
         return f"Message from mcphost, not from the user, with a result of the server {part.server}"
     uri = sanitize(part.uri, keep_newlines=False)
+    if part.whole:
+        known = f"Resource {uri} of the server {part.server} has changed since it was attached before"
+        return f"{known}. Difference in unified format"
     if part.server:
         return f"Attached resource {uri} of the server {part.server}"
     return f"Attached folder {uri}" if part.mime_type == "inode/directory" else f"Attached file {uri}"

@@ -109,6 +109,8 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     `server` is "" for a local file or folder. For a binary resource that the model does not accept, `text` only says
     so. `use_id` is "" for an attachment; otherwise, the part is the result of the tool call with this id, which
     continued in the background, and `kept` is the file with the complete result if `text` has only its beginning.
+    If `whole` is not "", it is a newer version of a resource that was attached before, and `text`, which the model
+    gets, is the difference to that version in unified format.
     """
 
     server: str
@@ -117,6 +119,7 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
     mime_type: str = ""
     use_id: str = ""
     kept: str = ""
+    whole: str = ""
 
     @property
     def source(self) -> str:
@@ -125,6 +128,22 @@ class ResourcePart(Struct, frozen=True, tag="resource"):
 
 
 Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart | FilePart
+
+
+def resource_key(part: Part) -> tuple[str, str] | None:
+    """Return the server and the URI of an attached resource; None for any other part."""
+    match part:
+        case ResourcePart() if part.server and not part.use_id and not part.uri.startswith("tool:"):
+            return part.server, part.uri
+        case ImagePart() | FilePart() if part.server and part.name:
+            return part.server, part.name
+        case _:
+            return None
+
+
+def is_about(key: tuple[str, str], server: str, uri: str) -> bool:
+    """Return whether a server's report of a change of *uri* is about the resource with this key, or one below it."""
+    return key[0] == server and (uri == key[1] or uri.startswith(f"{key[1].rstrip('/')}/"))
 
 
 def is_result(part: Part) -> TypeGuard[ToolReturnPart | ResourcePart]:

@@ -340,7 +340,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Message"), "@", N_("attach a file or resource; @file:10-40 only lines, tab enters a folder")),
     (N_("Message"), N_("tab after a paste"), N_("unfold a long one; attach the files of pasted paths")),
     (N_("Message"), "ctrl+v", N_("attach the image in the clipboard")),
-    (N_("Message"), "shift+tab", N_("the attachments: enter views one, x removes it")),
+    (N_("Message"), "shift+tab", N_("the attachments: enter views one, x removes it, r refreshes it")),
     (N_("Message"), N_("!server/tool key=value"), N_("call a tool directly")),
     (N_("Message"), N_("a space before / or !"), N_("send it as a message")),
     (N_("Conversation"), "[ and ]", N_("previous and next message or tool")),

@@ -159,6 +159,7 @@ class FakeServerFeatures:
         )
 
         self.watching: dict[tuple[str, str], None] = {}
+        self.texts: dict[str, str] = {}
 
     def can_complete(self, server: str) -> bool:
         return True
@@ -175,8 +176,9 @@ class FakeServerFeatures:
         del self.watching[server, uri]
         return True
 
-    async def read_resource(self, server: str, uri: str) -> ReadResourceResult:
-        text = '{"a": [1, 2]}' if uri.endswith("json") else "# A project\n\nIt reads files.\n"
+    async def read_resource(self, server: str, uri: str, *, bypass_cache: bool = False) -> ReadResourceResult:
+        sample = '{"a": [1, 2]}' if uri.endswith("json") else "# A project\n\nIt reads files.\n"
+        text = self.texts.get(uri, sample)
         mime = "application/json" if uri.endswith("json") else "text/markdown"
         return ReadResourceResult(contents=(ResourceContents(uri=uri, mime_type=mime, text=text),))
 
@@ -376,6 +378,10 @@ class FakeConversation:
     @property
     def id(self) -> str:
         return "c1" if self._messages else ""
+
+    @property
+    def covered(self) -> int:
+        return 0
 
     async def continue_turn(self) -> TurnResult:
         self._host.gone_on += 1

@@ -783,6 +783,21 @@ PLAN_MESSAGES = (
 )
 
 
+async def changed_resources(pilot: Any, host: FakeHost) -> None:
+    """Show an attached resource that changed, and one that changed since it was sent."""
+    chat = pilot.app.chat
+    sent = ResourcePart("notes", "file:///notes/tide.md", "the tide is high\n" * 40, "text/markdown")
+    message = Message(role="user", parts=(sent, TextPart("When is the tide high?")), at=time())
+    host.conversation.messages = (message,)
+    host.put(events.TurnStarted(1, message))
+    chat.attachments.add(ResourcePart("files", "file:///project/README.md", "y" * 890, "text/markdown"))
+    chat.attachments.add(replace(sunset_image(), name="clipboard image"))
+    await _settle(pilot)
+    host.put(events.ResourceChanged("notes", sent.uri))
+    host.put(events.ResourceChanged("files", "file:///project/README.md"))
+    await _settle(pilot)
+
+
 def show_prompt_preview(*pressed: str) -> ScreenSetup:
     """Return a step that shows the preview of a prompt with every kind of content, and presses keys there."""
     body = {"messages": [{"role": role, "content": content} for role, content in PLAN_MESSAGES]}
@@ -951,6 +966,8 @@ SCREENS: dict[str, ScreenSetup] = {
     "slash": keys("/"),
     "attach": keys("@"),
     "attached": attached,
+    "attached_changed": changed_resources,
+    "attached_changed_chosen": with_keys(changed_resources, "shift+tab"),
     "attached_chosen": with_keys(attached, "shift+tab", "up"),
     "attached_text": with_keys(attached, "shift+tab", *["up"] * 4, "enter"),
     "attached_picture": with_keys(attached, "shift+tab", "up", "enter"),

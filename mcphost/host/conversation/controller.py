@@ -262,6 +262,11 @@ class ConversationController:
         """The store's number for each message of the open conversation; 0 for one that is not saved yet."""
         return self._active.current.numbers
 
+    @property
+    def covered(self) -> int:
+        """The number of messages, counted from the first, that a summary replaces in requests; 0 without one."""
+        return self._active.current.covered
+
     async def compact(self, instructions: str = "") -> bool:
         """Let the model summarize all but the last messages; return whether the user accepted the summary.
 

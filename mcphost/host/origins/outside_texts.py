@@ -99,7 +99,7 @@ def outside_texts(message: Message) -> Iterator[OutsideText]:
             case ToolReturnPart() if part.server and part.outcome not in ("declined", "stopped", "background"):
                 yield OutsideText(part.server, part.tool or part.name, part.text)
             case ResourcePart():
-                yield OutsideText(part.server or FILES, part.source, part.text)
+                yield OutsideText(part.server or FILES, part.source, part.whole or part.text)
             case TextPart() if message.prompt is not None:
                 yield OutsideText(message.prompt.server, f"prompt {message.prompt.name}", part.text)
             case _:

@@ -182,6 +182,8 @@ class ResultReviewer:
             is_kept = reviewed.parts == (piece,)  # the data passes only if no part of it was changed
             return part if is_kept else ResourcePart(part.server, uri, reviewed.rendered.text, part.mime_type)
         text = ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text
+        if isinstance(part, ResourcePart) and text == part.text:
+            return part
         return ResourcePart(part.server, uri, text, part.mime_type)
 
     def _needs_review(self, part: Part) -> TypeGuard[ResourcePart | ImagePart | FilePart]:

@@ -40,6 +40,8 @@ def choose_language(part: ResourcePart) -> str:
     """Return the programming language of an attached text, by its name or media type; "" if unknown."""
     from mcphost.tui.transcript.code_theme import LANGUAGES
 
+    if part.whole:
+        return "diff"
     path = part.uri.split("?")[0].rsplit(":", 1)[0] if part.uri[-1:].isdigit() and not part.server else part.uri
     subtype = part.mime_type.split(";")[0].rsplit("/", 1)[-1].removeprefix("x-")
     found = detect_language(path.split("?")[0].split("#")[0]) or (subtype if subtype in LANGUAGES else "")

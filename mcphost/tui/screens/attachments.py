@@ -3,9 +3,10 @@
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import McpHostError
+from mcphost.translation import _
 from mcphost.tui.messages import AttachmentAction
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.composer import Composer
@@ -13,7 +14,9 @@ from mcphost.tui.widgets.composer import Composer
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from mcphost.host import events
     from mcphost.host.conversation.local_files import Attachment
+    from mcphost.host.conversation.resource_changes import ResourceVersions, SentResource
     from mcphost.host.host import Host
     from mcphost.llm.messages import Part
     from mcphost.llm.model import ModelFacts
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class Attachments:
-    """Attachments of the next message, oldest first; files and resources are read by background workers."""
+    """Attachments of the next message, oldest first; files and resources are read by background workers.
+
+    Resources that were sent and have changed since are listed after them.
+    """
 
     _host: "Host"
     _presenter: "TranscriptPresenter"
@@ -29,6 +35,8 @@ class Attachments:
     def __init__(self, screen: "Screen[None]") -> None:
         self._screen = screen
         self.parts: list[Part] = []
+        self._outdated: tuple[SentResource, ...] = ()
+        self._versions: ResourceVersions | None = None  # until a resource is attached or changes
 
     def connect(self, host: "Host", presenter: "TranscriptPresenter") -> None:
         """Set the host that reads resources, and the presenter that shows errors; required before reading."""
@@ -49,16 +57,88 @@ class Attachments:
         return taken
 
     def act(self, action: AttachmentAction, index: int) -> None:
-        """Open or remove the attachment with this index; do nothing if it has been removed."""
-        if not 0 <= index < len(self.parts):
+        """Open, remove or refresh the attachment with this index; do nothing if it has been removed."""
+        listed = (*self.parts, *(one.part for one in self._outdated))
+        if not 0 <= index < len(listed):
             return
-        if action == "remove":
-            del self.parts[index]
-            self._show()
-        elif action == "open":
+        if action == "open":
             from mcphost.tui.screens.attachment_preview import open_preview
 
-            open_preview(self._screen.app, self.parts[index])  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            open_preview(self._screen.app, listed[index])  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        elif action == "refresh":
+            self._screen.run_worker(partial(self._refresh, listed[index]), group="attach")
+        elif index < len(self.parts):
+            del self.parts[index]
+            self._show()
+        else:
+            self._ensure_versions().note_read(listed[index])
+            self._show()
+
+    # -- changes of resources
+
+    @property
+    def event_handlers(self) -> "dict[type[events.AnyEvent], Callable[[Any], None]]":
+        """The handlers of host events that may make an attached resource outdated, keyed by event type."""
+        from mcphost.host import events
+
+        return {
+            events.ResourceChanged: self._handle_change,
+            events.TurnStarted: self._handle_messages,
+            events.ConversationOpened: self._handle_messages,
+        }
+
+    def _ensure_versions(self) -> "ResourceVersions":
+        if self._versions is None:
+            from mcphost.host.conversation.resource_changes import ResourceVersions
+
+            self._versions = ResourceVersions()
+        return self._versions
+
+    def _handle_change(self, event: "events.ResourceChanged") -> None:
+        self._ensure_versions().note_change(event.server, event.uri)
+        self._show()
+
+    def _handle_messages(self, _event: object) -> None:
+        if self._versions is not None and not self._versions.is_empty:
+            self._show()
+
+    async def _refresh(self, part: "Part") -> None:
+        """Read a resource again; replace the attachment of the next message, or attach what changed."""
+        import anyio.to_thread
+
+        from mcphost.host.conversation.resource_attachments import make_resource_attachments
+        from mcphost.host.conversation.resource_changes import find_sent, make_update
+        from mcphost.llm.messages import resource_key
+
+        key = resource_key(part)
+        if key is None:
+            self._screen.notify(_("Only a server's resource can be refreshed."), markup=False, timeout=4)
+            return
+        try:
+            result = await self._host.features.read_resource(*key, bypass_cache=True)
+        except McpHostError as error:
+            self._presenter.add_notice("error", error.message, error.hint)
+            return
+        made = make_resource_attachments(key[0], result.contents, self._model_facts)
+        fitted = await self._host.attachments.fit_resources(made, self._model_facts)
+        newer = next((one.part for one in fitted if resource_key(one.part) == key), None)
+        if newer is None:
+            gone = _("{uri} of {server} is no longer there.").format(uri=key[1], server=key[0])
+            self._presenter.add_notice("warning", gone, _("Attach another resource."))
+            return
+        sent = find_sent(self._host.conversation.messages).get(key)
+        if sent is not None and is_same_version(sent.part, newer):
+            self._ensure_versions().note_read(sent.part)
+            self.remove(*(one for one in self.parts if resource_key(one) == key))
+            self._screen.notify(_("The model has this version already."), markup=False, timeout=4)
+            return
+        if sent is not None:
+            covered = self._host.conversation.covered
+            newer = await anyio.to_thread.run_sync(make_update, sent, newer, covered)
+        self._ensure_versions().note_read(newer)
+        number = next((at for at, one in enumerate(self.parts) if resource_key(one) == key), len(self.parts))
+        self.parts[number : number + 1] = [newer]
+        self._show()
 
     def remove(self, *parts: "Part") -> None:
         """Remove the given attachments; ignore any that have already been removed."""
@@ -118,7 +198,10 @@ class Attachments:
             self._presenter.add_notice("error", error.message, error.hint)
             return
         read = make_resource_attachments(server, result.contents, self._model_facts)
-        self._add_noted(*await self._host.attachments.fit_resources(read, self._model_facts))
+        fitted = await self._host.attachments.fit_resources(read, self._model_facts)
+        for one in fitted:
+            self._ensure_versions().note_read(one.part)
+        self._add_noted(*fitted)
 
     async def _read_file(self, path: str) -> None:
         import anyio.to_thread
@@ -148,6 +231,24 @@ class Attachments:
         return ModelFacts() if model is None else model.facts
 
     def _show(self) -> None:
+        from mcphost.llm.messages import resource_key
         from mcphost.tui.widgets.attachment_rows import build_row
 
-        self._screen.query_one(Composer).show_attachments(tuple(build_row(part) for part in self.parts))
+        versions = self._versions
+        if versions is not None:
+            outdated = versions.find_outdated(self._host.conversation.messages)
+            self._presenter.show_outdated(frozenset(filter(None, (resource_key(one.part) for one in outdated))))
+            attached = {resource_key(part) for part in self.parts}
+            self._outdated = tuple(one for one in outdated if resource_key(one.part) not in attached)
+        rows = [build_row(part, is_changed=versions is not None and versions.is_changed(part)) for part in self.parts]
+        sent = [build_row(one.part, is_changed=True, is_sent=True) for one in self._outdated]
+        self._screen.query_one(Composer).show_attachments((*rows, *sent))
+
+
+def is_same_version(sent: "Part", newer: "Part") -> bool:
+    """Return whether the model already has this version of a resource."""
+    from mcphost.llm.messages import ResourcePart
+
+    if isinstance(sent, ResourcePart) and isinstance(newer, ResourcePart):
+        return (sent.whole or sent.text) == newer.text
+    return sent == newer

@@ -243,6 +243,7 @@ class ChatScreen(Screen[None]):
         dispatcher.add(self._handle_turn_started, events.TurnStarted)
         dispatcher.add_all(self.presenter.event_handlers)
         dispatcher.add_all(self.status_model.event_handlers)
+        dispatcher.add_all(self.attachments.event_handlers)
         dispatcher.add(self._handle_user_message, events.UserMessageAdded)
         dispatcher.add(self._handle_model_changed, events.ModelChanged)
         dispatcher.add(self._handle_conversation_opened, events.ConversationOpened)

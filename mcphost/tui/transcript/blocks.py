@@ -118,15 +118,25 @@ def remove_heading_gaps(blocks: Sequence[TranscriptBlock]) -> None:
 class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
-    `source` names the prompt from which the message was inserted; it is "" if the user wrote it.
+    `source` names the prompt from which the message was inserted; it is "" if the user wrote it. `resources` has the
+    server and URI of each attachment, None if it is no resource; `outdated` has those that changed since.
     """
 
     gap = 1
     can_step = True
 
-    def __init__(self, text: str, attachment_names: tuple[str, ...] = (), time: str = "", source: str = "") -> None:
+    def __init__(
+        self,
+        text: str,
+        attachment_names: tuple[str, ...] = (),
+        time: str = "",
+        source: str = "",
+        resources: tuple[tuple[str, str] | None, ...] = (),
+    ) -> None:
         super().__init__()
         self.text, self.attachment_names, self.time, self.source = text, attachment_names, time, source
+        self.resources = resources
+        self.outdated: frozenset[tuple[str, str]] = frozenset()
 
     def render(self, width: int) -> list[PrefixedContent]:
         """Return the message, truncated if it is very long, and one row per attachment."""
@@ -142,10 +152,22 @@ class UserMessage(TranscriptBlock):
                 text_count=len(self.text) - len(shown)
             )
             contents.append(Content.styled(note, "$accent").stylize(ACTIVATE_STYLE))
-        contents += [Content.styled(f"@ {clean_line(name, 300)}", "$muted") for name in self.attachment_names]
+        contents += [self._render_attachment(number, name) for number, name in enumerate(self.attachment_names)]
         return [
             PrefixedContent("▌ ", "▌ ", content, "on $panel", "$accent", max_width=PROSE_WIDTH) for content in contents
         ]
+
+    def show_outdated(self, keys: frozenset[tuple[str, str]]) -> bool:
+        """Mark the attached resources among *keys* as changed since; return whether the message looks different now."""
+        outdated = keys.intersection(filter(None, self.resources))
+        is_changed = outdated != self.outdated
+        self.outdated = outdated
+        return is_changed
+
+    def _render_attachment(self, number: int, name: str) -> Content:
+        key = self.resources[number] if number < len(self.resources) else None
+        changed = (_("  changed since"), "$warning") if key is not None and key in self.outdated else ("", "")
+        return Content.assemble((f"@ {clean_line(name, 300)}", "$muted"), changed)
 
     def _format_speaker(self) -> Content:
         if self.source:

@@ -16,9 +16,11 @@ from mcphost.llm.messages import (
     ThinkingPart,
     ToolReturnPart,
     ToolUsePart,
+    is_about,
+    resource_key,
 )
 from mcphost.pluralize import translate_count
-from mcphost.translation import _
+from mcphost.translation import N_, _
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
@@ -41,6 +43,7 @@ from mcphost.tui.transcript.transcript import Transcript
 _MAX_SINGLE_BLOCK = 4000
 _MAX_CHANGE_NOTICES = 20
 _MAX_IMAGES = 20  # per result
+OUTDATED_HINT = N_("The model has an older version. Shift+Tab, then r on its row attaches what changed.")
 
 
 def format_time(seconds: float) -> str:
@@ -53,8 +56,9 @@ def build_user_message(message: Message) -> UserMessage | LateResult:
     if (late := message.late_result) is not None:
         images = len(message.parts) - 1
         return LateResult(late.server, late.source, late.text, format_time(message.at), images)
-    attached = tuple(name for part in message.parts if (name := describe_attachment(part)))
-    return UserMessage(message.text, attached, format_time(message.at), describe_source(message))
+    attached = [(name, resource_key(part)) for part in message.parts if (name := describe_attachment(part))]
+    names, resources = tuple(name for name, _ in attached), tuple(key for _, key in attached)
+    return UserMessage(message.text, names, format_time(message.at), describe_source(message), resources)
 
 
 def _attached_images(message: Message) -> list[ImagePart]:
@@ -236,6 +240,8 @@ class TranscriptPresenter:
         }
         """The handlers of the conversation's events, keyed by event type."""
         self._announced_changes: set[events.ResourceChanged] = set()
+        self._resource_messages: list[UserMessage] = []
+        self._outdated: frozenset[tuple[str, str]] = frozenset()
         self._is_incomplete = False
 
     def load(
@@ -250,6 +256,7 @@ class TranscriptPresenter:
         each part of the messages, the newest part first.
         """
         self.cards.clear()
+        self._resource_messages.clear()
         self._heading = None
         place = NoticePlace(notice)
 
@@ -271,7 +278,21 @@ class TranscriptPresenter:
         self.manual_cards.update(
             {block.call: block for block in blocks if isinstance(block, ToolCard) and block.state == "background"}
         )
+        self._note_resources(blocks)
         return blocks
+
+    def show_outdated(self, keys: frozenset[tuple[str, str]]) -> None:
+        """Mark the attached resources that changed since they were sent, given as servers and URIs."""
+        self._outdated = keys
+        for block in self._resource_messages:
+            if block.show_outdated(keys):
+                self.transcript.update_block(block)
+
+    def _note_resources(self, blocks: Iterable[TranscriptBlock]) -> None:
+        for block in blocks:
+            if isinstance(block, UserMessage) and any(block.resources):
+                block.show_outdated(self._outdated)
+                self._resource_messages.append(block)
 
     def add_notice(self, level: str, text: str, hint: str = "") -> None:
         """Append a notice from mcphost; *level* is "info", "warning" or "error"."""
@@ -357,6 +378,7 @@ class TranscriptPresenter:
         blocks = [block]
         if (images := _attached_images(message)) and not self._images_unsupported_reason():
             blocks += build_image_cards(images)
+        self._note_resources(blocks)
         for one in blocks:
             self.transcript.add(one)
         return blocks[-1]
@@ -563,8 +585,7 @@ class TranscriptPresenter:
         if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
             self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
-            self.add_notice(
-                "info",
-                _("{name} has changed.").format(name=name),
-                _("What you attached of it before is older: attach it again."),
-            )
+            keys = [key for block in self._resource_messages for key in block.resources if key is not None]
+            is_attached = any(is_about(key, event.server, event.uri) for key in keys)
+            hint = _(OUTDATED_HINT) if is_attached else ""
+            self.add_notice("info", _("{name} has changed.").format(name=name), hint)

@@ -22,12 +22,15 @@ _WIDEST_KIND = 9
 _ROW_HINT = N_("shift+tab chooses one · backspace in an empty message removes the last")
 _FOCUSED_HINT = N_("enter views · x removes · esc back")
 _CHANGED_HINT = N_("enter views · r refreshes · x removes · esc back")
+_SENT_HINT = N_("enter views · r attaches what changed · x ignores it · esc back")
+_REFRESH_HINT = N_("shift+tab, then r refreshes")
 
 
 class AttachmentRow(NamedTuple):
     """One attachment in the list: its kind, its name, its size as text, and its estimated tokens.
 
-    `is_changed` means that the server has reported a newer version of the resource.
+    `is_changed` means that the server has reported a newer version of the resource. `is_sent` means that the row is not
+    an attachment of the next message, but a resource that was sent before and changed since.
     """
 
     kind: str
@@ -35,6 +38,7 @@ class AttachmentRow(NamedTuple):
     size: str
     tokens: int
     is_changed: bool = False
+    is_sent: bool = False
 
 
 class AttachmentList(Widget, can_focus=True):
@@ -96,31 +100,36 @@ class AttachmentList(Widget, can_focus=True):
         width, first = max(20, self.content_size.width), self._first
         shown = list(enumerate(self.rows))[first : first + MAX_SHOWN]
         lines = [self._render_row(number, row, width) for number, row in shown]
-        return Content("\n").join([*lines, Content.styled(self._hint(), "$faint")])
+        return Content("\n").join([*lines, Content.styled(self._hint(), "$faint").truncate(width, ellipsis=True)])
 
     def _hint(self) -> str:
         hidden = len(self.rows) - MAX_SHOWN
-        count = _("{hidden} more · ").format(hidden=hidden) if hidden > 0 else ""
-        total = f"{translate_count(len(self.rows), 'attachment')}, " if len(self.rows) > 1 else ""
-        tokens = _("{total}about {count:,} tokens").format(total=total, count=sum(row.tokens for row in self.rows))
-        if not self.has_focus:
-            return f"{count}{tokens} · {_(_ROW_HINT)}"
-        return f"{count}{_(_CHANGED_HINT if self.rows[self.index].is_changed else _FOCUSED_HINT)} · {tokens}"
+        count = _("{hidden} more").format(hidden=hidden) if hidden > 0 else ""
+        new = [row for row in self.rows if not row.is_sent]
+        total = f"{translate_count(len(new), 'attachment')}, " if len(new) > 1 else ""
+        size = sum(row.tokens for row in new)
+        tokens = _("{total}about {count:,} tokens").format(total=total, count=size) if new else ""
+        if self.has_focus:
+            row = self.rows[self.index]
+            hint = _(_SENT_HINT if row.is_sent else _CHANGED_HINT if row.is_changed else _FOCUSED_HINT)
+            return " · ".join(filter(None, (count, hint, tokens)))
+        hint = _(_REFRESH_HINT if any(row.is_changed for row in self.rows) else _ROW_HINT)
+        return " · ".join(filter(None, (count, tokens, hint)))
 
     def _render_row(self, number: int, row: AttachmentRow, width: int) -> Content:
         is_chosen = self.has_focus and number == self.index
         kind = pad_cells(_(row.kind), _WIDEST_KIND)
         size = (
-            _("  {size} · {tokens:,} tokens").format(size=row.size, tokens=row.tokens)
-            if width >= 60
-            else _("  {tokens:,} tokens").format(tokens=row.tokens)
+            _("  {tokens:,} tokens").format(tokens=row.tokens)
+            if width < (90 if row.is_changed else 60)
+            else _("  {size} · {tokens:,} tokens").format(size=row.size, tokens=row.tokens)
         )
-        changed = _("  changed") if row.is_changed else ""
+        changed = _("  changed since sent") if row.is_sent else _("  changed") if row.is_changed else ""
         room = width - 2 - cell_len(kind) - 1 - cell_len(size) - cell_len(changed) - 4
         name = Content(clean_line(row.name, 200)).truncate(max(4, room), ellipsis=True)
         gap = " " * max(0, room - name.cell_length)
         left = Content.assemble(
-            ("› " if is_chosen else "@ ", "$accent"),
+            ("› " if is_chosen else "▲ " if row.is_changed else "@ ", "$warning" if row.is_changed else "$accent"),
             (f"{kind} ", "$faint"),
             name.stylize("bold $text" if is_chosen else "$text"),
             (changed, "$warning"),

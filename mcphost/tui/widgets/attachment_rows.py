@@ -5,8 +5,8 @@ from mcphost.llm.token_estimate import estimate_part_tokens, estimate_text_token
 from mcphost.tui.widgets.attachment_list import AttachmentRow
 
 
-def build_row(part: Part, *, is_changed: bool = False) -> AttachmentRow:
-    """Return the row of an attached file, resource, image or result."""
+def build_row(part: Part, *, is_changed: bool = False, is_sent: bool = False) -> AttachmentRow:
+    """Return the row of an attached file, resource, image or result; see AttachmentRow."""
     match part:
         case ResourcePart():
             server, name, size = part.server, part.uri.removeprefix("tool:"), len(part.text.encode("utf-8", "replace"))
@@ -15,7 +15,7 @@ def build_row(part: Part, *, is_changed: bool = False) -> AttachmentRow:
         case _:
             server, name, size = "", "", 0
     where = f"{server} · {name}" if server else name
-    return AttachmentRow(kind_of(part), where, format_size(size), estimate_part_tokens(part), is_changed)
+    return AttachmentRow(kind_of(part), where, format_size(size), estimate_part_tokens(part), is_changed, is_sent)
 
 
 def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
@@ -29,6 +29,8 @@ def kind_of(part: Part) -> str:
     match part:
         case ResourcePart() if part.uri.startswith("tool:") and part.server:
             return "result"
+        case ResourcePart() if part.whole:
+            return "changes"
         case ResourcePart() if part.mime_type == "application/pdf":
             return "PDF"
         case ResourcePart() if part.server:

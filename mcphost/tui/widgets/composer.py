@@ -479,7 +479,7 @@ class Composer(Vertical):
     @property
     def attachment_names(self) -> tuple[str, ...]:
         """The names of the attachments, without folded pastes, which are part of the text."""
-        return tuple(row.name for row in self._attachments)
+        return tuple(row.name for row in self._attachments if not row.is_sent)
 
     def show_attachments(self, rows: tuple[AttachmentRow, ...]) -> None:
         """List the attachments and the folded pastes above the text area; hide the list if there are none."""

@@ -115,6 +115,10 @@ def test_the_address_of_a_resource_cannot_write_lines_of_its_own() -> None:
 
 
 def test_an_attached_resource_is_text_that_names_its_origin() -> None:
+    update = ResourcePart("files", "file:///a", "@@ -1,1 +1,1 @@\n-a\n+b", whole="b and much more")
+    (message,) = chat_messages(user_turn(update))
+    assert "Resource file:///a of the server files has changed since it was attached before" in message["content"]
+    assert "much more" not in message["content"]
     (message,) = chat_messages(user_turn(TextPart("see"), ResourcePart("files", "file:///a", "BODY")))
     assert "file:///a" in message["content"]
     assert "files" in message["content"]

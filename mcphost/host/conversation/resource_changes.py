@@ -1,0 +1,149 @@
+"""Attached resources that changed since they were read, and what the model is sent of a newer version."""
+
+import time
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, is_about, resource_key
+from mcphost.serialization import replace
+
+MAX_TRACKED = 1_000
+"""How many changes and readings are remembered."""
+MAX_SEARCHED = 2_000
+"""How many of the newest messages are searched for attached resources."""
+MAX_COMPARED_CHARACTERS = 1_000_000
+_MAX_COMPARED_LINES = 1_000
+_MAX_EQUAL_PAIRS = 100_000
+_CONTEXT_LINES = 3
+_Opcode = tuple[Any, int, int, int, int]
+
+
+class SentResource(NamedTuple):
+    """The newest version of a server's resource that was sent: when, and in which message, counted from 0."""
+
+    part: ResourcePart | ImagePart | FilePart
+    at: float
+    position: int
+
+
+class ResourceVersions:
+    """Changes that servers reported in this run, compared with when each attached resource was read."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._changed: dict[tuple[str, str], float] = {}
+        self._read: dict[tuple[tuple[str, str], int], float] = {}
+
+    @property
+    def tracked(self) -> tuple[int, int]:
+        """The numbers of changes and of readings that are remembered."""
+        return len(self._changed), len(self._read)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no change was reported."""
+        return not self._changed
+
+    def note_change(self, server: str, uri: str) -> None:
+        """Remember that a server reported a change of the resource, or of one below it."""
+        _remember(self._changed, (server, uri), self._clock())
+
+    def note_read(self, part: Part) -> None:
+        """Remember that this version of a resource was read just now, or that the user goes on with it."""
+        if (key := resource_key(part)) is not None:
+            _remember(self._read, (key, hash(part)), self._clock())
+
+    def is_changed(self, part: Part, sent_at: float = 0.0) -> bool:
+        """Return whether the resource changed after it was read; *sent_at* stands for an unknown time of reading."""
+        key = resource_key(part)
+        if key is None or not self._changed:
+            return False
+        changed = max((at for (name, uri), at in self._changed.items() if is_about(key, name, uri)), default=0.0)
+        return changed > self._read.get((key, hash(part)), sent_at)
+
+    def find_outdated(self, messages: Sequence[Message]) -> tuple[SentResource, ...]:
+        """Return the resources of which the model has an older version than the server, oldest message first."""
+        sent = () if self.is_empty else find_sent(messages).values()
+        return tuple(one for one in sent if self.is_changed(one.part, one.at))
+
+
+def find_sent(messages: Sequence[Message]) -> dict[tuple[str, str], SentResource]:
+    """Return the newest sent version of each resource, keyed by server and URI; only the newest messages count."""
+    found: dict[tuple[str, str], SentResource] = {}
+    first = max(0, len(messages) - MAX_SEARCHED)
+    for position, message in enumerate(messages[first:], first):
+        for part in message.parts:
+            if isinstance(part, ResourcePart | ImagePart | FilePart) and (key := resource_key(part)) is not None:
+                found.pop(key, None)
+                found[key] = SentResource(part, message.at, position)
+    return found
+
+
+def _remember(times: dict[Any, float], key: Any, at: float) -> None:
+    times.pop(key, None)
+    times[key] = at
+    if len(times) > MAX_TRACKED:
+        del times[next(iter(times))]
+
+
+def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
+    """Return what to send of a newer version of a resource: the difference, or the whole if that is shorter.
+
+    *covered* is the number of messages that a summary replaces; the model does not get what they contain. May take a
+    tenth of a second, so call it on a thread.
+    """
+    known = sent.part
+    if not (isinstance(known, ResourcePart) and isinstance(newer, ResourcePart)):
+        return newer
+    if sent.position < covered or (covered and known.whole):
+        return newer
+    difference = unified_diff(known.whole or known.text, newer.text)
+    if not difference or len(difference) >= len(newer.text):
+        return newer
+    return replace(newer, text=difference, whole=newer.text)
+
+
+def unified_diff(before: str, after: str) -> str:
+    """Return the difference in unified format without file names; "" if the texts are equal or take long to compare."""
+    if before == after or max(len(before), len(after)) > MAX_COMPARED_CHARACTERS:
+        return ""
+    old, new = before.split("\n"), after.split("\n")
+    blocks = _find_opcodes(old, new)
+    if blocks is None:
+        return ""
+    matcher: Any = SequenceMatcher(None, "", "")
+    matcher.opcodes = blocks  # instead of its own comparison, which could take arbitrarily long
+    rows: list[str] = []
+    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+        first, last = group[0], group[-1]
+        rows.append(f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@")
+        for kind, a, b, c, d in group:
+            if kind == "equal":
+                rows += [f" {line}" for line in new[c:d]]
+            else:
+                rows += [*(f"-{line}" for line in old[a:b]), *(f"+{line}" for line in new[c:d])]
+    return "\n".join(rows)
+
+
+def _find_opcodes(old: list[str], new: list[str]) -> list[_Opcode] | None:
+    """Return difflib opcodes that turn *old* into *new*; None if the lines that differ would take long to compare."""
+    start, least = 0, min(len(old), len(new))
+    while start < least and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < least - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    one, other = old[start : len(old) - end], new[start : len(new) - end]
+    counts: dict[str, int] = {}
+    for line in other:
+        counts[line] = counts.get(line, 0) + 1
+    pairs = sum(counts.get(line, 0) for line in one)
+    if max(len(one), len(other)) > _MAX_COMPARED_LINES or pairs > _MAX_EQUAL_PAIRS:
+        return None
+    inner = SequenceMatcher(None, one, other).get_opcodes()
+    out: list[_Opcode] = [("equal", 0, start, 0, start)] if start else []
+    out += [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in inner]
+    if end:
+        out.append(("equal", len(old) - end, len(old), len(new) - end, len(new)))
+    return out
