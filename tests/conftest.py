@@ -70,7 +70,7 @@ PROCESS_TESTS = frozenset(
             " repeated_results resend rewinding result_images result_review result_shortening context_report"
             " rule_matching server_tools setup startup_cost startup_wait file_watcher live_config live_editor"
             " origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles running_calls"
-            " background_calls compaction attachment_fitting hidden_text"
+            " background_calls compaction attachment_fitting hidden_text reused_results"
         ),
         "unit/headless": "run_input",
         "unit/llm": "imports",

@@ -470,15 +470,11 @@ class _LateParts:
     def executor(self) -> "ToolExecutor":
         from mcphost.host.tools.executor import ToolExecutor
 
+        core, late = self._core, self._late_grants
         return ToolExecutor(
-            self._core.events,
-            self._late_grants.validator,
-            self.builtin_tools.result_tool,
-            self._core.orphaned_tasks,
-            self._core.running_calls,
-            self._core.audit,
-            self._late_grants.active_grants.is_active,
-        )
+            core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
+            core.audit, late.active_grants.is_active,
+        )  # fmt: skip
 
     @cached_property
     def argument_validator(self) -> "ArgumentValidator":
@@ -500,18 +496,15 @@ class _LateParts:
     def tool_pipeline(self) -> "ToolPipeline":
         from mcphost.host.tools.pipeline import ToolPipeline
         from mcphost.host.tools.presenter import ResultPresenter
+        from mcphost.host.tools.recorded_results import RecordedResults
+        from mcphost.store.recorded_results import RecordedResultStore
 
+        store, is_active = RecordedResultStore(self._core.store), self._late_grants.active_grants.is_active
         return ToolPipeline(
-            self._tool_registry,
-            self.argument_validator,
-            self.consent,
-            self.executor,
-            ResultPresenter(self.reviewer, self.builtin_tools.result_tool),
-            self.builtin_tools,
-            self.hooks,
-            self._core.events,
-            self.call_scheduler,
-        )
+            self._tool_registry, self.argument_validator, self.consent, self.executor,
+            ResultPresenter(self.reviewer, self.builtin_tools.result_tool), self.builtin_tools, self.hooks,
+            self._core.events, self.call_scheduler, RecordedResults(self._core.conversation, store, is_active),
+        )  # fmt: skip
 
     @cached_property
     def call_scheduler(self) -> "CallScheduler":

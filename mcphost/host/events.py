@@ -259,6 +259,8 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     seconds: float = 0.0
     stored_file: str = field(default="", name="kept")
     images: tuple[ImagePart, ...] = ()
+    reused_at: float = 0.0
+    """When the tool was called, in seconds since 1970, if the result of that call was used again; otherwise 0."""
 
 
 class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):

@@ -6,6 +6,7 @@ Does no I/O.
 import re
 import uuid
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError
@@ -40,6 +41,7 @@ CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
 FILES_OMITTED = "(The file {} was left out: this model does not accept such files.)"
 BEGINS_WITH_ANSWER = "(The conversation begins with an answer.)"
 MEDIA_FOLLOW = "(The media of this message follow.)"
+REUSED = "(Not called again: this is the result of the same call of {:%Y-%m-%d %H:%M} UTC.)"
 IMAGES_OMITTED = "(An image was left out: this model does not accept images.)"
 PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Tool call ids that every provider accepts; other ids are sent only to the model that created them."""
@@ -328,6 +330,8 @@ def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictu
     Images that the provider does not accept in tool results are added to *pictures*, for a later user message.
     """
     text = f"Error: {part.text}" if part.is_error else part.text
+    if part.reused_at:
+        text = f"{REUSED.format(datetime.fromtimestamp(part.reused_at, UTC))}\n\n{text}"
     if part.images and not route.supports_images:
         text += f"\n{IMAGES_OMITTED}"
     elif part.images and route.supports_result_images:

@@ -67,6 +67,8 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     If the text is truncated, `kept` is the file with the complete result. `reviewed` is whether the user reviewed the
     result. `outcome` is how the call ended, for display; it is "" in results stored by earlier versions. "background"
     means that the call is still running, and that its result follows in a separate message.
+    If `reused_at` is not 0, the tool was not called: the result is that of the same call at this time, in seconds since
+    1970, in an answer that was given before.
     """
 
     use_id: str
@@ -79,6 +81,7 @@ class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     kept: str = ""
     reviewed: bool = False
     outcome: Outcome | Literal[""] = ""
+    reused_at: float = 0.0
 
 
 class ImagePart(Struct, frozen=True, tag="image"):

@@ -263,6 +263,25 @@ def m016_character_labels(db: sqlite3.Connection) -> None:
     create_search_index(db)
 
 
+def m017_recorded_results(db: sqlite3.Connection) -> None:
+    """Create the table that finds the result of a read-only tool call by what was called.
+
+    `call` is a digest of the server, account, tool, definition and arguments; `definition` is the tool's fingerprint.
+    """
+    _execute_script(
+        db,
+        """
+        CREATE TABLE recorded_results (
+            conversation TEXT NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            use_id TEXT NOT NULL, call TEXT NOT NULL, definition TEXT NOT NULL, grant_id TEXT NOT NULL,
+            at REAL NOT NULL,
+            PRIMARY KEY (conversation, use_id)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX recorded_results_call ON recorded_results (conversation, call, at);
+        """,
+    )
+
+
 def create_search_index(db: sqlite3.Connection) -> None:
     """Create the full-text index, without a copy of the texts; do nothing if SQLite lacks FTS5."""
     try:
@@ -298,6 +317,7 @@ MIGRATIONS: Migrations = (
     ("014_conversation_details", m014_conversation_details),
     ("015_system_prompts", m015_system_prompts),
     ("016_character_labels", m016_character_labels),
+    ("017_recorded_results", m017_recorded_results),
 )
 
 

@@ -46,12 +46,12 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
             chat.notify(keys_in_use(chat).fill(_(COPY_NOTE)), markup=False, timeout=8)
         case "edit":
             await _edit(chat, messages[choice.keep], choice.keep)
-        case "retry":
+        case "retry" | "call_again":
             if host.model_selection.model is None:
                 chat.explain_missing_model()
                 return
             await conversation.rewind(choice.keep)
-            chat.finish_turn((await conversation.retry()).outcome)
+            chat.finish_turn((await conversation.retry(can_reuse=choice.action == "retry")).outcome)
 
 
 async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:

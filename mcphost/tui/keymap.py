@@ -166,6 +166,14 @@ ACTIONS: tuple[Action, ...] = (
         "retry-with",
     ),
     Action(
+        "call_again",
+        "",
+        N_("call again"),
+        N_("Answer again with new results"),
+        N_("Answer the last message again; tools whose results were reused are called again"),
+        "call-again",
+    ),
+    Action(
         "fork",
         "",
         N_("fork"),

@@ -402,11 +402,15 @@ class NavigationApp(InputGuardApp):
         """Let the model answer the last message again."""
         self._correct("retry")
 
+    def action_call_again(self) -> None:
+        """Let the model answer the last message again, without reusing results of earlier calls."""
+        self._correct("call_again")
+
     def action_fork(self) -> None:
         """Copy the conversation to a new one, and open the copy."""
         self._correct("fork")
 
-    def _correct(self, action: Literal["retry", "fork"]) -> None:
+    def _correct(self, action: Literal["retry", "call_again", "fork"]) -> None:
         """Retry the last message, or fork the whole conversation."""
         from mcphost.tui.corrections import correct
         from mcphost.tui.screens.rewind import RewindChoice

@@ -172,3 +172,25 @@ async def test_escape_leaves_an_edit_and_returns_to_the_conversation_as_it_was(f
         await send(driver, "third words", "third words")
         await driver.pilot.press("escape")
         assert len(driver.host.conversation.messages) == 6
+
+
+async def test_a_read_only_result_is_used_again_and_one_command_calls_the_tool_anew(files: Files) -> None:
+    files.write_servers(demo=DEMO_SERVER)
+    async with files.open((120, 40)) as driver:
+        await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
+        await driver.type("add 2 and 40")
+        await driver.pilot.press("enter")
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: "42" in driver.transcript() and not driver.host.conversation.is_busy, "the answer")
+        assert "reused from" not in driver.transcript()
+        await run_command(driver, "/retry")
+        await driver.until(lambda: "reused from" in driver.transcript(), "the result of before")
+        await driver.until(lambda: not driver.host.conversation.is_busy, "the end")
+        assert "/call-again calls it" in driver.transcript()
+        driver.app.chat.presenter.load(driver.host.conversation.messages)
+        assert "reused from" in driver.transcript(), "also when the conversation is opened again"
+        await run_command(driver, "/call-again")
+        await driver.enter_question()
+        await driver.pilot.press("a")
+        await driver.until(lambda: "reused from" not in driver.transcript(), "the new call")

@@ -219,6 +219,26 @@ class ConsentPolicy:
                 "Let the model call it in a chat and review the change there.",
             )
 
+    async def check_reuse(
+        self, identity: ToolIdentity, arguments: dict[str, Any], *, call: str, recorded_call: str
+    ) -> Deny | None:
+        """Check that the result of *recorded_call*, an allowed call, may be used again for *call*, and record that.
+
+        Returns a denial if a never-rule covers the call now, or if the audit log cannot record the use.
+        """
+        origins = await self._find_origins(identity.server, arguments)
+        subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
+                  definition=identity.digest, origins=origins.found)  # fmt: skip
+        forbidden = await self._find_never_rule(identity, arguments, origins)
+        if forbidden is not None:
+            await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
+            return _config_denial(forbidden)
+        try:
+            await self._audit.record_event(subject, "reused", who="mcphost", detail={"call": recorded_call})
+        except ConsentDenied as error:
+            return Deny(error.message)
+        return None
+
     async def _find_never_rule(
         self, identity: ToolIdentity, arguments: dict[str, Any], origins: CallOrigins
     ) -> Rule | None:

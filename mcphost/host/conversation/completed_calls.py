@@ -43,7 +43,7 @@ def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple
             result = returned.get(use.id)
             server, tool = (result.server, result.tool) if result else ("", use.name)
             outcome = (result.outcome or ("error" if result.is_error else "ok")) if result else "stopped"
-            if outcome == "declined" or (result is not None and not server):
+            if outcome == "declined" or (result is not None and (not server or result.reused_at)):
                 continue
             calls.append(
                 CompletedCall(

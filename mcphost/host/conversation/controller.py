@@ -176,10 +176,11 @@ class ConversationController:
 
         return list_completed_calls(self._active.messages, servers)
 
-    async def retry(self) -> TurnResult:
+    async def retry(self, *, can_reuse: bool = True) -> TurnResult:
         """Answer the last user message again with the selected model; the earlier answer stays as a branch.
 
-        Raises UsageError if there is no user message, and the errors of `rewind` and `send`.
+        If *can_reuse*, results of the same read-only calls are used again; otherwise all tools are called again. Raises
+        UsageError if there is no user message, and the errors of `rewind` and `send`.
         """
         messages = self._active.messages
         places = reversed(range(len(messages)))
@@ -187,7 +188,7 @@ class ConversationController:
         if not count:
             raise UsageError("There is no message to answer again.", "Write a message.")
         await self._active.rewind(count)
-        return await self.send(None)
+        return await self.send(None, can_reuse=can_reuse)
 
     async def list_branches(self) -> tuple[BranchInfo, ...]:
         """Return the other branches of the open conversation, newest first. Raises StoreError."""
@@ -336,7 +337,7 @@ class ConversationController:
             raise UsageError("There is no answer that was cut off.", "Write a message.")
         return await self.send(None)
 
-    async def send(self, text: str | None, attachments: Sequence[Part] = ()) -> TurnResult:
+    async def send(self, text: str | None, attachments: Sequence[Part] = (), *, can_reuse: bool = True) -> TurnResult:
         """Run one turn: add the user message, then let the model answer and call tools until it is done.
 
         If *text* is None, no message is added and the model is asked again. A failure is described in the result
@@ -346,6 +347,7 @@ class ConversationController:
         parts = self._turn_parts.get()
 
         async def work() -> TurnResult:
+            await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
             reviewed = await self._prepare_attachments(parts, attachments)
             return await self._run(parts, self._scope or anyio.CancelScope(), text, reviewed)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from mcphost.errors import McpHostError, ServerError
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.consent.grants import identify_tool
+from mcphost.host.consent.grants import has_read_only_hint, identify_tool
 from mcphost.host.consent.policy import Approval, ConsentPolicy, tool_question
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ToolFinished, ToolProposed
@@ -27,6 +27,7 @@ from mcphost.host.tools.executor import (
 )
 from mcphost.host.tools.hooks import HookDenied, HookNotes, ToolHooks
 from mcphost.host.tools.presenter import ProposedCall, ResultPresenter
+from mcphost.host.tools.recorded_results import RecordedResults
 from mcphost.host.tools.schema_validation import ArgumentValidator
 from mcphost.host.tools.tool_outcome import (
     DISABLED_TEXT,
@@ -39,6 +40,7 @@ from mcphost.host.tools.tool_outcome import (
     make_tool_return,
 )
 from mcphost.llm.messages import ToolUsePart
+from mcphost.serialization import replace
 
 _MAX_HOOK_ROUNDS = 5
 """Maximum number of times that hooks run for one call, because the user may edit the arguments in between."""
@@ -58,6 +60,7 @@ class ToolPipeline:
         hooks: ToolHooks,
         events: EventBus,
         scheduler: CallScheduler,
+        recorded: RecordedResults,
     ) -> None:
         self._tool_registry = tool_registry
         self._validator = validator
@@ -68,6 +71,7 @@ class ToolPipeline:
         self._hooks = hooks
         self._events = events
         self._scheduler = scheduler
+        self.recorded = recorded
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """Run one tool call through the scheduler, and return what the model receives.
@@ -85,6 +89,8 @@ class ToolPipeline:
             if use.arguments is None:
                 raise InvalidArguments("The arguments are not a JSON object; the tool was not called.")
             arguments, has_changed, notes = use.arguments, False, HookNotes()
+            if self.recorded.is_available and (reused := await self._reuse(call, offered, arguments)) is not None:
+                return reused
             while True:
                 offered, approval = await self._authorize(call, offered, arguments, notes, has_changed=has_changed)
                 try:
@@ -126,7 +132,50 @@ class ToolPipeline:
             told = f"{ran}, but one of the user's hooks withheld the result. Reason: {withheld}"
             part = make_tool_return(call.use, call.server, call.tool, told, outcome="ok")
             return notes.add_to(ToolCallOutcome(part, is_declined=True))
-        return notes.add_to(await self._presenter.present(call, offered, approval, result, editor=notes.editor))
+        outcome = notes.add_to(await self._presenter.present(call, offered, approval, result, editor=notes.editor))
+        await self._record(call, offered, approval, outcome)
+        return outcome
+
+    async def _record(
+        self, call: ProposedCall, offered: OfferedTool, approval: Approval, outcome: ToolCallOutcome
+    ) -> None:
+        """Record the result of a read-only call as the model proposed it, so that it can be used again."""
+        is_unchanged = arguments_digest(approval.arguments) == arguments_digest(call.use.arguments)
+        is_given = outcome.part.outcome == "ok" and not outcome.is_declined
+        if is_given and is_unchanged and has_read_only_hint(offered.definition.tool):
+            identity = identify_tool(offered)
+            await self.recorded.add(call.use.id, identity, approval.arguments, grant_id=approval.grant_id)
+
+    async def _reuse(
+        self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any]
+    ) -> ToolCallOutcome | None:
+        """Return the recorded result of the same read-only call if an answer is made again; otherwise None.
+
+        The tool's definition must be the one of that call. Hooks before the call run again; those after the call have
+        seen the result. Raises ToolFailure if the call is not allowed now.
+        """
+        with self._reporting_stop(call, arguments):
+            offered = await self._wait_until_current(call.use, offered)
+            identity = identify_tool(offered)
+            is_read_only = has_read_only_hint(offered.definition.tool)
+            found = await self.recorded.find(identity, arguments) if is_read_only else None
+            if found is None or await self._validator.validate(offered, arguments):
+                return None
+            checked = await self._hooks.check(call.use.id, identity.to_rule_input(arguments), HookNotes())
+            if arguments_digest(checked) != arguments_digest(arguments):
+                return None
+            denial = await self._consent.check_reuse(
+                identity, arguments, call=call.use.id, recorded_call=found.part.use_id
+            )
+            if denial is not None:
+                raise CallDeclined(denial.reason)
+        part = replace(found.part, use_id=call.use.id, name=call.use.name, reused_at=found.at)
+        await self.recorded.add(call.use.id, identity, arguments, grant_id=found.grant_id, at=found.at)
+        self._events.publish(
+            ToolFinished(call.use.id, call.server, call.tool, "ok", part.text, 0.0, part.kept, part.images, found.at)
+        )
+        log_call(call.server, call.tool, arguments, "allowed before", "reused")
+        return ToolCallOutcome(part)
 
     async def _authorize(
         self,

@@ -35,7 +35,7 @@ class RewindChoice(NamedTuple):
     "edit" and "retry" go back to the first `keep` messages, "fork" copies them, and "branch" opens the branch `number`.
     """
 
-    action: Literal["edit", "retry", "fork", "branch"]
+    action: Literal["edit", "retry", "call_again", "fork", "branch"]
     keep: int = 0
     number: int = 0
 

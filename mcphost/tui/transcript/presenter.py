@@ -186,6 +186,7 @@ def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None
     card = cards.get(part.use_id)
     if card is not None:
         card.server, card.tool = part.server or card.server, part.tool or card.tool
+        card.reused_from = format_time(part.reused_at)
         card.finish(part.outcome or ("error" if part.is_error else "ok"), part.text, 0, part.kept)
         card.full_text_file = part.kept
 
@@ -485,6 +486,7 @@ class TranscriptPresenter:
         card = self._find_or_add_card(event)
         if card.is_running:
             self.running_count -= 1
+        card.reused_from = format_time(event.reused_at)
         card.finish(event.outcome, event.text, event.seconds, event.stored_file)
         self.transcript.update_block(card)
         self._show_images(card, event.images)

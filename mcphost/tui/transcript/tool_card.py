@@ -43,6 +43,7 @@ BACKGROUND_OFFER_SECONDS = 3.0
 """Seconds after which the card of a running call offers to send it to the background."""
 
 BACKGROUND_STYLE = Style.from_meta({"act": "background"})
+CALL_AGAIN_STYLE = Style.from_meta({"act": "call_again"})
 _FOUND_CONTEXT = 80
 """Number of characters shown before a match."""
 
@@ -82,6 +83,9 @@ class ToolCard(TranscriptBlock):
         self.result = ""
         self.result_file = ""
         self.review_outcome = ""
+        self.reused_from = ""
+        """The time of the call whose result was used again instead of calling the tool; "" if it was called."""
+
         self.seconds = 0.0
         self.started_at = 0.0
         self.progress: tuple[float, float | None, str] | None = None
@@ -126,6 +130,9 @@ class ToolCard(TranscriptBlock):
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
         left = Content.assemble((f"{mark} ", style), (who, "$muted"), (name, "bold"))
         right = Content.styled(f"{_(words)}{self._format_elapsed()}", style)
+        if self.reused_from:
+            offer = Content.styled(_("/call-again calls it"), "$accent").stylize(CALL_AGAIN_STYLE)
+            right = Content.assemble((_("reused from {time}").format(time=self.reused_from), "$warning"), " · ", offer)
         if self.can_go_to_background and monotonic() - self.started_at >= BACKGROUND_OFFER_SECONDS:
             offer = Content.styled(_("b go on without it"), "$accent").stylize(BACKGROUND_STYLE)
             right = Content.assemble(offer, " · ", right)

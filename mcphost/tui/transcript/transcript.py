@@ -22,6 +22,7 @@ from textual.widget import Widget
 
 from mcphost.translation import _
 from mcphost.tui.messages import (
+    ActionRequested,
     BackgroundRequested,
     CopyRequested,
     EditRequested,
@@ -460,6 +461,8 @@ class Transcript(ScrollView, can_focus=True):
             self.post_message(LinkClicked(str(href)))
         elif meta.get("act") == "newest":
             self.action_jump(True)
+        elif meta.get("act") == "call_again":
+            self.post_message(ActionRequested("call_again"))
         elif "copy" in meta and self.blocks:
             index = self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
             self._part_copier.copy(index, int(meta["copy"]))

@@ -1,0 +1,93 @@
+"""Index of the results of read-only tool calls, so that an answer that is made again can use them."""
+
+import sqlite3
+from collections.abc import Collection
+from typing import NamedTuple
+
+from mcphost.llm.messages import ToolReturnPart
+from mcphost.store import search_index
+from mcphost.store.branches import MessageLink, trace_branch
+from mcphost.store.database import Database
+
+_MAX_CANDIDATES = 100
+_FIND = """
+    SELECT use_id, grant_id, at FROM recorded_results WHERE conversation = ? AND call = ? AND at >= ?
+    ORDER BY at LIMIT ?
+"""
+_FIND_MESSAGE = """
+    SELECT seq, body FROM messages WHERE conversation = ? AND seq > ? AND instr(body, ?) ORDER BY seq LIMIT 1
+"""
+
+
+class RecordedResult(NamedTuple):
+    """A result as it was given to the model: when its tool was called, and the grant that allowed the call, or ""."""
+
+    part: ToolReturnPart
+    at: float
+    grant_id: str
+
+
+class RecordedResultStore:
+    """Store of which result belongs to which call; the results themselves are in the messages.
+
+    A call is identified by a digest of everything that must be the same for its result to be used again.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def has_later(self, conversation_id: str, number: int) -> bool:
+        """Return whether the conversation has messages with a higher number, on any branch. Raises StoreError."""
+        query = "SELECT 1 FROM messages WHERE conversation = ? AND seq > ? LIMIT 1"
+        return await self._database.run(lambda db: db.execute(query, (conversation_id, number)).fetchone() is not None)
+
+    async def add(
+        self, conversation_id: str, use_id: str, call: str, *, definition: str, grant_id: str, at: float
+    ) -> None:
+        """Record the result of the tool call *use_id*; *definition* is the fingerprint of the tool when it was called.
+
+        Raises StoreError.
+        """
+        values = (conversation_id, use_id, call, definition, grant_id, at)
+
+        def work(db: sqlite3.Connection) -> None:
+            if db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone():
+                db.execute("INSERT OR REPLACE INTO recorded_results VALUES (?, ?, ?, ?, ?, ?)", values)
+
+        await self._database.run(work)
+
+    async def find(
+        self, conversation_id: str, call: str, *, after: int, since: float, used: Collection[str] = ()
+    ) -> RecordedResult | None:
+        """Return the oldest result of this call in a message that follows message number *after*, on any branch.
+
+        Only results of calls since the time *since* are returned, and none of the calls in *used*. Raises StoreError.
+        """
+
+        def work(db: sqlite3.Connection) -> RecordedResult | None:
+            rows = db.execute(_FIND, (conversation_id, call, since, _MAX_CANDIDATES)).fetchall()
+            links = _load_links(db, conversation_id) if rows else []
+            for use_id, grant_id, at in rows:
+                if use_id in used:
+                    continue
+                mark = f'"use_id":"{use_id}"'.encode()
+                found = db.execute(_FIND_MESSAGE, (conversation_id, after, mark)).fetchone()
+                if found is None or not _follows(links, found[0], after):
+                    continue
+                message = search_index.decode_message(found[1])
+                for part in message.parts if message else ():
+                    if isinstance(part, ToolReturnPart) and part.use_id == use_id and part.outcome == "ok":
+                        return RecordedResult(part, at, grant_id)
+            return None
+
+        return await self._database.run(work)
+
+
+def _load_links(db: sqlite3.Connection, conversation_id: str) -> list[MessageLink]:
+    query = "SELECT seq, parent FROM messages WHERE conversation = ? ORDER BY seq"
+    return [MessageLink(number, parent) for number, parent in db.execute(query, (conversation_id,))]
+
+
+def _follows(links: list[MessageLink], number: int, after: int) -> bool:
+    """Return whether the branch that ends with message *number* contains message *after*, or begins anew for 0."""
+    return after == 0 or any(links[at].number == after for at in trace_branch(links, number))

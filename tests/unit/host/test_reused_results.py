@@ -1,0 +1,194 @@
+"""Results of read-only calls are used again when an answer is made again, as far as the user allowed the call."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.rules import Rule
+from mcphost.host.events import ToolFinished
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import AllowOnce, AllowSession, Deny
+from mcphost.llm.messages import ToolReturnPart
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.audit_rows import create_audit_log, read_rows
+from tests.unit.host.scripted_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
+
+pytestmark = pytest.mark.anyio
+READ_ONLY = {"readOnlyHint": True}
+
+
+def counting_peer(annotations: dict[str, Any] | None = None, description: str = "Read the tide") -> InProcessServer:
+    """Return a server whose tool `tide` returns another text each time it is called."""
+    peer = create_peer()
+    definition = tool_definition("tide", annotations=READ_ONLY if annotations is None else annotations)
+    peer.answers["tools/list"] = tools_result({**definition, "description": description})
+    peer.answers["tools/call"] = lambda _: text_result(f"reading {len(peer.asked('tools/call'))}")
+    return peer
+
+
+def asking_model(*arguments: dict[str, Any], turns: int = 2) -> ScriptedModel:
+    """Return a model that calls `tide` with each of the arguments, one after another, in every turn."""
+    rounds = [*(tool_round(("peer__tide", one)) for one in arguments), text_round("done")]
+    return ScriptedModel(*rounds * turns)
+
+
+def results(host: Host) -> list[ToolReturnPart]:
+    return [part for one in host.conversation.messages for part in one.parts if isinstance(part, ToolReturnPart)]
+
+
+@asynccontextmanager
+async def opened(
+    folder: Path, peer: InProcessServer, model: ScriptedModel, *answers: Any, **more: Any
+) -> AsyncIterator[Host]:
+    async with open_host_with(folder, peer, model, ScriptedFrontend(*answers), **more) as host:
+        yield host
+
+
+async def test_a_retry_uses_the_result_again_without_a_call_or_a_question(tmp_path: Path) -> None:
+    peer, audit_log = counting_peer(), create_audit_log(tmp_path)
+    async with opened(tmp_path, peer, asking_model({"at": "noon"}), AllowOnce(), audit_log=audit_log) as host:
+        await host.conversation.send("when is the tide high?")
+        (first,) = results(host)
+        feed = host.events.subscribe()
+        await host.conversation.retry()
+        (again,) = results(host)
+        assert (again.text, again.outcome) == ("reading 1", "ok")
+        assert again.reused_at > 0
+        assert again.text == first.text
+        assert len(peer.asked("tools/call")) == 1
+        (event,) = [one for one in feed.drain() if isinstance(one, ToolFinished)]
+        assert event.reused_at == again.reused_at
+        recorded = [row.event for row in await read_rows(audit_log, "tool")]
+        assert recorded.count("started") == recorded.count("reused") == 1, "it is no call"
+        assert host.conversation.list_completed_calls(host.servers) == ()
+
+
+async def test_a_message_that_is_edited_and_sent_again_uses_the_result_and_the_next_turn_does_not(
+    tmp_path: Path,
+) -> None:
+    peer = counting_peer()
+    async with opened(tmp_path, peer, asking_model({}, turns=3), AllowOnce(), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        await host.conversation.rewind(0)
+        await host.conversation.send("when, please?")
+        assert len(peer.asked("tools/call")) == 1
+        await host.conversation.send("and now?")
+        assert [part.text for part in results(host)] == ["reading 1", "reading 2"]
+
+
+async def test_call_again_calls_the_tool(tmp_path: Path) -> None:
+    peer = counting_peer()
+    async with opened(tmp_path, peer, asking_model({}), AllowOnce(), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        await host.conversation.retry(can_reuse=False)
+        assert [(part.text, part.reused_at) for part in results(host)] == [("reading 2", 0.0)]
+
+
+async def test_each_result_is_used_once_in_its_order(tmp_path: Path) -> None:
+    peer = counting_peer()
+    async with opened(tmp_path, peer, asking_model({}, {}), AllowSession()) as host:
+        await host.conversation.send("watch the tide")
+        await host.conversation.retry()
+        assert [part.text for part in results(host)] == ["reading 1", "reading 2"]
+        assert len(peer.asked("tools/call")) == 2
+
+
+@pytest.mark.parametrize("annotations", [{}, {"readOnlyHint": True, "destructiveHint": True}])
+async def test_a_tool_that_is_not_declared_read_only_is_called_again(
+    tmp_path: Path, annotations: dict[str, Any]
+) -> None:
+    peer = counting_peer(annotations)
+    async with opened(tmp_path, peer, asking_model({}), AllowOnce(), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        await host.conversation.retry()
+        assert len(peer.asked("tools/call")) == 2
+
+
+async def test_other_arguments_are_another_call(tmp_path: Path) -> None:
+    peer = counting_peer()
+    model = ScriptedModel(
+        tool_round(("peer__tide", {"at": 1})),
+        text_round("x"),
+        tool_round(("peer__tide", {"at": True})),
+        text_round("y"),
+    )
+    async with opened(tmp_path, peer, model, AllowOnce(), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        await host.conversation.retry()
+        assert len(peer.asked("tools/call")) == 2
+
+
+async def test_a_changed_definition_is_not_the_same_tool(tmp_path: Path) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+        (definition,) = stored(tmp_path, "SELECT definition FROM recorded_results")
+        assert len(definition) == 64
+    peer = counting_peer()
+    async with opened(tmp_path, peer, asking_model({}, turns=1)) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.retry()
+        assert peer.asked("tools/call") == [], "the same definition, also after a restart"
+    peer = counting_peer(description="Read the tide and send it home")
+    async with opened(tmp_path, peer, asking_model({}, turns=1), Deny()) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.retry()
+        assert all(part.reused_at == 0 for part in results(host))
+
+
+def stored(folder: Path, query: str) -> list[Any]:
+    with sqlite3.connect(folder / "store.db") as database:
+        return [row[0] for row in database.execute(query)]
+
+
+async def test_a_never_rule_that_was_added_since_is_followed(tmp_path: Path) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+    never = (Rule(server="peer", tool="tide"),)
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), never=never) as host:
+        await host.conversation.open(conversation)
+        await host.conversation.retry()
+        (part,) = results(host)
+        assert part.outcome == "declined"
+        assert "reading" not in part.text
+
+
+async def test_a_result_whose_grant_was_revoked_is_not_used_again(tmp_path: Path) -> None:
+    peer = counting_peer()
+    async with opened(tmp_path, peer, asking_model({}), AllowSession(), Deny()) as host:
+        await host.conversation.send("when?")
+        (status,) = host.grants.list_session_grants()
+        await host.grants.revoke(status.grant.id)
+        await host.conversation.retry()
+        assert [part.outcome for part in results(host)] == ["declined"]
+
+
+async def test_a_call_that_was_declined_or_failed_is_made_again(tmp_path: Path) -> None:
+    peer = counting_peer()
+    peer.answers["tools/call"] = text_result("no tide", isError=True)
+    async with opened(tmp_path, peer, asking_model({}), AllowOnce(), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        await host.conversation.retry()
+        assert len(peer.asked("tools/call")) == 2
+
+
+async def test_deleting_a_conversation_deletes_what_finds_its_results(tmp_path: Path) -> None:
+    async with opened(tmp_path, counting_peer(), asking_model({}, turns=1), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        conversation = host.conversation.id
+        host.conversation.open_new()
+        await host.history.delete(conversation)
+    assert stored(tmp_path, "SELECT count(*) FROM recorded_results") == [0]
