@@ -3,10 +3,13 @@
 A text that is shown at once is written `_("…")`; a text in a table is marked `N_("…")`, and `_` translates it when it
 is shown. Named fields are filled in afterwards: `_("{calls} calls of {server}").format(calls=2, server="files")`.
 Output for programs, texts for models, the audit log and exports are never translated.
+
+Sentences of the layers below the screen, such as those of errors, also go to programs and models, so they stay English
+there. The screen translates them as a whole with `translate_sentence`.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from gettext import GNUTranslations
@@ -16,8 +19,15 @@ LANGUAGES = (ENGLISH, CHINESE)
 _FOLDERS = {CHINESE: "zh_CN"}
 _SIMPLIFIED = {"cn", "sg", "my", "hans"}
 
+SENTENCE = "sentence"
+"""The context of sentences in the catalog that lower layers make, with their values already filled in."""
+
+_SEPARATOR = "\x04"  # between context and text, as in compiled catalogs
+_MAX_SENTENCE, _MAX_DEPTH = 1_000, 3
+
 _language = ENGLISH
 _catalog: "GNUTranslations | None" = None
+_sentences: "SentencePatterns | None" = None
 
 
 def set_language(language: str) -> None:
@@ -25,10 +35,10 @@ def set_language(language: str) -> None:
 
     Texts that are already on the screen do not change. A language without a catalog means English.
     """
-    global _language, _catalog  # noqa: PLW0603 - a process has one language, and `_` must stay a cheap call
+    global _language, _catalog, _sentences  # noqa: PLW0603 - a process has one language, and `_` must stay a cheap call
     if language == _language:
         return
-    _language, _catalog = ENGLISH, None
+    _language, _catalog, _sentences = ENGLISH, None, None
     if folder := _FOLDERS.get(language, ""):
         import gettext
         from pathlib import Path
@@ -73,3 +83,88 @@ def ngettext(singular: str, plural: str, number: int) -> str:
 def pgettext(context: str, message: str) -> str:
     """Return the translation of a text that has another meaning in another context."""
     return _catalog.pgettext(context, message) if _catalog is not None else message
+
+
+class SentencePatterns:
+    """Translations of sentences with values, found by the sentence with its values filled in.
+
+    *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations.
+    """
+
+    def __init__(self, translations: Mapping[str, str]) -> None:
+        self._exact: dict[str, str] = {}
+        self._templates: dict[str, list[tuple[list[str], list[str], str]]] = {}
+        for english, translation in translations.items():
+            literals, fields = _split_template(english)
+            if fields:
+                self._templates.setdefault(literals[0][:1], []).append((literals, fields, translation))
+            else:
+                self._exact[literals[0]] = translation.replace("{{", "{").replace("}}", "}")
+        for listed in self._templates.values():
+            listed.sort(key=lambda one: -sum(map(len, one[0])))  # the one with the longest fixed text comes first
+
+    def translate(self, sentence: str, depth: int = 0) -> str:
+        """Return the translation of a sentence, whose values are translated as well; the sentence if there is none."""
+        if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
+            return sentence
+        if (found := self._exact.get(sentence)) is not None:
+            return found
+        for start in {sentence[:1], ""}:
+            for literals, fields, translation in self._templates.get(start, ()):
+                values = _match_template(sentence, literals)
+                if values is not None:
+                    shown = [self.translate(value, depth + 1) for value in values]
+                    return translation.format(**dict(zip(fields, shown, strict=True)))
+        return sentence
+
+
+def _split_template(template: str) -> tuple[list[str], list[str]]:
+    """Return the fixed parts of a template, one more than it has fields, and the names of the fields."""
+    from string import Formatter
+
+    literals, fields = [""], list[str]()
+    for literal, field, _format, _conversion in Formatter().parse(template):
+        literals[-1] += literal
+        if field is not None:
+            fields.append(field)
+            literals.append("")
+    return literals, fields
+
+
+def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
+    """Return the values between the fixed parts of a template, or None if the sentence does not have these parts."""
+    first, *middle, last = literals
+    if not sentence.startswith(first) or not sentence.endswith(last) or len(sentence) < len(first) + len(last):
+        return None
+    values: list[str] = []
+    at, end = len(first), len(sentence) - len(last)
+    for literal in middle:
+        found = sentence.find(literal, at, end)
+        if found < 0:
+            return None
+        values.append(sentence[at:found])
+        at = found + len(literal)
+    return [*values, sentence[at:end]]
+
+
+def translate_sentence(sentence: str) -> str:
+    """Return the translation of a sentence that a lower layer made, or of several in a row; itself if there is none."""
+    global _sentences  # noqa: PLW0603 - built with the first sentence
+    if _catalog is None or not sentence:
+        return sentence
+    if _sentences is None:
+        # There is no public way to list a catalog; its keys of texts with a plural are tuples.
+        known = cast("dict[object, str]", vars(_catalog)["_catalog"])
+        mark = f"{SENTENCE}{_SEPARATOR}"
+        found = {
+            key.removeprefix(mark): value
+            for key, value in known.items()
+            if isinstance(key, str) and key.startswith(mark)
+        }
+        _sentences = SentencePatterns(found)
+    whole = _sentences.translate(sentence)
+    if whole != sentence or ". " not in sentence or len(sentence) > _MAX_SENTENCE:
+        return whole
+    first, _dot, rest = sentence.partition(". ")
+    start, end = _sentences.translate(f"{first}."), translate_sentence(rest)
+    return f"{start}{end}" if start.endswith("。") else f"{start} {end}"

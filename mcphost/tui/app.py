@@ -16,7 +16,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.translation import _
+from mcphost.translation import _, translate_sentence
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import (
@@ -443,7 +443,8 @@ class McpHostApp(QuestionApp):
 
         Without this check, holding down a key could stack up hundreds of them.
         """
-        message = clean_notice(message)  # a server may have chosen a name or an error in it
+        # A server may have chosen a name or an error in it.
+        message = clean_notice(translate_sentence(message))
         now, wanted = monotonic(), (message, title, severity)
         self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
         if self._announcer is not None:

@@ -15,8 +15,8 @@ KEPT_KEYS = frozenset({"answer", "auto_approval"})
 FIXED_KEYS: Mapping[str, str] = {
     "ctrl+c": N_("copies and quits"),
     "ctrl+s": N_("confirms forms and questions"),
-    "ctrl+v": "pastes",
-    "ctrl+z": "undoes",
+    "ctrl+v": N_("pastes"),
+    "ctrl+z": N_("undoes"),
     "ctrl+j": N_("starts a new line"),
     "ctrl+m": N_("stands for Enter in terminals"),
     "ctrl+i": N_("stands for Tab in terminals"),

@@ -174,7 +174,7 @@ class TerminalNotifier:
             self._delayed = ""
 
     def _show_title(self) -> None:
-        state = "asks" if self._question_count else "answering" if self._is_answering else "ready"
+        state = _("asks") if self._question_count else _("answering") if self._is_answering else _("ready")
         if isinstance(terminal := self._app.terminal, TitledTerminal) and self._settings().title:
             terminal.set_title(_("mcphost - {state}").format(state=state))
 

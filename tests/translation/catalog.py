@@ -5,6 +5,7 @@ New texts get an empty translation, texts that are gone are removed, and the com
 
 import ast
 import io
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
+from mcphost.translation import SENTENCE
 from tests.architecture.source_tree import PACKAGE, module_paths, parse
 
 FOLDER = PACKAGE / "locale" / "zh_CN" / "LC_MESSAGES"
@@ -58,13 +60,135 @@ def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
                 pass
 
 
+SENTENCE_PACKAGES = (
+    "auth", "client", "config", "diagnosis", "host", "llm", "protocol", "registry", "store", "transport"
+)  # fmt: skip
+"""The packages below the screen whose sentences the screen translates as a whole."""
+
+SENTENCE_MODULES = {
+    f"{package}/{module}.py"
+    for package, modules in {
+        "auth": "authorization_flow client_grants discovery interactive_flow keyring_backend oauth_http oauth_provider "
+        "token_store tokens url_policy",
+        "diagnosis": "explain network_steps program_steps",
+        "host": "budget_limits model_selection",
+        "host/consent": "auto_approve grants",
+        "host/conversation": "attachment_fitting compactor turn",
+        "host/server_requests": "elicitation request_handler",
+        "host/servers": "command_risks connection tool_changes",
+        "llm": "errors",
+    }.items()
+    for module in modules.split()
+}
+"""Modules all of whose sentences are for people, also where no error or question is made of them at once."""
+
+PHRASE_MODULES = {
+    "host/cost_report.py", "host/project_approvals.py", "host/consent/grants.py",
+    "host/server_requests/request_handler.py", "host/server_requests/root_list.py",
+    "host/server_requests/sampling_policy.py",
+}  # fmt: skip
+"""Modules whose phrases, such as the reason of a question, are for people as well."""
+
+_PYTHON_ERRORS = {
+    "ValueError", "TypeError", "RuntimeError", "KeyError", "OSError", "NotImplementedError", "AssertionError",
+    "TimeoutError", "LookupError",
+}  # fmt: skip
+_SHAPE = re.compile(r"[A-Z{].*[.?:]|[a-z].* [a-z{].*\.", re.DOTALL)
+_FOR_DEVELOPERS = {
+    *_PYTHON_ERRORS,
+    "debug",
+    "info",
+    "warning",
+    "exception",
+    "execute",
+    "compile",
+    "search",
+    "fullmatch",
+}
+_ERRORS = re.compile(
+    r"\w+(?:Error|Denied|Lost|NotSent|Timeout|Message|Capability|Rounds|Required|Revision|Refused|Mismatch)"
+)
+_SENTENCE_FIELDS = {"why", "hint", "detail", "note", "reason", "warning", "problem", "danger", "summary", "label"}
+_PHRASE = re.compile(r"[a-z]{2,} [a-z]")
+
+
+def find_sentences(path: Path) -> Iterator[str]:
+    """Yield the sentences that a module below the screen makes for people, with fields for the values in them.
+
+    These are the messages and hints of errors, and the reasons and results that questions and reports carry.
+    """
+    for node in ast.walk(parse(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        given = [keyword.value for keyword in node.keywords if keyword.arg in _SENTENCE_FIELDS]
+        if (_ERRORS.fullmatch(name) and name not in _PYTHON_ERRORS) or name in ("make_step", "on_problem"):
+            given += node.args
+        for value in given:
+            yield from (text for text in _texts_of(value) if _PHRASE.search(text))
+
+
+def find_all_phrases(path: Path, name: str) -> Iterator[str]:
+    """Yield the sentences of a module of `SENTENCE_MODULES`, and the phrases of one of `PHRASE_MODULES`."""
+    tree = parse(path)
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr | ast.Compare | ast.arg):
+            skipped |= {id(child) for child in ast.walk(node) if child is not node}
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _FOR_DEVELOPERS:
+            skipped |= {id(child) for child in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in skipped or not isinstance(node, ast.Constant | ast.JoinedStr):
+            continue
+        for text in _texts_of(node):
+            if _PHRASE.search(text) and (name in PHRASE_MODULES or _SHAPE.fullmatch(text)):
+                yield text
+
+
+def _texts_of(node: ast.expr) -> Iterator[str]:
+    match node:
+        case ast.IfExp():
+            yield from _texts_of(node.body)
+            yield from _texts_of(node.orelse)
+        case ast.BoolOp():
+            for value in node.values:
+                yield from _texts_of(value)
+        case ast.Constant(value=str(text)):
+            yield text.replace("{", "{{").replace("}", "}}")
+        case ast.JoinedStr():
+            fields: list[str] = []
+            parts = [part.value if isinstance(part, ast.Constant) else "" for part in node.values]
+            for at, part in enumerate(node.values):
+                if isinstance(part, ast.FormattedValue):
+                    fields.append(_name_field(part.value, fields))
+                    parts[at] = f"{{{fields[-1]}}}"
+                else:
+                    parts[at] = str(parts[at]).replace("{", "{{").replace("}", "}}")
+            yield "".join(map(str, parts))
+        case _:
+            pass
+
+
+def _name_field(value: ast.expr, taken: list[str]) -> str:
+    """Return a name for the field of a value: its last identifier, with a number if it is taken."""
+    words = [one for one in ast.walk(value) if isinstance(one, ast.Name | ast.Attribute)]
+    shown = next((one.attr if isinstance(one, ast.Attribute) else one.id for one in words if one), "value").strip("_")
+    name = re.sub(r"\W", "", shown.lower()) or "value"
+    return name if name not in taken else f"{name}{len(taken) + 1}"
+
+
 def extract() -> Catalog:
-    """Return a catalog of all marked texts, without translations."""
+    """Return a catalog of all marked texts and of the sentences of lower layers, without translations."""
     found = Catalog(locale="zh_CN", project="mcphost", charset="utf-8", header_comment=_HEADER, fuzzy=False)
     for path in module_paths():
         for one, _line in find_marked_texts(path):
             name = (one.text, one.plural) if one.plural else one.text
             found.add(name, locations=[(path.relative_to(PACKAGE).as_posix(), 0)], context=one.context or None)
+        if path.relative_to(PACKAGE).parts[0] in SENTENCE_PACKAGES:
+            place = path.relative_to(PACKAGE).as_posix()
+            is_read = place in SENTENCE_MODULES | PHRASE_MODULES
+            for text in (*find_sentences(path), *(find_all_phrases(path, place) if is_read else ())):
+                found.add(text, locations=[(place, 0)], context=SENTENCE)
     return found
 
 

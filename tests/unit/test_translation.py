@@ -4,8 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
+from mcphost.errors import ServerError
 from mcphost.pluralize import translate_count
-from mcphost.translation import CHINESE, ENGLISH, N_, _, choose_language, current_language, ngettext, set_language
+from mcphost.translation import (
+    CHINESE,
+    ENGLISH,
+    N_,
+    SentencePatterns,
+    _,
+    choose_language,
+    current_language,
+    ngettext,
+    set_language,
+    translate_sentence,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -68,3 +80,38 @@ def test_text_without_a_translation_and_empty_text_stay_as_they_are() -> None:
 def test_a_language_without_a_catalog_means_english() -> None:
     set_language("fr")
     assert current_language() == ENGLISH
+
+
+def test_a_sentence_of_a_lower_layer_is_translated_with_its_values() -> None:
+    error = ServerError("The server files did not answer in time.", "Check its log.")
+    said = "The server files closed the connection."
+    assert translate_sentence(said) == said
+    set_language(CHINESE)
+    assert str(error) == "The server files did not answer in time. Check its log.", "errors stay English"
+    assert translate_sentence(said) == "服务器 files 关闭了连接。"
+    assert translate_sentence("The server files offers no subscriptions. Check its log.") == (
+        "服务器 files 不提供订阅。请检查其日志。"
+    )
+
+
+def test_values_that_are_sentences_are_translated_too() -> None:
+    patterns = SentencePatterns({"It was not read. {why}": "未读取。{why}", "{file} is gone.": "{file} 不见了。"})
+    assert patterns.translate("It was not read. a.zip is gone.") == "未读取。a.zip 不见了。"
+
+
+def test_the_template_with_the_longest_fixed_text_is_used() -> None:
+    patterns = SentencePatterns({"{a} is {b}.": "{a}：{b}", "{a} is over {b} kB.": "{a} 超过 {b} kB。"})
+    assert patterns.translate("x is over 3 kB.") == "x 超过 3 kB。"
+    assert patterns.translate("x is new.") == "x：new"
+
+
+def test_braces_and_fields_in_the_words_of_a_server_are_text() -> None:
+    patterns = SentencePatterns({"Tool {tool} failed.": "工具 {tool} 失败。", 'Write {{"a": 1}}.': '写 {{"a": 1}}。'})
+    assert patterns.translate("Tool {0.__class__} failed.") == "工具 {0.__class__} 失败。"
+    assert patterns.translate('Write {"a": 1}.') == '写 {"a": 1}。'
+
+
+def test_text_that_is_too_long_for_a_sentence_is_not_compared() -> None:
+    patterns = SentencePatterns({"{a} is {b}.": "{a}：{b}"})
+    text = "x" * 2_000 + " is long."
+    assert patterns.translate(text) == text

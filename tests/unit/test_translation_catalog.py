@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.translation import LANGUAGES
+from mcphost.translation import LANGUAGES, SENTENCE
 from tests.translation.catalog import MO_FILE, compile_catalog, extract, read
 
 _FIELD = re.compile(r"\{[a-z_][\w.]*(?:![rs])?(?::[^{}]*)?\}")
@@ -24,9 +24,20 @@ def translated(message: Any) -> list[tuple[str, str]]:
     return [(one, other) for one in forms(message.id) for other in forms(found.string if found else "")]
 
 
+def missing(*, sentences: bool) -> list[str]:
+    texts = [message for message in TEXTS if (message.context == SENTENCE) == sentences]
+    return [english for message in texts for english, chinese in translated(message) if not chinese]
+
+
 def test_every_marked_text_has_a_translation() -> None:
     """`uv run python -m tests.translation.catalog` adds new texts; CONTRIBUTING.md says how to translate them."""
-    assert [english for message in TEXTS for english, chinese in translated(message) if not chinese] == []
+    assert missing(sentences=False) == []
+
+
+def test_nearly_all_sentences_of_lower_layers_have_a_translation() -> None:
+    """A new error may wait for its translation; until then it is shown in English."""
+    without = missing(sentences=True)
+    assert len(without) <= 0.05 * len(TEXTS), without
 
 
 def test_the_catalog_has_no_text_that_the_code_does_not_use() -> None:
@@ -39,7 +50,7 @@ def test_a_translation_has_exactly_the_fields_of_the_text() -> None:
         (english, chinese)
         for message in TEXTS
         for english, chinese in translated(message)
-        if sorted(set(_FIELD.findall(english))) != sorted(set(_FIELD.findall(chinese)))
+        if chinese and sorted(set(_FIELD.findall(english))) != sorted(set(_FIELD.findall(chinese)))
     ]
     assert wrong == []
 
@@ -48,6 +59,8 @@ def test_a_translation_keeps_line_breaks_and_spaces_at_its_ends() -> None:
     """Texts are joined and laid out in columns, so a translation may drop a space but not a line break."""
     for message in TEXTS:
         for english, chinese in translated(message):
+            if not chinese:
+                continue
             assert english.startswith("\n") == chinese.startswith("\n"), english
             assert english.endswith("\n") == chinese.endswith("\n"), english
             assert english.count("\n") == chinese.count("\n"), english
@@ -65,7 +78,7 @@ def test_names_of_keys_stay_as_they_are_on_the_keyboard() -> None:
         (english, chinese)
         for message in TEXTS
         for english, chinese in translated(message)
-        if {one.lower() for one in keys.findall(english)} != {one.lower() for one in keys.findall(chinese)}
+        if chinese and {one.lower() for one in keys.findall(english)} != {one.lower() for one in keys.findall(chinese)}
     ]
     assert wrong == []
 

@@ -70,9 +70,9 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
             edit = (
                 ""
                 if name in original and is_same_json(value, original[name])
-                else "changed"
+                else _("changed")
                 if name in original
-                else "added"
+                else _("added")
             )
             if edit:
                 counts[edit] += 1
@@ -187,7 +187,7 @@ def _render_plain_value(value: Any) -> str:
         return _("(empty text)")
     if "\n" in value:
         return show_whitespace(value)
-    if value != value.strip() or "\t" in value or value == "(empty text)":
+    if value != value.strip() or "\t" in value or value == _("(empty text)"):
         return dumps(value)
     return dumps(value) if _looks_like_json(value) else value
 
@@ -266,7 +266,7 @@ def describe_annotations(annotations: ToolAnnotations) -> str:
     if annotations.read_only_hint is not None:
         words.append(_("only reads") if annotations.read_only_hint else _("writes data"))
     if annotations.destructive_hint is not None:
-        words.append("destructive" if annotations.destructive_hint else _("not destructive"))
+        words.append(_("destructive") if annotations.destructive_hint else _("not destructive"))
     if annotations.idempotent_hint:
         words.append(_("safe to repeat"))
     if annotations.open_world_hint is not None:

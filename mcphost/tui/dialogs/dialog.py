@@ -21,7 +21,7 @@ from textual.widgets import Button, Input, Static, TextArea
 
 from mcphost.host.questions.frontend import Question
 from mcphost.serialization import replace
-from mcphost.translation import N_, _, ngettext
+from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.key_table import keys_in_use
@@ -190,7 +190,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def card_texts(self) -> tuple[str, tuple[str, ...], str]:
         """Return title, summary lines and queue position for the card shown while the dialog is minimized."""
         place, total = self._queue_position
-        lines = (clean_line(self.preview(), 400), clean_line(self.question.why, 400))
+        lines = (clean_line(self.preview(), 400), clean_line(translate_sentence(self.question.why), 400))
         return (
             clean_line(self.headline(), 400),
             lines,
@@ -304,7 +304,11 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
         asker = " · ".join(
             filter(
-                None, (clean_line(self.question.why, 400), account and _("account {account}").format(account=account))
+                None,
+                (
+                    clean_line(translate_sentence(self.question.why), 400),
+                    account and _("account {account}").format(account=account),
+                ),
             )
         )
         return "\n".join(filter(None, (whole, asker)))

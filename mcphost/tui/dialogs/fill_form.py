@@ -13,7 +13,7 @@ from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, FormVerdict
 from mcphost.serialization import dumps, loads
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line, is_clean
@@ -73,7 +73,9 @@ class FillFormDialog(Dialog[FormVerdict]):
         """Return the server's message, the warnings and a note on what will be sent."""
         asked = self.details
         out = [Content.assemble((_("The server says: "), "$faint"), clean(asked.message))]
-        out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
+        out += [
+            Content.styled(f"▲ {clean(translate_sentence(warning))}", "bold $warning") for warning in asked.warnings
+        ]
         if asked.fields:
             must = _("* required · ") if any(field.required for field in asked.fields) else ""
             out.append(

@@ -22,7 +22,7 @@ from mcphost.host.questions.compaction import (
     UseSummary,
 )
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, ngettext
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
@@ -35,8 +35,8 @@ UNKNOWN_SOURCE = N_("source unknown")
 def describe_sources(sentence: SummarySentence) -> str:
     """Return the messages that a sentence summarizes, and whether the user wrote it, as text."""
     numbers = format_numbers(sentence.sources)
-    count = "message" if len(sentence.sources) == 1 else "messages"
-    parts = [f"{count} {numbers}" if numbers else "", _("by you") if sentence.by_user else ""]
+    named = ngettext("message {numbers}", "messages {numbers}", len(sentence.sources)).format(numbers=numbers)
+    parts = [named if numbers else "", _("by you") if sentence.by_user else ""]
     return " · ".join(filter(None, parts)) or _(UNKNOWN_SOURCE)
 
 

@@ -35,7 +35,8 @@ MAX_TEXT_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 60_000
 _MAX_PARTS = 500
 _KIND_LABELS = {
-    "structured": "JSON", "link": "link", "other": N_("unknown kind"), "error": "error", "note": N_("mcphost note"),
+    "structured": "JSON", "link": N_("link"), "other": N_("unknown kind"), "error": N_("error"),
+    "note": N_("mcphost note"),
 }  # fmt: skip
 REDACTED = "[redacted]"
 MAX_EDITABLE_CHARACTERS = 50_000
@@ -314,7 +315,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             )
         ]
         if asked.is_error:
-            facts.append(("status", "error"))
+            facts.append((_("status"), _("error")))
         left = zip(asked.parts, self.texts, strict=True)
         pictures = [(describe_part(part), part.image.data) for part, text in left if part.image and text is not None]
         if pictures:

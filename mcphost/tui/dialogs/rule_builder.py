@@ -74,7 +74,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         values = initial_values(details, self.arguments)
         names = list(islice(rule_form.iter_unbound_names(details, self.arguments), _MAX_NAMED_ARGUMENTS + 1))
         self._unbound_names = ", ".join(
-            [*names[:_MAX_NAMED_ARGUMENTS], *(["others"] if len(names) > _MAX_NAMED_ARGUMENTS else [])]
+            [*names[:_MAX_NAMED_ARGUMENTS], *([_("others")] if len(names) > _MAX_NAMED_ARGUMENTS else [])]
         )
         self.form = Form(rule_form.build_fields(details, self.arguments), values, shows_names=False)
         self._tests = {name: value for name, value in values.items() if name.startswith("condition ")}

@@ -230,14 +230,14 @@ def expiry_time(until: str) -> float | None:
 
 def describe_rule(rule: Rule, until: str) -> str:
     """Describe a rule in one sanitized sentence; *until*, one of EXPIRIES, says when the rule expires."""
-    run = "runs"
+    run = _("runs")
     match rule.tool, rule.exact_tool:
         case "", _:
             what = _("Every tool of {server}").format(server=clean_line(rule.server, _MAX_VALUE_LENGTH))
         case _, None:
             server, tool = (clean_line(name, _MAX_VALUE_LENGTH) for name in (rule.server, rule.tool))
             what = _("Tools of {server} named {tool}").format(server=server, tool=tool)
-            run = "run"
+            run = _("run")
         case _, name:
             what = _("{name} of {server}").format(
                 name=clean_line(name, _MAX_VALUE_LENGTH), server=clean_line(rule.server, _MAX_VALUE_LENGTH)
@@ -245,7 +245,7 @@ def describe_rule(rule: Rule, until: str) -> str:
     tests = ", ".join(map(_describe_condition, rule.conditions))
     when = _(" when {tests}, with any other arguments").format(tests=tests) if tests else _(" with any arguments")
     where = next(words for words, scope in SCOPES.items() if scope == rule.scope)
-    where = where if where == "everywhere" else _("in {where}").format(where=where)
+    where = _(where) if where == "everywhere" else _("in {where}").format(where=_(where))
     ends = {"1 hour": _("for 1 hour"), "today": _("until midnight"), "30 days": _("for 30 days")}.get(
         until, _("with no expiry")
     )

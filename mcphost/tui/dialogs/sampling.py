@@ -20,7 +20,7 @@ from mcphost.host.questions.questions import (
     ReviewSampling,
 )
 from mcphost.serialization import dumps, replace
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line
@@ -254,7 +254,7 @@ def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> s
 def format_dollars(dollars: float) -> str:
     """Format an amount in US dollars with two decimals, or with four if it is below one cent."""
     if dollars <= 0:
-        return "nothing"
+        return _("nothing")
     return f"${dollars:.2f}" if dollars >= 0.01 else f"${max(dollars, 0.0001):.4f}"
 
 
@@ -361,7 +361,7 @@ class ReviewSamplingDialog(SamplingDialog):
     def _model_rows(self) -> Iterator[tuple[str, str]]:
         """Yield rows with the reason for the model, the other models, and the server's use of its budget."""
         asked = self.edited_details
-        reason = asked.reason if asked.model == self.details.model else _("You chose it.")
+        reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")
         if reason:
             yield _("reason"), clean_line(reason, 600)
         others = [one for one in asked.models if one.name != asked.model]
@@ -374,7 +374,9 @@ class ReviewSamplingDialog(SamplingDialog):
             yield (
                 _("used so far"),
                 "\n".join(
-                    _("{used:,} of {limit:,} {label}").format(used=one.used, limit=one.limit, label=one.label)
+                    _("{used:,} of {limit:,} {label}").format(
+                        used=one.used, limit=one.limit, label=translate_sentence(one.label)
+                    )
                     for one in asked.budget
                 ),
             )
@@ -442,11 +444,15 @@ class ReviewSamplingDialog(SamplingDialog):
         if len(now.models) > 1:
             titles = (f"{one.name} · {format_cost(one, now.tokens, now.max_tokens)}" for one in now.models)
             options = tuple(Option(one.name, title) for one, title in zip(now.models, titles, strict=True))
-            fields.append(Field(name="model", kind="choice", required=True, options=options))
+            fields.append(Field(name="model", title=_("model"), kind="choice", required=True, options=options))
         most = self.details.max_tokens
-        fields.append(Field(name="max tokens", kind="integer", required=True, minimum=1, maximum=most))
+        fields.append(
+            Field(name="max tokens", title=_("max tokens"), kind="integer", required=True, minimum=1, maximum=most)
+        )
         if now.conversation:
-            fields.append(Field(name="add my conversation", kind="boolean", required=True))
+            fields.append(
+                Field(name="add my conversation", title=_("add my conversation"), kind="boolean", required=True)
+            )
             values["add my conversation"] = self.includes_context
         fields.append(Field(name="system", kind="text", title=_("its instructions")))
         for number, message in enumerate(now.messages):
@@ -467,7 +473,7 @@ class ReviewSamplingDialog(SamplingDialog):
             return _("Keep at least one message.")
         model = values.get("model") or self.edited_details.model
         label = next((one.label for one in self.edited_details.models if one.name == model), self.edited_details.label)
-        self.includes_context = bool(values.get(_("add my conversation")))
+        self.includes_context = bool(values.get("add my conversation"))
         self.edited_details = replace(
             self.edited_details,
             messages=tuple(made) if made != list(self.edited_details.messages) else self.edited_details.messages,

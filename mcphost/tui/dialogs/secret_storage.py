@@ -19,7 +19,7 @@ from mcphost.host.questions.sign_in import (
     UnlockSecrets,
     UnlockVerdict,
 )
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup
@@ -63,8 +63,8 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
-            out.append(Content.styled(clean(asked.note) + "\n", "bold $warning"))
-        out.append(Content(clean(asked.reason or _("There is no usable keyring.")) + "\n"))
+            out.append(Content.styled(clean(translate_sentence(asked.note)) + "\n", "bold $warning"))
+        out.append(Content(clean(translate_sentence(asked.reason) or _("There is no usable keyring.")) + "\n"))
         pairs = [
             (_("this session only"), _("nothing is saved; you sign in again next time")),
             (
@@ -96,7 +96,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
                 LabeledInput(_("the same again"), "again", hidden=True),
             )
         else:
-            yield LabeledInputGroup(LabeledInput("passphrase", "phrase", hidden=True))
+            yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))
 
     def action_refuse(self) -> None:
         """Keep secrets in memory; if inputs are open, only close them."""
@@ -165,7 +165,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         """Return the path of the secrets file, and what happens if it stays locked."""
         out: list[Content | Widget] = []
         if self.details.note:
-            out.append(Content.styled(clean(self.details.note) + "\n", "bold $warning"))
+            out.append(Content.styled(clean(translate_sentence(self.details.note)) + "\n", "bold $warning"))
         out.append(KeyValueList([(_("file"), clean_line(self.details.file, _MAX_PATH))]))
         out.append(
             Content.styled(
@@ -177,7 +177,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
 
     def compose_extra(self) -> ComposeResult:
         """Yield the input for the passphrase, which is hidden until an action opens it."""
-        yield LabeledInputGroup(LabeledInput("passphrase", "phrase", hidden=True))
+        yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))
 
     def action_refuse(self) -> None:
         """Leave the file locked; if an input is open, only close it."""

@@ -20,7 +20,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.server_requests.root_list import uri_path
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
@@ -38,7 +38,8 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
     styles: dict[int, tuple[str, str]] = {}
     for at, root in enumerate(details.roots):
         pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _MAX_PATH)))
-        origin, warning = ("".join(texts[at : at + 1]) for texts in (details.origins, details.warnings))
+        listed = (details.origins, details.warnings)
+        origin, warning = (translate_sentence("".join(texts[at : at + 1])) for texts in listed)
         name = _('shared as "{name}"').format(name=clean_line(root.name, 60)) if root.name else ""
         for words, style in ((" · ".join(filter(None, (name, origin))), "$muted"), (warning, "$warning")):
             if words:
@@ -50,7 +51,7 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
     if details.gone:
         lost = "\n".join(clean_line(path, _MAX_PATH) for path in details.gone)
         out.append(Content.assemble((_("\nNot shared because they cannot be read:\n"), "$warning"), (lost, "$muted")))
-    they, them = (_("They get"), "them") if details.askers else (_("It gets"), "it")
+    they, them = (_("They get"), _("them")) if details.askers else (_("It gets"), _("it"))
     out.append(
         Content.styled(
             _(
@@ -189,7 +190,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
             only = (
                 _("only folder {which}").format(which=", ".join(which)) if len(which) < len(self.details.roots) else ""
             )
-            why = " · ".join(filter(None, (clean_line(one.why, 400), only)))
+            why = " · ".join(filter(None, (clean_line(translate_sentence(one.why), 400), only)))
             rows.append((f"    {why}\n", "$muted"))
         return Content.assemble(*rows)
 

@@ -23,7 +23,7 @@ from mcphost.host.questions.sign_in import (
     describe_scope,
 )
 from mcphost.sign_in import SignInProgress
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
@@ -119,10 +119,12 @@ class SignInDialog(Dialog[SignInVerdict]):
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
-            out.append(Content.styled(clean(asked.note) + "\n", "bold $warning"))
+            out.append(Content.styled(clean(translate_sentence(asked.note)) + "\n", "bold $warning"))
         elif not asked.browser and not asked.code:
             out.append(Content.styled(_(NO_BROWSER) + "\n", "bold $warning"))
-        out += [Content.styled(f"▲ {clean(warning)}\n", "bold $warning") for warning in asked.warnings]
+        out += [
+            Content.styled(f"▲ {clean(translate_sentence(warning))}\n", "bold $warning") for warning in asked.warnings
+        ]
         if asked.code:
             out.append(Content.assemble((_("Enter this code at "), "$faint"), highlight_host(asked.url)))
             # Spaced letters are easier to read out and to type.
@@ -171,7 +173,7 @@ class SignInDialog(Dialog[SignInVerdict]):
     def _requester_text(self) -> str:
         """Return the reason to sign in, how often mcphost asks for the token, and the time that remains."""
         asked, now = self.details, self._progress
-        words = [clean_line(asked.why, 400)]
+        words = [clean_line(translate_sentence(asked.why), 400)]
         if asked.interval:
             polled = ""
             if now is not None and now.polls:
@@ -275,7 +277,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         if asked.account:
             pairs.append((_("account"), clean_line(asked.account, 100)))
         return [
-            Content.styled(clean(asked.note) + "\n", "bold $warning"),
+            Content.styled(clean(translate_sentence(asked.note)) + "\n", "bold $warning"),
             Content(
                 _("mcphost must be registered there before you can sign in. Register it, then enter its client id.\n")
             ),

@@ -24,7 +24,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.call_view import (
     argument_sections,
     describe_annotations,
@@ -223,7 +223,9 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         question = self.details
         out: list[Content] = []
         if danger := describe_name_risk(question.server):
-            out.append(Content.styled(_("▲ The server {danger}").format(danger=danger), "bold $warning"))
+            out.append(
+                Content.styled(_("▲ The server {danger}").format(danger=translate_sentence(danger)), "bold $warning")
+            )
         if question.has_changed:
             words = _("▲ The server changed this tool since you allowed it. Review it again.")
             out.append(Content.styled(words, "bold $warning"))

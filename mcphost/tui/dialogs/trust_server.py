@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
@@ -54,7 +54,9 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         """Return warnings, the command or URL, the settings, and what has changed since an earlier approval."""
         asked = self.details
         pairs: list[tuple[str, str]] = []
-        out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]
+        out: list[Content | Widget] = [
+            Content.styled(f"▲ {clean(translate_sentence(one))}", "bold $warning") for one in asked.warnings
+        ]
         if asked.trusts_claims:
             words = _("▲ Your mcp.json sets trustAnnotations for it: tools that it calls read-only run without asking.")
             out.append(Content.styled(words, "$warning"))

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.reader_mode import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
@@ -86,7 +86,9 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         """Return the host, the warnings, the full URL and the server's message."""
         asked = self.details
         out: list[Content | Widget] = [KeyValueList([(_("host"), clean_line(asked.host, 300))], style="bold $text")]
-        out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
+        out += [
+            Content.styled(f"▲ {clean(translate_sentence(warning))}", "bold $warning") for warning in asked.warnings
+        ]
         whole = Content.assemble(
             (_("\nThe full address that the browser opens:\n"), "$faint"), highlight_question_host(asked)
         )

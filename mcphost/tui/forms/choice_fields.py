@@ -108,7 +108,7 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
         value = self.field_value
         self.BUTTON_INNER = "–" if value is None else "■" if value else "□"
         self.set_class(value is None, "missing")
-        self.label = Content(_describe_missing(self.field) if value is None else "yes" if value else "no")
+        self.label = Content(_describe_missing(self.field) if value is None else _("yes") if value else _("no"))
 
 
 class ChoiceList(SelectionList[int], inherit_bindings=False):

@@ -74,7 +74,7 @@ def describe_constraints(field: Field) -> str:
     match field.kind:
         case "text":
             kind = _(_FORMAT_LABELS.get(field.format, clean_line(field.format, 40)))
-            words = [kind, _describe_range(field.min_length, field.max_length, "characters")]
+            words = [kind, _describe_range(field.min_length, field.max_length, _("characters"))]
             words.append(_("pattern {pattern}").format(pattern=clean_line(field.pattern, 80)) if field.pattern else "")
         case "number" | "integer":
             kind = _("a whole number") if field.kind == "integer" else _("a number")

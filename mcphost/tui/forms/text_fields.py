@@ -162,7 +162,7 @@ class LineEntry(OrderedInput):
 
 
 def _describe_empty(field: Field) -> str:
-    return "required" if field.required else _("not sent")
+    return _("required") if field.required else _("not sent")
 
 
 def format_value(field: Field, value: Any) -> str:

@@ -21,7 +21,7 @@ from mcphost.host.servers.accounts import (
     validity,
 )
 from mcphost.host.views import ServerView
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
@@ -75,7 +75,7 @@ class AccountNameForm(FormScreen[str]):
         try:
             name = parse_account_name(text)
         except UsageError as error:
-            return Content.styled(error.message, "$error")
+            return Content.styled(translate_sentence(error.message), "$error")
         note = (
             _("{name} is signed in already; this signs in again.").format(name=name)
             if name in self.existing_names

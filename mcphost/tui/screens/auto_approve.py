@@ -76,9 +76,9 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
             yield self.tool_choice
             with Horizontal(id="limits"):
                 for label, input_id, value in (
-                    ("calls", "calls", f"{default.calls}"),
-                    ("minutes", "minutes", f"{default.seconds / 60:g}"),
-                    ("tokens", "tokens", f"{default.tokens}"),
+                    (_("calls"), "calls", f"{default.calls}"),
+                    (_("minutes"), "minutes", f"{default.seconds / 60:g}"),
+                    (_("tokens"), "tokens", f"{default.tokens}"),
                 ):
                     yield Static(Content.styled(label, "$muted"), markup=False)
                     yield OrderedInput(value, id=input_id, compact=True, type="number")

@@ -9,7 +9,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.commands import build_completions
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.keymap import find_slash_command
@@ -271,7 +271,9 @@ class ChatScreen(Screen[None]):
 
     def _handle_auto_approval(self, event: "AutoApprovalChanged") -> None:
         if not event.on and event.why != "started anew":
-            self.presenter.add_notice("info", _("Auto-approve ended; tools ask again: {why}.").format(why=event.why))
+            self.presenter.add_notice(
+                "info", _("Auto-approve ended; tools ask again: {why}.").format(why=translate_sentence(event.why))
+            )
 
     def _handle_any_event(self, _event: object) -> None:
         self.refresh_status()
@@ -284,13 +286,13 @@ class ChatScreen(Screen[None]):
         if event.state in ("ready", "waiting"):
             self._reported_failures.pop(event.server, None)
         elif event.state in ("failed", "sign_in"):
-            detail = event.detail or _("the server failed.")
+            detail = translate_sentence(event.detail) or _("the server failed.")
             named = detail if event.server in detail else f"{event.server}: {detail}"
             if self._reported_failures.get(event.server) != named:
                 self._reported_failures[event.server] = named
                 way = keys_in_use(self).fill(_("Press s on the servers page ({servers}) to sign in."))
                 key = way if event.state == "sign_in" else ""
-                self.presenter.add_notice("error", named, " ".join(filter(None, (key, event.hint))))
+                self.presenter.add_notice("error", named, " ".join(filter(None, (key, translate_sentence(event.hint)))))
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
         """Mark tool calls in the transcript that are waiting for the user's answer, and update the top bar."""

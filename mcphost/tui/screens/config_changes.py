@@ -39,11 +39,11 @@ class ConfigChangesScreen(ListScreen):
         if changes.model is not None:
             model = changes.model
             facts = [
-                (_("model"), model.name or "none"),
+                (_("model"), model.name or _("none")),
                 (_("address"), model.api_base),
                 (_("key from"), model.api_key_env),
             ]
-            rows.append(ListRow(facts, model.name or _("no model"), "model", "~", "$warning"))
+            rows.append(ListRow(facts, model.name or _("no model"), _("model"), "~", "$warning"))
         if changes.system_prompt is not None:
             text = changes.system_prompt or _("the default")
             rows.append(ListRow([(_("system prompt"), text)], _("System prompt"), text, "~", "$warning"))
@@ -54,7 +54,7 @@ class ConfigChangesScreen(ListScreen):
         ]
         if changes.theme is not None:
             rows.append(
-                ListRow([(_("theme"), changes.theme or "default")], _("Theme"), changes.theme or "default", "~")
+                ListRow([(_("theme"), changes.theme or _("default"))], _("Theme"), changes.theme or _("default"), "~")
             )
         return rows
 
@@ -89,7 +89,7 @@ def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str
             changed = [key for key in {**before, **after} if before.get(key) != after.get(key)]
             pairs.append((name, _("changed: {changed}").format(changed=", ".join(changed))))
         elif name == "oauth":
-            pairs.append((name, "changed"))
+            pairs.append((name, _("changed")))
         else:
             pairs.append((name.replace("_", " "), f"{_show(before)} → {_show(after)}"))
     return pairs
@@ -97,5 +97,5 @@ def _compare_servers(old: "ServerConfig", new: "ServerConfig") -> list[tuple[str
 
 def _show(value: Any) -> str:
     if isinstance(value, tuple):
-        return " ".join(map(str, cast("tuple[object, ...]", value))) or "none"
-    return {True: "yes", False: "no", None: "default", "": "none"}.get(value, str(value))
+        return " ".join(map(str, cast("tuple[object, ...]", value))) or _("none")
+    return {True: _("yes"), False: _("no"), None: _("default"), "": _("none")}.get(value, str(value))

@@ -27,7 +27,7 @@ _MAX_SHOWN = 200
 _MIN_LINE, _MARGIN = 40, 3
 _MAX_SYSTEM_CHARS = 40_000
 _CHOICES: dict[str, str] = {
-    "auto": "automatic",
+    "auto": N_("automatic"),
     "pinned": N_("always sent"),
     "deferred": N_("found by search"),
 }
@@ -306,7 +306,7 @@ def _format_lines(tokens: dict[str, int], window: int, width: int) -> list[str]:
 
 
 def _format_tool(tool: "ContextTool", width: int) -> str:
-    state = _("always sent") if tool.preference == "pinned" else "sent" if tool.is_sent else _("by search")
+    state = _("always sent") if tool.preference == "pinned" else _("sent") if tool.is_sent else _("by search")
     return _cut(f"{tool.tokens:>9,}  {pad_cells(state, 11)}  ", tool.name, width)
 
 

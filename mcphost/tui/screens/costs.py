@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import anyio.to_thread
+from textual._cells import cell_len
 
 from mcphost.config.schema import BudgetConfig
 from mcphost.errors import McpHostError
 from mcphost.host.cost_report import CostPeriod, PartCost, describe_part, summarize, summarize_days
 from mcphost.pluralize import format_dollars, translate_count
 from mcphost.store.spending import SpendingEntry, SpendingSum
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.reader_mode import is_reader, remove_drawing
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 DAYS = 30
+THIS_TURN, THIS_CONVERSATION, TODAY = N_("This turn"), N_("This conversation"), N_("Today")
 _MAX_PARTS_SHOWN = 200
 _BAR_CELLS = 10
 
@@ -58,7 +60,7 @@ class CostsScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         """Return a row for each period."""
         return [
-            ListRow(period, period.title, _describe_sum(period.total), "●", "$accent" if period.day else "$success")
+            ListRow(period, _(period.title), _describe_sum(period.total), "●", "$accent" if period.day else "$success")
             for period in self._periods
         ]
 
@@ -85,18 +87,16 @@ def _summarize_all(own: Sequence[SpendingEntry], recent: Sequence[SpendingEntry]
     days = summarize_days(recent)
     today = time.strftime("%Y-%m-%d")
     periods = [
-        summarize(_("This turn"), [entry for entry in own if turn and entry.turn == turn]),
-        summarize(_("This conversation"), own),
-        summarize(
-            _("Today"), [entry for entry in recent if time.strftime("%Y-%m-%d", time.localtime(entry.at)) >= today]
-        ),
+        summarize(THIS_TURN, [entry for entry in own if turn and entry.turn == turn]),
+        summarize(THIS_CONVERSATION, own),
+        summarize(TODAY, [entry for entry in recent if time.strftime("%Y-%m-%d", time.localtime(entry.at)) >= today]),
         summarize(_("Last {days} days").format(days=DAYS), recent),
     ]
     return (*periods, *days) if recent or own else ()
 
 
 def _limit(budget: BudgetConfig, title: str) -> tuple[str, float] | None:
-    name = {"This turn": "per_turn", "This conversation": "per_conversation", "Today": "per_day"}.get(title, "")
+    name = {THIS_TURN: "per_turn", THIS_CONVERSATION: "per_conversation", TODAY: "per_day"}.get(title, "")
     limit: float = getattr(budget, name) if name else 0.0
     return (name, limit) if limit else None
 
@@ -128,6 +128,7 @@ def _format_parts(period: CostPeriod) -> str:
 def _format_part(part: PartCost, whole: float, *, by_cost: bool) -> str:
     fraction = ((part.cost or 0.0) if by_cost else part.tokens) / whole
     filled = min(_BAR_CELLS, round(fraction * _BAR_CELLS))
-    cost = format_dollars(part.cost) if part.cost is not None else "unknown"
-    name = clean_line(describe_part(part.kind, part.server, part.tool), 120)
-    return f"{'━' * filled}{'─' * (_BAR_CELLS - filled)} {fraction:>4.0%} {cost:>8} {part.tokens:>10,}  {name}"
+    cost = format_dollars(part.cost) if part.cost is not None else _("unknown")
+    gap = " " * (8 - cell_len(cost))
+    name = clean_line(translate_sentence(describe_part(part.kind, part.server, part.tool)), 120)
+    return f"{'━' * filled}{'─' * (_BAR_CELLS - filled)} {fraction:>4.0%} {gap}{cost} {part.tokens:>10,}  {name}"

@@ -7,7 +7,7 @@ import anyio
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
@@ -61,7 +61,15 @@ class DiagnosisScreen(ListScreen):
 
     def _add(self, step: "DiagnosisStep") -> None:
         mark, style = _MARKS[step.status]
-        self._rows.append(ListRow(step, step.name, f"{step.detail} {step.hint}".strip(), mark, style))
+        self._rows.append(
+            ListRow(
+                step,
+                _(step.name),
+                f"{translate_sentence(step.detail)} {translate_sentence(step.hint)}".strip(),
+                mark,
+                style,
+            )
+        )
         self._show_last()
 
     async def _measure(self) -> None:
@@ -81,7 +89,7 @@ class DiagnosisScreen(ListScreen):
             detail = _("{seconds:.1f} ms").format(seconds=1000 * seconds[-1])
             if not is_reader(self):
                 detail = f"{draw_sparkline(seconds)}  {detail}"
-            self._rows.append(ListRow(make_step("latency", "ok", detail), "latency", detail, mark, style))
+            self._rows.append(ListRow(make_step("latency", "ok", detail), _("latency"), detail, mark, style))
             self._show_last()
             await anyio.sleep(_MEASURE_SECONDS)
 
@@ -101,7 +109,8 @@ class DiagnosisScreen(ListScreen):
     def show_details(self, row: ListRow) -> None:
         """Show the full result of a step."""
         step: DiagnosisStep = row.value
-        self.show_about(clean_pairs([(_("step"), step.name), (_("result"), step.detail), (_("what to do"), step.hint)]))
+        result, hint = translate_sentence(step.detail), translate_sentence(step.hint)
+        self.show_about(clean_pairs([(_("step"), _(step.name)), (_("result"), result), (_("what to do"), hint)]))
 
 
 def draw_sparkline(values: Sequence[float]) -> str:

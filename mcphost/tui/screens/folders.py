@@ -16,7 +16,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.server_requests.root_list import ROOT_SCOPES, KnownRoots, RootFolder, RootFolders, RootScope
 from mcphost.host.views import ServerView
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -52,8 +52,9 @@ def describe_origin(folder: RootFolder) -> str:
     """Describe where the folder comes from and, if the user added or removed it, for how long."""
     holds = _(_SCOPE_PHRASES[folder.scope])
     if folder.state == "out":
-        return _("removed {holds} · {origin}").format(holds=holds, origin=folder.origin)
-    return f"{folder.origin} {holds}" if folder.source == "added" else folder.origin
+        return _("removed {holds} · {origin}").format(holds=holds, origin=translate_sentence(folder.origin))
+    origin = translate_sentence(folder.origin)
+    return f"{origin} {holds}" if folder.source == "added" else origin
 
 
 def describe_known_roots(known: KnownRoots) -> str:
@@ -137,7 +138,7 @@ class FoldersScreen(ListScreen):
             mark, style = ("✕", "$error") if one.state == "gone" else ("○", "$muted")
         about = [
             one.name,
-            _("not shared: {why}").format(why=one.why) if one.state == "gone" else "",
+            _("not shared: {why}").format(why=translate_sentence(one.why)) if one.state == "gone" else "",
             describe_origin(one),
         ]
         return ListRow(one, one.path, " · ".join(filter(None, about)), mark, style)
@@ -147,7 +148,7 @@ class FoldersScreen(ListScreen):
         one: RootFolder = row.value
         told = {
             "there": _("with servers that ask, if you agree"),
-            "gone": _("no: {why}").format(why=one.why),
+            "gone": _("no: {why}").format(why=translate_sentence(one.why)),
             "out": _("no: removed by you"),
         }
         self.show_about(
@@ -156,8 +157,8 @@ class FoldersScreen(ListScreen):
                     (_("folder"), one.path),
                     (_("name"), one.name),
                     (_("shared"), told[one.state]),
-                    (_("warning"), one.warning),
-                    (_("origin"), one.origin.removeprefix("in ")),
+                    (_("warning"), translate_sentence(one.warning)),
+                    (_("origin"), translate_sentence(one.origin).removeprefix("in ")),
                     (_("configured as"), one.configured_path),
                     (
                         _("your change"),
@@ -370,7 +371,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
         shown = Content.styled(clean_line(folder.path, _MAX_PATH), "$text")
         if folder.warning and self.change != "out":
             warning = _("{warning} Many servers treat shared folders as permission to change them.").format(
-                warning=folder.warning
+                warning=translate_sentence(folder.warning)
             )
             shown = Content.assemble(shown, ("\n" + warning, "$warning"))
         self.query_one("#seen", Static).update(shown)

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from mcphost.translation import translate_sentence
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
@@ -83,7 +84,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
 
     def show_fault(self, text: str) -> None:
         """Show an error message below the body, replacing the previous one; "" clears it."""
-        self.query_one("#fault", Static).update(Content(clean_line(text, _MAX_FAULT_LENGTH)))
+        self.query_one("#fault", Static).update(Content(clean_line(translate_sentence(text), _MAX_FAULT_LENGTH)))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """Run the action named by the button's id."""

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from mcphost.errors import McpHostError
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
@@ -37,7 +37,7 @@ def describe_grant_scope(one: GrantStatus) -> str:
         "project": _("in the folder {place}").format(place=grant.place),
         "conversation": _("in the conversation {place}").format(place=grant.place),
     }
-    return where.get(grant.rule.scope, "everywhere") + (_(", until mcphost ends") if grant.session else "")
+    return where.get(grant.rule.scope, _("everywhere")) + (_(", until mcphost ends") if grant.session else "")
 
 
 class GrantsScreen(ListScreen):
@@ -83,7 +83,7 @@ class GrantsScreen(ListScreen):
             ListRow(
                 one,
                 one.grant.text,
-                f"{describe_usage(one)} · {one.why or describe_grant_scope(one)}",
+                f"{describe_usage(one)} · {translate_sentence(one.why) or describe_grant_scope(one)}",
                 *_MARKS[one.state],
             )
             for one in self._grants
@@ -91,7 +91,7 @@ class GrantsScreen(ListScreen):
             ListRow(
                 one,
                 one.answer.text,
-                _("folder · {why}").format(why=one.why or _("whenever it asks")),
+                _("folder · {why}").format(why=translate_sentence(one.why) or _("whenever it asks")),
                 *_MARKS[one.state],
             )
             for one in self._folder_grants
@@ -113,7 +113,10 @@ class GrantsScreen(ListScreen):
             clean_pairs(
                 [
                     (_("rule"), grant.text),
-                    (_("active"), "yes" if one.state == "counts" else _("no: {why}").format(why=one.why)),
+                    (
+                        _("active"),
+                        _("yes") if one.state == "counts" else _("no: {why}").format(why=translate_sentence(one.why)),
+                    ),
                     (_("applies"), describe_grant_scope(one)),
                     (_("account"), grant.account or ""),
                     (_("expires"), format_time(grant.rule.expires or 0)),
@@ -138,7 +141,10 @@ class GrantsScreen(ListScreen):
                     (_("server"), answer.server),
                     (_("folder"), answer.path),
                     (_("shared"), _("whenever it asks") if answer.is_shared else "never"),
-                    (_("active"), "yes" if one.state == "counts" else _("no: {why}").format(why=one.why)),
+                    (
+                        _("active"),
+                        _("yes") if one.state == "counts" else _("no: {why}").format(why=translate_sentence(one.why)),
+                    ),
                     (_("created"), format_time(answer.created)),
                     (_("id"), answer.id),
                 ]

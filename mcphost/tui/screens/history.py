@@ -17,7 +17,7 @@ from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.store.conversations import ConversationInfo, StoredMessage
 from mcphost.store.search import FoundConversation, MarkedText
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.history_forms import ExportForm, RenameForm
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -142,7 +142,7 @@ class HistoryScreen(ListScreen):
                 _Entry(info.id, info.title, info.model, info.created, info.updated, heading, is_pinned=info.is_pinned,
                        messages=info.messages)
             )  # fmt: skip
-        return [ListRow(one, one.title or "(untitled)", _describe(one)) for one in entries]
+        return [ListRow(one, one.title or _("(untitled)"), _describe(one)) for one in entries]
 
     def filter(self, text: str) -> None:
         """Search all messages shortly after the last key press; with an empty text, list all conversations."""
@@ -163,7 +163,7 @@ class HistoryScreen(ListScreen):
         try:
             result = await self.host.history.search(text, is_typing=True)
         except McpHostError as error:
-            self._found, self._note = (), f"{error.message} {error.hint}"
+            self._found, self._note = (), translate_sentence(f"{error.message} {error.hint}")
         else:
             self._found, self._note = result.conversations, " ".join(result.notes)
         entries = [
@@ -172,7 +172,7 @@ class HistoryScreen(ListScreen):
             for one in self._found for hit in one.hits[:1]
         ]  # fmt: skip
         self._searched_text = text
-        self._show_rows([ListRow(one, one.title or "(untitled)", _describe(one)) for one in entries])
+        self._show_rows([ListRow(one, one.title or _("(untitled)"), _describe(one)) for one in entries])
         if self._opens_first and self.visible_rows:
             self.open_row(self.visible_rows[0])
 

@@ -250,6 +250,6 @@ class InstallForm(FormScreen[str]):
 
 def _placeholder(one: "PlanInput") -> str:
     about = _(" or ").join(one.choices) or one.description or one.placeholder
-    needed = "needed" if one.is_required and one.default is None else ""
+    needed = _("needed") if one.is_required and one.default is None else ""
     default = _("default {default}").format(default=one.default) if one.default else ""
     return clean_line(" · ".join(filter(None, (needed, default, about))), 100)

@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 from mcphost.errors import McpHostError, SignInRequired
 from mcphost.host.views import find_drawable
 from mcphost.protocol.base import Icon
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
@@ -253,7 +253,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 def describe_error(error: McpHostError) -> str:
     """Return the message and the hint of an error, and, if a sign-in is required, which key starts it."""
     key = _("Press s to sign in.") if isinstance(error, SignInRequired) else ""
-    return " ".join(filter(None, (error.message, key, error.hint)))
+    return " ".join(filter(None, (translate_sentence(error.message), key, translate_sentence(error.hint))))
 
 
 def clean_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -138,12 +138,12 @@ class ModelsScreen(ListScreen):
                         _("context"),
                         _("{context_window:,} tokens").format(context_window=model.context_window)
                         if model.context_window
-                        else "unknown",
+                        else _("unknown"),
                     ),
                     (_("tools"), _format_ability(model.supports_tools)),
                     (_("images"), _format_ability(model.supports_images)),
                     (_("reasoning"), _format_ability(model.supports_reasoning)),
-                    (_("price"), _format_price(model) or "unknown"),
+                    (_("price"), _format_price(model) or _("unknown")),
                     *_format_parameters(model.config),
                 ]
             )
@@ -245,7 +245,7 @@ def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
 
 
 def _format_ability(is_supported: bool | None) -> str:
-    return "unknown" if is_supported is None else "yes" if is_supported else "no"
+    return _("unknown") if is_supported is None else _("yes") if is_supported else _("no")
 
 
 def _format_price(model: "AvailableModel") -> str:

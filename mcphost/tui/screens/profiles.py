@@ -63,13 +63,13 @@ class ProfilesScreen(ListScreen):
             clean_pairs(
                 [
                     (_("about"), profile.description),
-                    (_("model"), "unchanged" if model is None else model.name),
+                    (_("model"), _("unchanged") if model is None else model.name),
                     *((name, "" if value is None else str(value)) for name, value in settings.items()),
                     (
                         _("servers"),
                         _(_ALL) if profile.servers is None else ", ".join(profile.servers) or _("none"),
                     ),
-                    (_("system prompt"), "unchanged" if profile.system_prompt is None else profile.system_prompt),
+                    (_("system prompt"), _("unchanged") if profile.system_prompt is None else profile.system_prompt),
                 ]
             )
         )

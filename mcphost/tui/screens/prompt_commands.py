@@ -124,7 +124,7 @@ class CommandArgumentsForm(FormScreen[dict[str, str]]):
             yield Static(Content.styled(f"{clean(self.command.description)}\n", "$muted"), markup=False)
         with VerticalScroll(id="fields", can_focus=False):
             for number, one in enumerate(self.command.arguments):
-                need = "required" if one.default is None else "optional"
+                need = _("required") if one.default is None else _("optional")
                 yield Static(
                     Content.assemble(
                         (clean_line(one.name, 80), "bold"),

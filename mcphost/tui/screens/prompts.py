@@ -78,7 +78,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
             yield Static(Content.styled(f"{clean(self.prompt.description)}\n", "$muted"), markup=False)
         with VerticalScroll(id="fields", can_focus=False):
             for number, argument in enumerate(self.prompt.arguments):
-                need = "required" if argument.required else "optional"
+                need = _("required") if argument.required else _("optional")
                 yield Static(
                     Content.assemble(
                         (clean_line(argument.title or argument.name, 80), "bold"),

@@ -58,7 +58,7 @@ class RecallScreen(ListScreen):
         """Return a row for each message that was read."""
         found = () if self._found is None else self._found.prompts
         return [
-            ListRow(one, one.text.strip()[:_TITLE_CHARS], f"{format_time(one.at)} · {one.title or '(untitled)'}")
+            ListRow(one, one.text.strip()[:_TITLE_CHARS], f"{format_time(one.at)} · {one.title or _('(untitled)')}")
             for one in found
         ]
 

@@ -14,7 +14,7 @@ from mcphost.llm.messages import ResourcePart
 from mcphost.registry.entries import RegistryEntry, describe_publisher, is_newer
 from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import list_options, suggest_name
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.messages import TextViewRequested
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.widgets.long_text import LongText
@@ -238,7 +238,7 @@ def _describe_options(entry: RegistryEntry, known: "InstalledServer | None") -> 
         needs = _(", needs {program}").format(program=option.program) if option.program else ""
         lines.append(f"{option.label}{needs}")
         if option.problem:
-            lines.append(_("    not usable: {problem}").format(problem=option.problem))
+            lines.append(_("    not usable: {problem}").format(problem=translate_sentence(option.problem)))
         name = known.name if known else suggest_name(entry)
         lines += (f"    ▲ {warning}" for warning in find_warnings(entry, option, name, own))
     return "\n".join(lines)

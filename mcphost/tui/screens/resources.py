@@ -18,7 +18,7 @@ from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
 from mcphost.protocol.prompts import Completion, ResourceTemplateReference
 from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.forms.suggestion_input import SuggestionInput
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -45,7 +45,7 @@ def render_read_result(result: ReadResourceResult) -> str:
             parts.append(head + format_text(entry.text, entry.mime_type or ""))
         elif entry.blob is not None:
             parts.append(render_contents(entry))
-    return "\n\n".join(parts) or "[empty]"
+    return "\n\n".join(parts) or _("[empty]")
 
 
 def format_text(text: str, mime_type: str) -> str:
@@ -78,7 +78,7 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
     return [
-        (_("audience"), ", ".join({"user": "you", "assistant": _("the model")}[one] for one in said.audience)),
+        (_("audience"), ", ".join({"user": _("you"), "assistant": _("the model")}[one] for one in said.audience)),
         (_("priority"), f"{said.priority:.0%}" if said.priority is not None else ""),
         (_("modified"), said.last_modified or ""),
         (_("icon"), _("{fetched}, not fetched").format(fetched=fetched) if fetched else ""),
@@ -186,11 +186,11 @@ class ResourcesScreen(ListScreen):
 
     async def _load_preview(self, server: str, item: Resource) -> None:
         text = self.query_one(LongText)
-        text.show("reading…")
+        text.show(_("reading…"))
         try:
             result = await self.host.features.read_resource(server, item.uri)
         except McpHostError as error:
-            text.show(str(error))
+            text.show(translate_sentence(str(error)))
             return
         text.show(render_read_result(result))
         blobs = (entry.blob for entry in result.contents if entry.blob is not None)

@@ -173,7 +173,7 @@ class RewindScreen(ListScreen):
     def _describe_audit(self, call: CompletedCall, rows: tuple[AuditRow, ...]) -> str:
         row = find_audit_row(call, rows)
         if row is not None:
-            who = "you" if row.who == "person" else row.who
+            who = _("you") if row.who == "person" else row.who
             return _("audit {seq}: {decision} by {who}").format(
                 seq=row.seq, decision=row.decision or row.event, who=who
             )

@@ -70,7 +70,7 @@ class ServerForm(FormScreen[str]):
     def body(self) -> ComposeResult:
         """Yield an input for the name, if the server is new, and a text area for its configuration."""
         if self._entry is None:
-            yield LabeledInputGroup(LabeledInput("name", "name", placeholder=_("optional")))
+            yield LabeledInputGroup(LabeledInput(_("name"), "name", placeholder=_("optional")))
             yield Static(_("A command line, a URL, or JSON as a README shows it:"), id="what", markup=False)
         else:
             yield Static(_("Its entry. Secrets that you type go to the keyring."), id="what", markup=False)

@@ -17,11 +17,10 @@ from mcphost.host.views import (
     describe_capabilities,
     estimate_definition_tokens,
     parse_icons,
-    summarize_catalog,
 )
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.reader_mode import update_seconds
 from mcphost.tui.screen_text import pad_cells
 from mcphost.tui.screens.folders import describe_known_roots
@@ -49,6 +48,10 @@ NO_SERVERS = N_(
 )
 
 
+_REPORTS = N_(" (reports changes)")
+"""What follows the name of a capability whose list may change."""
+
+
 def _describe_catalog(view: ServerView) -> str:
     """Return how much a server offers, its cost in each request, and how many tools are not offered."""
     tokens = _count_tokens(view)
@@ -61,7 +64,20 @@ def _describe_catalog(view: ServerView) -> str:
         if view.disabled_tools
         else "",
     ]
-    return summarize_catalog(view.catalog) + "".join(notes)
+    kinds = [
+        translate_count(len(view.catalog.tools), "tool"),
+        translate_count(len(view.catalog.resources), "resource"),
+        translate_count(len(view.catalog.prompts), "prompt"),
+    ]
+    return ", ".join(kinds) + "".join(notes)
+
+
+def _translate_capabilities(english: str) -> str:
+    """Translate the result of `describe_capabilities` word by word."""
+    listed = english.split(", ") if english else []
+    words = [one.removesuffix(_REPORTS) for one in listed]
+    marks = [_(_REPORTS) if one.endswith(_REPORTS) else "" for one in listed]
+    return ", ".join(_(word) + mark for word, mark in zip(words, marks, strict=True))
 
 
 def describe_offers(view: ServerView) -> str:
@@ -192,7 +208,7 @@ class ServersScreen(ListScreen):
         now = {row.value: row for row in self.load()}
         for at, before in enumerate(self.visible_rows):
             row = now.get(before.value, before)
-            if row != before and row.detail.startswith("starting"):
+            if row != before and row.mark == STATES["connecting"][0]:
                 self.visible_rows[at] = row
                 entries.replace_option_prompt_at_index(at, self.render_row(row))
 
@@ -212,7 +228,7 @@ class ServersScreen(ListScreen):
             detail = (
                 _("signing in: {sign_in_status}").format(sign_in_status=view.sign_in_status)
                 if view.sign_in_status
-                else f"{count}  {view.detail}"
+                else f"{count}  {translate_sentence(view.detail)}"
             )
             out.append(ListRow(view.name, view.name, detail, mark, style))
         return out
@@ -228,14 +244,22 @@ class ServersScreen(ListScreen):
             clean_pairs(
                 [
                     (_("▲ its name"), describe_name_risk(view.name)),
-                    (_("state"), state if view.sign_in_status else f"{state}  {view.detail}".strip()),
+                    (
+                        _("state"),
+                        state if view.sign_in_status else f"{state}  {translate_sentence(view.detail)}".strip(),
+                    ),
                     (
                         _("signing in"),
                         _("{sign_in_status}; s stops that").format(sign_in_status=view.sign_in_status)
                         if view.sign_in_status
                         else "",
                     ),
-                    (_("next"), _("r asks you again") if view.state in ("untrusted", "sign_in") else view.hint),
+                    (
+                        _("next"),
+                        _("r asks you again")
+                        if view.state in ("untrusted", "sign_in")
+                        else translate_sentence(view.hint),
+                    ),
                     (
                         _("runs") if config.is_stdio else _("address"),
                         " ".join(config.argv) if config.is_stdio else config.url,
@@ -248,7 +272,7 @@ class ServersScreen(ListScreen):
                     (_("website"), (known.info.website_url or "") if known else ""),
                     *describe_account(view),
                     (_("protocol"), f"{known.revision} ({known.era})" if known else ""),
-                    (_("capabilities"), describe_capabilities(known) if known else ""),
+                    (_("capabilities"), _translate_capabilities(describe_capabilities(known)) if known else ""),
                     (_("catalog"), _describe_catalog(view)),
                     (_("folders"), describe_known_roots(view.known_roots) + _deprecation_note(view)),
                     (_("counters"), ", ".join(f"{what}: {number}" for what, number in view.counts.items())),

@@ -30,8 +30,8 @@ def describe_annotations(tool: Tool) -> str:
     if said is None:
         return ""
     words = (
-        (said.read_only_hint, "read-only", "writes"),
-        (said.destructive_hint, "destroys", "non-destructive"),
+        (said.read_only_hint, _("read-only"), _("writes")),
+        (said.destructive_hint, _("destroys"), _("non-destructive")),
         (said.open_world_hint, _("outside access"), _("no outside access")),
     )
     return ", ".join(yes if value else no for value, yes, no in words if value is not None)
@@ -98,14 +98,16 @@ class ToolsScreen(ListScreen):
             words = (tool.description or tool.title or "").strip().split("\n")[0]
             if tool.name in view.disabled_tools:
                 out.append(
-                    ListRow(tool, tool.name, _("off · {words}").format(words=words) if words else "off", "○", "$muted")
+                    ListRow(
+                        tool, tool.name, _("off · {words}").format(words=words) if words else _("off"), "○", "$muted"
+                    )
                 )
             elif tool.name in view.quarantined:
                 out.append(
                     ListRow(
                         tool,
                         tool.name,
-                        _("quarantined · {words}").format(words=words) if words else "quarantined",
+                        _("quarantined · {words}").format(words=words) if words else _("quarantined"),
                         "▲",
                         "$warning",
                     )
@@ -122,7 +124,7 @@ class ToolsScreen(ListScreen):
                 if by_file
                 else _("no: turned off by you")
             )
-        return _("no: quarantined after a change") if tool.name in view.quarantined else "yes"
+        return _("no: quarantined after a change") if tool.name in view.quarantined else _("yes")
 
     def show_details(self, row: ListRow) -> None:
         """Show the description, annotations, input schema, last call and permissions of a tool."""
@@ -145,7 +147,7 @@ class ToolsScreen(ListScreen):
         self.show_icon(tool.icons)
         self.show_about(clean_pairs(known))
         schema = format_text(bytes(tool.input_schema).decode("utf-8", "replace"), "json")
-        self.query_one(LongText).show(f"{tool.description or ''}\n\narguments:\n{schema}".strip())
+        self.query_one(LongText).show(f"{tool.description or ''}\n\n{_('arguments:')}\n{schema}".strip())
 
     def _describe_last_call(self, tool: str) -> str:
         if self._last_calls is None:

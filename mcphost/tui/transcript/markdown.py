@@ -232,7 +232,7 @@ def _render_code(build: _Builder, token: "Token", *, has_heading: bool) -> None:
     width = min(room, max(longest, PROSE_WIDTH - indent))
     part, limit = build.next_part(), indent + width
     if has_heading:
-        name = Content.styled(language or "code", "$faint")
+        name = Content.styled(language or _("code"), "$faint")
         heading = justify_ends(name, Content.assemble(_copy_label(part), _CODE_PADDING), width - len(_CODE_PADDING))
         build.add(heading, "on $panel", max_width=limit, is_decoration=True, padding=_CODE_PADDING)
     build.add(highlight_code(code, language), "on $surface", max_width=limit, padding=_CODE_PADDING)

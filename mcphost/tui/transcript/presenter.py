@@ -20,7 +20,7 @@ from mcphost.llm.messages import (
     resource_key,
 )
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
@@ -297,7 +297,7 @@ class TranscriptPresenter:
 
     def add_notice(self, level: str, text: str, hint: str = "") -> None:
         """Append a notice from mcphost; *level* is "info", "warning" or "error"."""
-        self.transcript.add(NoticeBlock(level, text, hint))
+        self.transcript.add(NoticeBlock(level, translate_sentence(text), translate_sentence(hint)))
 
     def add_manual_call(self, card: ToolCard) -> None:
         """Append the card of a tool call that the user typed as a command, before it is sent.
@@ -561,7 +561,9 @@ class TranscriptPresenter:
             self.add_notice("warning", _("Stopped at the limit of tool rounds."), _("Write 'go on' to continue."))
         elif event.outcome == "budget":
             self.add_notice(
-                "warning", _("Stopped before the next request. {error}").format(error=event.error), event.hint
+                "warning",
+                _("Stopped before the next request. {error}").format(error=translate_sentence(event.error)),
+                event.hint,
             )
         elif self.transcript.blocks and self.transcript.blocks[-1] is self._end_of_message:
             # An empty turn without a notice would look like a crash.

@@ -258,7 +258,7 @@ class ToolCard(TranscriptBlock):
             (_("called with {name}").format(name=clean_line(name, 200)).rstrip(), format_value(value))
             for name, value in given.items()
         )
-        return Section("result", self.result), *starmap(Section, texts)
+        return Section(_("result"), self.result), *starmap(Section, texts)
 
     def search_text(self) -> str:
         """Return the names of the server and the tool, the arguments and the result, in display order."""

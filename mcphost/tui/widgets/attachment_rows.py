@@ -2,6 +2,7 @@
 
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.token_estimate import estimate_part_tokens, estimate_text_tokens
+from mcphost.translation import N_
 from mcphost.tui.widgets.attachment_list import AttachmentRow
 
 
@@ -21,28 +22,28 @@ def build_row(part: Part, *, is_changed: bool = False, is_sent: bool = False) ->
 def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
     """Return the row of a folded paste, which stays in the text of the message."""
     size = format_size(len(text.encode("utf-8", "replace")))
-    return AttachmentRow("paste", placeholder, size, estimate_text_tokens(text))
+    return AttachmentRow(N_("paste"), placeholder, size, estimate_text_tokens(text))
 
 
 def kind_of(part: Part) -> str:
     """Return the kind of an attachment as one word."""
     match part:
         case ResourcePart() if part.uri.startswith("tool:") and part.server:
-            return "result"
+            return N_("result")
         case ResourcePart() if part.whole:
-            return "changes"
+            return N_("changes")
         case ResourcePart() if part.mime_type == "application/pdf":
             return "PDF"
         case ResourcePart() if part.server:
-            return "resource"
+            return N_("resource")
         case ResourcePart():
-            return "folder" if part.mime_type == "inode/directory" else "file"
+            return N_("folder") if part.mime_type == "inode/directory" else N_("file")
         case ImagePart():
-            return "picture"
+            return N_("picture")
         case FilePart():
-            return "PDF" if part.mime_type == "application/pdf" else "audio"
+            return "PDF" if part.mime_type == "application/pdf" else N_("audio")
         case _:
-            return "text"
+            return N_("text")
 
 
 def format_size(size: int) -> str:

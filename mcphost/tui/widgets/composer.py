@@ -72,7 +72,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
     """
     if draft.origin == "typed":
         return ""
-    what = "call" if draft.is_call else "command" if draft.is_command else ""
+    what = _("call") if draft.is_call else _("command") if draft.is_command else ""
     if what and draft.origin == "mixed":
         return _("Partly not typed: type the {what} to run it, or start with a space.").format(what=what)
     if draft.source:

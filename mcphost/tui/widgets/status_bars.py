@@ -12,7 +12,7 @@ from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.pluralize import translate_count
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, ngettext
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested
 from mcphost.tui.reader_mode import is_reader
@@ -112,10 +112,11 @@ class TopBar(Widget):
         if status.context >= 0:
             parts.append(build_meter(status.context, status.context_parts, has_bar=not is_reader(self)))
         if status.servers:
-            word = "server" if status.servers == 1 else "servers"
+            counts = {"ready": status.ready, "servers": status.servers}
+            servers = ngettext("{ready}/{servers} server", "{ready}/{servers} servers", status.servers)
             parts.append(
                 Content.assemble(
-                    (f"{status.ready}/{status.servers} {word}", "$muted"),
+                    (servers.format(**counts), "$muted"),
                     (_(" · {tools} tools").format(tools=status.tools), "$faint"),
                     (
                         _(" ({sent_tools} sent)").format(sent_tools=status.sent_tools)
