@@ -83,7 +83,8 @@ SENTENCE_MODULES = {
 """Modules all of whose sentences are for people, also where no error or question is made of them at once."""
 
 PHRASE_MODULES = {
-    "host/cost_report.py", "host/project_approvals.py", "host/consent/grants.py",
+    "host/cost_report.py", "host/project_approvals.py", "host/consent/auto_approve.py", "host/consent/grants.py",
+    "host/conversation/compactor.py", "host/conversation/turn.py",
     "host/server_requests/request_handler.py", "host/server_requests/root_list.py",
     "host/server_requests/sampling_policy.py",
 }  # fmt: skip

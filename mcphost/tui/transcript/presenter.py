@@ -57,7 +57,7 @@ def build_user_message(message: Message) -> UserMessage | LateResult:
         images = len(message.parts) - 1
         return LateResult(late.server, late.source, late.text, format_time(message.at), images)
     attached = [(name, resource_key(part)) for part in message.parts if (name := describe_attachment(part))]
-    names, resources = tuple(name for name, _ in attached), tuple(key for _, key in attached)
+    names, resources = tuple(name for name, _unused in attached), tuple(key for _unused, key in attached)
     return UserMessage(message.text, names, format_time(message.at), describe_source(message), resources)
 
 
