@@ -366,7 +366,7 @@ class TokenStore:
     # -- locks
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
-        """Hold the lock of a sign-in, which all processes share. Raises McpHostError after a timeout."""
+        """Hold a sign-in's lock, which all processes share. Raises McpHostError after a timeout."""
         if self._directory is None:
             yield
             return

@@ -334,7 +334,8 @@ def expand_target(server: ServerConfig, environ: Mapping[str, str]) -> ServerCon
 def resolve_target(server: ServerConfig) -> ServerConfig:
     """Expand a server's references like `expand_target`, but only to compare or show the server.
 
-    The variables of this process are used. Text that cannot be expanded, or would be too long, stays as written.
+    The environment variables of this process are used. Text that cannot be expanded, or would be too long, stays as
+    written.
     """
     if not has_target_references(server):
         return server

@@ -1,4 +1,4 @@
-"""Parser of `config.toml` and its shared folders, and overrides from flags and the environment."""
+"""Parsing of `config.toml`, including its shared folders, and overrides by flags and environment variables."""
 
 import os
 import tomllib

@@ -119,7 +119,7 @@ def set_model(text: str, values: Mapping[str, Any]) -> str:
 
 
 def set_profile_model(text: str, profile: str, values: Mapping[str, Any]) -> str:
-    """Return the text of a config.toml with *values* as the whole model of `[profiles.NAME]`.
+    """Return the text of a config.toml in which *values* replace the model of `[profiles.NAME]`.
 
     Raises ValueError if the text is not valid or has no such profile, or if anything else would change.
     """

@@ -17,7 +17,7 @@ from textual.screen import Screen
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _, translate_sentence
-from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
+from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable, keys_in_use
 from mcphost.tui.keymap import ACTIONS
 from mcphost.tui.messages import (
     ActionRequested,
@@ -158,7 +158,7 @@ class McpHostApp(QuestionApp):
         return self.chat
 
     def use_theme(self, name: str) -> None:
-        """Use the theme that is now configured; if there is none named *name*, use the default theme."""
+        """Switch to the theme *name*, or to the default theme if there is none with this name."""
         self.theme_choice.configure(name)
 
     # -- startup and shutdown
@@ -283,7 +283,9 @@ class McpHostApp(QuestionApp):
         later = (
             _("Its result enters the conversation after this answer.")
             if self.host.conversation.is_busy
-            else _("Ctrl+R lets the model read its result now; otherwise it does with your next message.")
+            else keys_in_use(self).fill(
+                _("{again} lets the model read its result now; otherwise it does with your next message.")
+            )
         )
         said = _("{name} has ended in the background: {outcome}. {later}")
         self.notify(said.format(name=name, outcome=event.outcome, later=later), markup=False, timeout=10)

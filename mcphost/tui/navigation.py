@@ -12,6 +12,7 @@ from textual.widgets import Input
 
 from mcphost.translation import _
 from mcphost.tui.input_guard import InputGuardApp
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import (
     BackgroundRequested,
     CopyRequested,
@@ -474,7 +475,8 @@ class NavigationApp(InputGuardApp):
         except McpHostError as error:
             self.notify(str(error), severity="warning", markup=False, timeout=6)
         else:
-            self.notify(_("The answer goes on without it. F8 shows the call."), markup=False, timeout=4)
+            text = keys_in_use(self).fill(_("The answer goes on without it. {answer} shows the call."))
+            self.notify(text, markup=False, timeout=4)
 
     def action_audit(self) -> None:
         """Open the audit log screen."""

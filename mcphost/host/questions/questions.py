@@ -304,7 +304,7 @@ class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
     texts: tuple[ShownText, ...]
 
     def refusal(self) -> TrustVerdict:
-        """Return an answer that does not use the files."""
+        """Return the verdict of a refusal: the files are not used."""
         return DoNotTrust()
 
 

@@ -140,7 +140,7 @@ class ContentIndex:
         return bool(self.texts) and any(candidate in choices for candidate in candidates)
 
     def _is_covered(self, value: Any, depth: int) -> bool:
-        """Return whether the value contains nothing that is not in the content blocks.
+        """Return whether everything in the value is also in the content blocks.
 
         It may consist of strings that repeat blocks, and of objects with the data and fields of a media block.
         """

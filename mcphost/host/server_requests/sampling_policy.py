@@ -298,11 +298,10 @@ class SamplingNesting:
         self._open: tuple[_OpenSampling, ...] = ()
 
     def depth(self, context: ServerRequestContext, answered_ids: frozenset[str]) -> int:
-        """Return how deeply a sampling request is nested; 1 means not nested.
+        """Return how deeply a sampling request is nested, and mark the calls in *answered_ids* as answered.
 
-        *answered_ids* are the tool calls whose results the request contains. A request with results continues the
-        earlier sampling request whose reply contained these calls: it has the same depth, and the calls are no longer
-        unanswered.
+        A depth of 1 means not nested. *answered_ids* are the tool calls whose results the request contains. Such a
+        request continues the earlier sampling request whose reply made these calls, and has the same depth.
         """
         calls = _possible_calls(context)
         related = [item for item in self._open if self._is_related(item, calls)]

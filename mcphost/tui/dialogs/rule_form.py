@@ -264,10 +264,10 @@ def _describe_condition(condition: Condition) -> str:
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
     """Return the form's initial values, by field name, for a rule that allows this call.
 
-    A path must be in the same folder, unless the folder is too broad; every other argument must have the same value.
-    If the rule is too long to be shown, the conditions with the longest values are left out. The rule applies in this
-    project for 30 days. If an argument has no condition and no path has one, the rule could allow unrelated calls, so
-    it applies only in this conversation and for one hour.
+    A path must be in the same folder, or must be equal if that folder is too broad; every other argument must be
+    equal. If the rule is too long to be shown, the conditions with the longest values are left out. The rule normally
+    applies in this project for 30 days. If some argument is left without a condition, and no path is restricted, the
+    rule could allow unrelated calls: it then applies only in this conversation, and for one hour.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}

@@ -180,7 +180,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Leave the file locked; if an input is open, only close it."""
+        """Leave the file locked; if an input field is open, just close that."""
         if not self.close_extra():
             self.dismiss(LeaveLocked())
 

@@ -1,4 +1,4 @@
-"""Tasks screen (`/tasks`, or F8 if no question waits): running calls, subscriptions and earlier tasks."""
+"""Tasks screen (`/tasks`, or F8 when no question is waiting): running calls, subscriptions and earlier tasks."""
 
 from collections.abc import Sequence
 from functools import partial

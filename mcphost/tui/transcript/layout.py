@@ -240,7 +240,7 @@ def find_current_row(strips: Sequence[Strip]) -> int:
 
 
 class BlockRenderer:
-    """Renderer of blocks as styled rows (strips) of *width* columns, with highlighted selected text.
+    """Renderer of blocks as styled rows (strips) of *width* columns, with the selected text highlighted.
 
     The constructor's *resolve_style* looks up a style by name. Its *current_style* highlights the current block; it
     applies to all content that has no style of its own.

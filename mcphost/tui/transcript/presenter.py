@@ -75,7 +75,7 @@ def describe_source(message: Message) -> str:
 
 
 def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
-    """Return the blocks for a prompt's message in the model's role."""
+    """Return the blocks for a message of a prompt with the role `assistant`."""
     out: list[TranscriptBlock] = [SpeakerHeading(_("Assistant"), describe_source(message), format_time(message.at))]
     for part in message.parts:
         attached = describe_attachment(part)
