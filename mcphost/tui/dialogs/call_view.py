@@ -8,7 +8,7 @@ from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.sanitize import has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
-from mcphost.translation import _
+from mcphost.translation import N_, _
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, is_clean
@@ -61,7 +61,7 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
-    counts = {"changed": 0, "added": 0, "removed": 0}
+    counts = {N_("changed"): 0, N_("added"): 0, N_("removed"): 0}
     codes: dict[int, str] = {}
     language = _detect_file_language(arguments)
     left_out, room = 0, MAX_TOTAL_CHARACTERS
@@ -70,9 +70,9 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
             edit = (
                 ""
                 if name in original and is_same_json(value, original[name])
-                else _("changed")
+                else "changed"
                 if name in original
-                else _("added")
+                else "added"
             )
             if edit:
                 counts[edit] += 1
@@ -102,7 +102,7 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
         styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
         pairs += [(_clean_name(name), _("removed by you")), (_("  asked for"), _render_original(original[name]))]
     hidden = any(has_hidden_characters(text) for text in _iter_texts(arguments))
-    changes = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    changes = ", ".join(f"{count} {_(word)}" for word, count in counts.items() if count)
     return CallView(pairs, left_out, hidden, styles, changes, codes)
 
 
