@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -267,19 +268,28 @@ def test_missing_reference_exits_3_naming_it_and_a_given_one_works(program: Prog
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_folders_that_cannot_be_written_cost_no_call(program: Program) -> None:
+def test_in_folders_that_cannot_be_written_a_call_runs_only_if_it_needs_no_record(program: Program) -> None:
     locked = program.home / "locked"
     locked.mkdir(mode=0o500)
-    file = program.servers(demo=DEMO)
-    places = {f"MCPHOST_{kind}_DIR": str(locked / kind) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-    assert program.text("--mcp-config", file, "call", "demo", "add", "a=1", "b=1", **places) == "1 + 1 = 2\n"
+    call_without_folders(program, locked)
 
 
-def test_folders_that_are_files_cost_no_call(program: Program) -> None:
+def test_in_folders_that_are_files_a_call_runs_only_if_it_needs_no_record(program: Program) -> None:
     (program.home / "file").touch()
+    call_without_folders(program, program.home / "file")
+
+
+def call_without_folders(program: Program, place: Path) -> None:
+    """Call a tool while no folder can be written, with and without a required audit log."""
     file = program.servers(demo=DEMO)
-    places = {f"MCPHOST_{kind}_DIR": str(program.home / "file") for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-    assert program.text("--mcp-config", file, "call", "demo", "add", "a=1", "b=1", **places) == "1 + 1 = 2\n"
+    places: dict[str, Any] = {f"MCPHOST_{kind}_DIR": str(place / kind) for kind in ("DATA", "STATE", "CACHE")}
+    call = ("--mcp-config", file, "call", "demo", "add", "a=1", "b=1")
+    assert "It was not done: the audit log" in program.error(*call, code=5, **places)
+    settings = program.home / "settings"
+    settings.mkdir()
+    (settings / "config.toml").write_text("[audit]\nrequired = false\n")
+    places["MCPHOST_CONFIG_DIR"] = str(settings)
+    assert program.text(*call, **places) == "1 + 1 = 2\n"
 
 
 def test_doctor_reports_problems_and_their_fixes(program: Program) -> None:

@@ -247,8 +247,7 @@ def keep(day: Day) -> None:
     day.step("open the other conversation")
     terminal.press("C-u")
     terminal.wait_for("2 conversations")
-    terminal.press("Enter")  # to the list
-    terminal.press("Down")
+    terminal.press("Down")  # moves in the list; Enter opens the hit at once
     terminal.wait_for("title     Sum up the numbers")
     terminal.press("Enter")
     terminal.wait_until(
