@@ -11,7 +11,6 @@ import anyio.to_thread
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
 from mcphost.config.schema import HostConfig, ModelConfig, Profile, ServerConfig
-from mcphost.config.settings_edits import save_profile
 from mcphost.errors import McpHostError
 from mcphost.host.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
@@ -150,6 +149,8 @@ class LiveConfig:
 
     async def add_profile(self, profile: Profile) -> ConfigChanges:
         """Save a new profile in config.toml and use it; see use_profile. Raises ConfigError or UsageError."""
+        from mcphost.config.settings_edits import save_profile  # late: it is needed for this only
+
         await anyio.to_thread.run_sync(save_profile, Path(self.config.settings_file), profile)
         return await self.use_profile(profile.name)
 

@@ -16,7 +16,6 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import MessagesInserted, TurnFinished, TurnStarted
 from mcphost.host.lifetime import Lazy, Lifetime
-from mcphost.host.message_text import clean_parts, clean_text
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_toggles import ToolToggles
@@ -231,6 +230,8 @@ class ConversationController:
                 f"The system prompt has {len(text):,} characters; at most {MAX_SYSTEM_PROMPT:,} are allowed.",
                 "Shorten it.",
             )
+        from mcphost.host.message_text import clean_text
+
         text = clean_text(text.strip())
         await self._record_system_prompt("changed", text)
         await self._active.current.set_system_prompt(text)
@@ -322,6 +323,8 @@ class ConversationController:
         the message is dropped.
         """
         if self._scope is not None:
+            from mcphost.host.message_text import clean_text
+
             self._steering.append(clean_text(text))
         return self._scope is not None
 
@@ -408,6 +411,7 @@ class ConversationController:
     ) -> TurnResult:
         from mcphost.host.budget_limits import BudgetReached
         from mcphost.host.conversation.turn import Turn, TurnOutcome
+        from mcphost.host.message_text import clean_parts
 
         number = next(self._numbers)
         model, conversation = self._model_selection.model, self._active.current

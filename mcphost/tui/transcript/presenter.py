@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcphost.host import events
 from mcphost.llm.messages import (
@@ -33,12 +33,13 @@ from mcphost.tui.transcript.blocks import (
     TranscriptBlock,
     UserMessage,
 )
-from mcphost.tui.transcript.compaction_notice import NoticePlace, TimedNotice, build_compaction_notice
-from mcphost.tui.transcript.earlier_messages import NEWEST_MESSAGES, EarlierMessages, find_part
 from mcphost.tui.transcript.image_block import ImageCard, detect_image
 from mcphost.tui.transcript.streaming import split_into_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
+
+if TYPE_CHECKING:
+    from mcphost.tui.transcript.compaction_notice import TimedNotice
 
 _MAX_SINGLE_BLOCK = 4000
 _MAX_CHANGE_NOTICES = 20
@@ -115,7 +116,7 @@ def build_blocks(
     can_draw_images: Callable[[], bool] = lambda: False,
     *,
     show_costs: bool = False,
-    notice: TimedNotice | None = None,
+    notice: "TimedNotice | None" = None,
 ) -> list[TranscriptBlock]:
     """Return the blocks of a stored conversation's messages, with the cost of answers if *show_costs*.
 
@@ -249,17 +250,19 @@ class TranscriptPresenter:
         self,
         messages: Sequence[Message],
         on_part: Callable[[Sequence[Message]], object] = lambda part: None,
-        notice: TimedNotice | None = None,
+        notice: "TimedNotice | None" = None,
     ) -> None:
         """Replace the transcript's content with a stored conversation and a notice among its messages.
 
         The newest messages are shown at once, the earlier ones are added in the background. *on_part* is called with
         each part of the messages, the newest part first.
         """
+        from mcphost.tui.transcript.compaction_notice import NoticePlace
+        from mcphost.tui.transcript.earlier_messages import NEWEST_MESSAGES, EarlierMessages, find_part
+
         self.cards.clear()
         self._resource_messages.clear()
-        self._heading = None
-        place = NoticePlace(notice)
+        self._heading, place = None, NoticePlace(notice)
 
         def build(part: Sequence[Message]) -> list[TranscriptBlock]:
             on_part(part)
@@ -272,7 +275,7 @@ class TranscriptPresenter:
             self.transcript.earlier = EarlierMessages(self.transcript, messages, start, build)
             self.transcript.earlier.start()
 
-    def _build(self, messages: Sequence[Message], notice: TimedNotice | None) -> list[TranscriptBlock]:
+    def _build(self, messages: Sequence[Message], notice: "TimedNotice | None") -> list[TranscriptBlock]:
         blocks = build_blocks(
             messages, lambda: not self._images_unsupported_reason(), show_costs=self.show_costs, notice=notice
         )
@@ -582,6 +585,8 @@ class TranscriptPresenter:
             )
 
     def _handle_compaction(self, event: events.CompactionChanged) -> None:
+        from mcphost.tui.transcript.compaction_notice import build_compaction_notice
+
         self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 
     def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
