@@ -4,7 +4,6 @@ import os
 import re
 import stat
 from collections.abc import Awaitable, Callable
-from difflib import SequenceMatcher
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
@@ -13,6 +12,7 @@ import anyio.to_thread
 from textual.content import Content
 from textual.message import Message
 
+from mcphost.bounded_diff import compare_lines, group_opcodes
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line
@@ -83,8 +83,6 @@ FILE_LIMIT = 256 * 1024
 """Maximum size in bytes of a file that is compared."""
 READ_SECONDS = 5.0
 _MAX_LINES = 5_000
-_MAX_COMPARED_LINES = 1_000
-_MAX_EQUAL_PAIRS = 100_000
 _MAX_ROWS = 300
 _CONTEXT_LINES = 3
 _CONTENT_ARGUMENTS = frozenset({
@@ -238,13 +236,11 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
         return TextDiff(_("{title}: no difference").format(title=title))
     if max(len(old), len(new)) > _MAX_LINES:
         return TextDiff(_("{title}: over {max_lines:,} lines, not compared").format(title=title, max_lines=_MAX_LINES))
-    blocks = _diff_opcodes(old, new)
+    blocks = compare_lines(old, new).opcodes
     added = sum(d - c for kind, _unused, _unused, c, d in blocks if kind != "equal")
     removed = sum(b - a for kind, a, b, _unused, _unused in blocks if kind != "equal")
-    matcher: Any = SequenceMatcher(None, "", "")
-    matcher.opcodes = blocks  # instead of its own comparison, which could take arbitrarily long
     rows: list[str] = []
-    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+    for group in group_opcodes(blocks, _CONTEXT_LINES):
         rows.append(_("@ line {group}").format(group=group[0][3] + 1))
         for kind, a, b, c, d in group:
             if kind == "equal":
@@ -267,37 +263,6 @@ def _split_lines(text: str) -> list[str]:
     """Split the text after each LF, which remains at the end of its line. No other character ends a line."""
     *ended, last = text.split("\n")
     return [*(f"{line}\n" for line in ended), *([last] if last else [])]
-
-
-_Opcode = tuple[Any, int, int, int, int]
-
-
-def _diff_opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
-    """Return difflib opcodes that turn *old* into *new*.
-
-    If the lines that differ would take too long to compare, they become a single "replace".
-    """
-    start, least = 0, min(len(old), len(new))
-    while start < least and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < least - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    one, other = old[start : len(old) - end], new[start : len(new) - end]
-    counts: dict[str, int] = {}
-    for line in other:
-        counts[line] = counts.get(line, 0) + 1
-    is_long = (
-        max(len(one), len(other)) > _MAX_COMPARED_LINES or sum(counts.get(line, 0) for line in one) > _MAX_EQUAL_PAIRS
-    )
-    inner: list[_Opcode] = [("replace", 0, len(one), 0, len(other))]
-    if not is_long:
-        inner = list(SequenceMatcher(None, one, other).get_opcodes())
-    out: list[_Opcode] = [("equal", 0, start, 0, start)] if start else []
-    out += [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in inner]
-    if end:
-        out.append(("equal", len(old) - end, len(old), len(new) - end, len(new)))
-    return out
 
 
 def _prefix_lines(mark: str, lines: list[str]) -> list[str]:

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
+from mcphost.bounded_diff import compare_lines, group_opcodes
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, is_about, resource_key
 from mcphost.serialization import replace
 
@@ -13,10 +13,7 @@ MAX_TRACKED = 1_000
 MAX_SEARCHED = 2_000
 """How many of the newest messages are searched for attached resources."""
 MAX_COMPARED_CHARACTERS = 1_000_000
-_MAX_COMPARED_LINES = 1_000
-_MAX_EQUAL_PAIRS = 100_000
 _CONTEXT_LINES = 3
-_Opcode = tuple[Any, int, int, int, int]
 
 
 class SentResource(NamedTuple):
@@ -109,13 +106,11 @@ def unified_diff(before: str, after: str) -> str:
     if before == after or max(len(before), len(after)) > MAX_COMPARED_CHARACTERS:
         return ""
     old, new = before.split("\n"), after.split("\n")
-    blocks = _find_opcodes(old, new)
-    if blocks is None:
+    compared = compare_lines(old, new)
+    if not compared.is_exact:
         return ""
-    matcher: Any = SequenceMatcher(None, "", "")
-    matcher.opcodes = blocks  # instead of its own comparison, which could take arbitrarily long
     rows: list[str] = []
-    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
+    for group in group_opcodes(compared.opcodes, _CONTEXT_LINES):
         first, last = group[0], group[-1]
         rows.append(f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@")
         for kind, a, b, c, d in group:
@@ -124,26 +119,3 @@ def unified_diff(before: str, after: str) -> str:
             else:
                 rows += [*(f"-{line}" for line in old[a:b]), *(f"+{line}" for line in new[c:d])]
     return "\n".join(rows)
-
-
-def _find_opcodes(old: list[str], new: list[str]) -> list[_Opcode] | None:
-    """Return difflib opcodes that turn *old* into *new*; None if the lines that differ would take long to compare."""
-    start, least = 0, min(len(old), len(new))
-    while start < least and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < least - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    one, other = old[start : len(old) - end], new[start : len(new) - end]
-    counts: dict[str, int] = {}
-    for line in other:
-        counts[line] = counts.get(line, 0) + 1
-    pairs = sum(counts.get(line, 0) for line in one)
-    if max(len(one), len(other)) > _MAX_COMPARED_LINES or pairs > _MAX_EQUAL_PAIRS:
-        return None
-    inner = SequenceMatcher(None, one, other).get_opcodes()
-    out: list[_Opcode] = [("equal", 0, start, 0, start)] if start else []
-    out += [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in inner]
-    if end:
-        out.append(("equal", len(old) - end, len(old), len(new) - end, len(new)))
-    return out
