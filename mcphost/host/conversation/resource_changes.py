@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from mcphost.bounded_diff import compare_lines, group_opcodes
+from mcphost.host.message_text import clean_text
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, is_about, resource_key
 from mcphost.serialization import replace
 
@@ -95,10 +96,11 @@ def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
         return newer
     if sent.position < covered or (covered and known.whole):
         return newer
-    difference = unified_diff(known.whole or known.text, newer.text)
-    if not difference or len(difference) >= len(newer.text):
+    text = clean_text(newer.text)  # as the known version was sent
+    difference = unified_diff(known.whole or known.text, text)
+    if not difference or len(difference) >= len(text):
         return newer
-    return replace(newer, text=difference, whole=newer.text)
+    return replace(newer, text=difference, whole=text)
 
 
 def unified_diff(before: str, after: str) -> str:
