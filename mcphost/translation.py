@@ -20,7 +20,7 @@ _FOLDERS = {CHINESE: "zh_CN"}
 _SIMPLIFIED = {"cn", "sg", "my", "hans"}
 
 SENTENCE = "sentence"
-"""The context of sentences in the catalog that lower layers make, with their values already filled in."""
+"""The gettext context of sentences that lower layers compose, with their values already filled in."""
 
 _SEPARATOR = "\x04"  # between context and text, as in compiled catalogs
 _MAX_SENTENCE, _MAX_DEPTH = 1_000, 3
@@ -69,7 +69,7 @@ def _(message: str) -> str:
 
 
 def N_(message: str) -> str:  # noqa: N802 - gettext's name
-    """Return the text as it is, and mark it for translation where it is shown."""
+    """Return the text unchanged; mark it for translation at the place where it is shown."""
     return message
 
 
@@ -86,7 +86,7 @@ def pgettext(context: str, message: str) -> str:
 
 
 class SentencePatterns:
-    """Translations of sentences with values, found by the sentence with its values filled in.
+    """Translations of sentence templates, looked up by a sentence in which the values are filled in.
 
     *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations.
     """
@@ -104,7 +104,7 @@ class SentencePatterns:
             listed.sort(key=lambda one: -sum(map(len, one[0])))  # the one with the longest fixed text comes first
 
     def translate(self, sentence: str, depth: int = 0) -> str:
-        """Return the translation of a sentence, whose values are translated as well; the sentence if there is none."""
+        """Translate a sentence and the values in it; return it unchanged if there is no translation."""
         if len(sentence) > _MAX_SENTENCE or depth > _MAX_DEPTH:
             return sentence
         if (found := self._exact.get(sentence)) is not None:
@@ -119,7 +119,7 @@ class SentencePatterns:
 
 
 def _split_template(template: str) -> tuple[list[str], list[str]]:
-    """Return the fixed parts of a template, one more than it has fields, and the names of the fields."""
+    """Return the literal text before, between and after a template's fields, and the field names."""
     from string import Formatter
 
     literals, fields = [""], list[str]()
@@ -132,7 +132,7 @@ def _split_template(template: str) -> tuple[list[str], list[str]]:
 
 
 def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
-    """Return the values between the fixed parts of a template, or None if the sentence does not have these parts."""
+    """Return the values of a template's fields in a sentence, or None if it does not match the template."""
     first, *middle, last = literals
     if not sentence.startswith(first) or not sentence.endswith(last) or len(sentence) < len(first) + len(last):
         return None
@@ -148,7 +148,7 @@ def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
 
 
 def translate_sentence(sentence: str) -> str:
-    """Return the translation of a sentence that a lower layer made, or of several in a row; itself if there is none."""
+    """Translate one or more sentences of a lower layer; return them unchanged without a translation."""
     global _sentences  # noqa: PLW0603 - built with the first sentence
     if _catalog is None or not sentence:
         return sentence

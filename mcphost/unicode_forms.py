@@ -61,9 +61,9 @@ def _check_host(url: str) -> None:
 
 @cache
 def _long_mark_runs() -> re.Pattern[str]:
-    """Return the pattern for runs of more than 30 marks.
+    """Return a pattern that matches more than 30 combining or invisible marks in a row.
 
-    It is compiled on first use, because that is slow.
+    The pattern is compiled on first use, because compiling it is slow.
     """
     marks = "".join(chr(code) for code in range(0x300, _LAST_COMBINING_MARK) if unicodedata.combining(chr(code)))
     return re.compile(f"[{re.escape(marks + _HIDDEN_MARKS)}]{{{MARKS_LIMIT + 1},}}")

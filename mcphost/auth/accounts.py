@@ -27,7 +27,7 @@ _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Return the time of a monotonic clock in seconds; on Linux and macOS it counts suspended time."""
+    """Return monotonic time in seconds; on Linux and macOS, it includes the time spent in suspend."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":

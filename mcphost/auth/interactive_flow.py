@@ -63,7 +63,7 @@ _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
-    """Choice of the OAuth client for one sign-in.
+    """Resolver that chooses the OAuth client for one sign-in.
 
     The order is that of the specification (basic/authorization, client registration approaches): a configured client,
     one that was stored earlier, the client metadata document, dynamic registration, a client that the user enters.

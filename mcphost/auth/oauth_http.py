@@ -79,7 +79,7 @@ _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 
 
 class EndpointUnreachable(SignInRequired):
-    """Raised if an endpoint did not respond or its response cannot be used."""
+    """Raised if an endpoint does not respond or sends a response that cannot be used."""
 
 
 class OAuthResponse(Struct, frozen=True):

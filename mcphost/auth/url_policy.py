@@ -137,7 +137,7 @@ def address_scope(address: Address) -> AddressScope:
 
 
 def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
-    """Return the IPv4 addresses embedded in an IPv6 address, as with NAT64 or Teredo."""
+    """Return the IPv4 addresses embedded in an IPv6 address, such as a NAT64 or Teredo address."""
     number = int(address)
     starts = [start for network, start in _IPV4_EMBEDDING_PREFIXES if address in network]
     inner = [ipaddress.IPv4Address(number >> (96 - start) & 0xFFFFFFFF) for start in starts]

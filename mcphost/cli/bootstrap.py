@@ -122,7 +122,7 @@ async def open_host(
 
 
 def _project_places(options: Options) -> ProjectPlaces:
-    """Return the places of instructions, commands and hooks, and the way to approve a project's files.
+    """Return where to find instructions, commands and hooks, and how a project's files are approved.
 
     A command without a screen uses only files that are already approved.
     """
@@ -230,7 +230,7 @@ class ModelFactory:
         """Storage of providers' keys: the keyring, unless the configuration names another place."""
 
     def create(self, config: ModelConfig) -> ChatModel:
-        """Return the configured model; an unknown name raises an error only at preparation or use."""
+        """Return the configured model; an unknown name raises an error only when it is prepared or used."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 

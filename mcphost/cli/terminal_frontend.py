@@ -184,8 +184,8 @@ A = TypeVar("A")
 class TerminalFrontend:
     """Front end that asks sign-in questions at a terminal.
 
-    It can read a redirect URL or a client id even if standard input is not a terminal, but asks about the storage of
-    secrets only if it is one.
+    It can read a redirect URL or a client id even if standard input is not a terminal. It asks about the storage of
+    secrets only at an interactive terminal.
     """
 
     who = "person"

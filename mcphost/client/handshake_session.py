@@ -125,7 +125,7 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Send a ping; return "" after any response, even an error, or else why there was none."""
+        """Send a ping; return "" if there is any response, even an error, otherwise the reason for failure."""
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:

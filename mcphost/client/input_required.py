@@ -140,7 +140,7 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """Handler of a request's "URL elicitation required" errors (revision 2025-11-25); repeats three times."""
+    """Handler of up to three "URL elicitation required" errors of a request (revision 2025-11-25)."""
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
         elicitation = capabilities.get("elicitation")

@@ -84,7 +84,7 @@ class TaskContext(Struct, frozen=True):
 
 
 class TaskPoller:
-    """Polling of one task on a server, with the task's last known state.
+    """Poller for one task on a server, with the task's last known state.
 
     *on_notification* receives a TaskStatusNotification when the task's status or status message changes.
     *is_connected* returns whether the connection is still open.
@@ -131,7 +131,7 @@ class TaskPoller:
             self.wake()
 
     def wake(self) -> None:
-        """End the wait of a running `step`."""
+        """Wake a running `step` before the time of its next poll."""
         self._updated.set()
 
     def poll_soon(self) -> None:

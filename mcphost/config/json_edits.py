@@ -1,4 +1,4 @@
-"""Edits that set or remove one member in JSON with comments and preserve the rest of the text."""
+"""Edits of JSON with comments that set or remove one member and keep the rest of the text."""
 
 import json
 import re

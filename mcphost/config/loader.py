@@ -225,7 +225,10 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 
 
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
-    """Append the servers with new names; report the others, so that no project replaces a user's server."""
+    """Append each server whose name is not in use; report the others in *problems*.
+
+    A project therefore cannot replace a server of the user.
+    """
     taken = {server.name: server for server in servers}
     for server in more:
         other = taken.get(server.name)

@@ -115,7 +115,7 @@ def expand_home(path: str) -> str:
 
 
 class ReferenceExpander:
-    """Expansion of the references in one server's entry, with a limit on the total length of the result.
+    """Expander for the references in one server's entry; the total length of the results is limited.
 
     References that a value contains are not expanded.
     """

@@ -68,7 +68,7 @@ def _model_values(model: ModelConfig) -> dict[str, Any]:
 
 
 def _edit_file(path: Path, edit: Callable[[str], str]) -> None:
-    """Replace the text of a file with what *edit* makes of it; a missing file is created."""
+    """Replace the text of a file with the result of *edit*; a missing file is created."""
     try:
         before = read_snapshot(path)
     except FileNotFoundError:

@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 async def check_well_known(server: ServerConfig) -> DiagnosisStep:
     """Request the server's metadata at its well-known addresses, and return the step "well-known".
 
-    It is a warning if there is none, because the sign-in then follows older rules. No document is followed to another
-    origin. May be cancelled.
+    The step is a warning if no metadata is found; the sign-in then follows the rules of revision 2025-03-26. Redirects
+    to another origin are not followed. May be cancelled.
     """
     found: list[str] = []
     try:

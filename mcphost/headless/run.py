@@ -43,7 +43,7 @@ def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
 
 
 def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
-    """Raise UsageError if a rule contains the name of a configured server with a slash not written as %2F.
+    """Raise UsageError if a rule names a configured server whose slash is not written as %2F.
 
     The first slash of a rule ends the server's name, so the rule would apply to a tool of another server. *names* are
     the configured servers.

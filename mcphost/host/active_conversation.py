@@ -204,7 +204,7 @@ class Conversation:
         return not self._is_failing
 
     def _notice_others(self, number: int) -> None:
-        """Tell the user if the number of a message that was just saved shows that another mcphost was here."""
+        """Notify the user if a saved message's number shows that another mcphost changed the conversation."""
         before, self._last_number = self._last_number, number
         if number > before + 1:
             self.on_shared(_SHARED_TEXT.format(count=pluralize(number - before - 1, "message")))

@@ -26,7 +26,7 @@ class PartCost(Struct, frozen=True):
 
 
 class CostPeriod(Struct, frozen=True):
-    """Costs of the requests of a turn, a conversation or a period; `day` is set if the period is a single day.
+    """Costs of the requests of a turn, a conversation or a period; `day` is set for a single day.
 
     `models` contains the cost of each model and `parts` that of each part of the requests, most expensive first. Days
     are local dates.

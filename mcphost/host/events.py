@@ -260,7 +260,7 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     stored_file: str = field(default="", name="kept")
     images: tuple[ImagePart, ...] = ()
     reused_at: float = 0.0
-    """When the tool was called, in seconds since 1970, if the result of that call was used again; otherwise 0."""
+    """The time of the earlier call, in seconds since 1970, if its result was reused; otherwise 0."""
 
 
 class ToolBackgrounded(HostEvent, frozen=True, tag="tool_backgrounded"):

@@ -1,4 +1,4 @@
-"""Names of mcphost's built-in tools; the model is never offered a server's tool under such a name."""
+"""Names of mcphost's built-in tools; no tool of a server is offered to the model under these names."""
 
 LOAD_SKILL = "load_skill"
 READ_RESULT = "read_result"

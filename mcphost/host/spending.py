@@ -35,7 +35,7 @@ class OpenSpending:
 
 
 class SpendingTracker:
-    """Record of the cost of every model request, in the store shared by all mcphost processes.
+    """Tracker that records the cost of every model request in the store of all mcphost processes.
 
     An entry with an estimate is stored before a request is sent and replaced when the request ends, so that it counts
     even if mcphost is killed in between. Entries that cannot be saved are kept in memory and saved later.

@@ -365,7 +365,7 @@ def file_item(file: FilePart) -> Json:
 
 
 class AnswerAssembler:
-    """Conversion of one answer's worker events to model events; the pieces of tool calls are merged."""
+    """Converter of one answer's worker events to model events; it merges the fragments of tool calls."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

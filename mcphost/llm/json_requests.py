@@ -20,7 +20,7 @@ _MAX_COUNT = 10**9
 
 
 class JsonAnswer(Struct, frozen=True):
-    """An HTTP response: `status` is 0 if none arrived; `body` is the JSON object of status 200, else None."""
+    """An HTTP response: `status` is 0 if none arrived; `body` is the JSON object if it is 200."""
 
     status: int = 0
     body: dict[str, Any] | None = None

@@ -145,7 +145,7 @@ def resource_key(part: Part) -> tuple[str, str] | None:
 
 
 def is_about(key: tuple[str, str], server: str, uri: str) -> bool:
-    """Return whether a server's report of a change of *uri* is about the resource with this key, or one below it."""
+    """Return whether *uri* on *server* is the URI of the resource with this key, or is below that URI."""
     return key[0] == server and (uri == key[1] or uri.startswith(f"{key[1].rstrip('/')}/"))
 
 

@@ -56,7 +56,7 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
 
 
 class ModelFinder:
-    """Search for models that the user can choose. It starts no server and loads no model."""
+    """Finder of models that the user can choose. It starts no server and loads no model."""
 
     def __init__(
         self,

@@ -110,7 +110,7 @@ def _members(value: Any) -> Json:
 
 
 class ResponsesStream:
-    """Conversion of the events of one streamed response to worker events.
+    """Converter of the events of one streamed response to worker events.
 
     The finish reason and the token counts are stored in *summary*.
     """

@@ -192,10 +192,10 @@ def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]
 
 
 def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
-    """Extract the result of a large response without decoding it; return None if the envelope is unusual.
+    """Return a large response with an undecoded result, or None if it must be decoded in full.
 
-    A scan for the end of a large result would cost as much as decoding it. The result is decoded as a single value
-    later, which then raises the error for an invalid line.
+    The text before and after the result is matched with regular expressions, because a scan for the end of a large
+    result would take as long as decoding it. An invalid result raises an error later, when it is decoded.
     """
     if (head := _RESPONSE_HEAD.match(line)) is not None:
         tail = _RESPONSE_END.search(line, len(line) - 8)

@@ -63,7 +63,7 @@ class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=T
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """Result of resources/read; for a directory, for example, it can have several entries."""
+    """Result of resources/read; it can have several entries, for example for a directory."""
 
     contents: tuple[ResourceContents, ...] = ()
 

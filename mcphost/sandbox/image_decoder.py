@@ -31,7 +31,7 @@ def is_installed() -> bool:
 
 
 class ImageDecoder:
-    """Decoder of images, one at a time, in a worker process that it owns.
+    """Image decoder that runs in its own worker process and decodes one image at a time.
 
     After `close`, the next call of `decode` starts a new process.
     """

@@ -1,4 +1,4 @@
-"""Scaling of untrusted images that are too large for a model, in a worker process with limits."""
+"""Scaling of untrusted images that are too large for a model, in a sandboxed worker process."""
 
 import base64
 
@@ -22,7 +22,7 @@ class ScaledImage(Struct, frozen=True):
 
 
 class ImageScaler:
-    """Scaling of images, one at a time, in a worker process that it owns.
+    """Image scaler that runs in its own worker process and scales one image at a time.
 
     After `close`, the next call of `scale` starts a new process.
     """

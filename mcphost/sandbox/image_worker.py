@@ -119,7 +119,10 @@ def _render_pixels(library: Any, width: int, height: int, image: Any) -> dict[st
 
 
 def _encode_small(library: Any, width: int, height: int, max_bytes: int, image: Any) -> dict[str, Any]:
-    """Return the image as a JPEG file, or as PNG if it is transparent, with at most *max_bytes* bytes."""
+    """Return the image as JPEG, or as PNG if it has transparency, in at most *max_bytes* bytes.
+
+    If that is not possible, return a dict with only the reason, as `why`.
+    """
     small = _resize(library, image, width, height, library.Resampling.LANCZOS)
     for quality in (85, 60, 60, 60, 60):
         body = io.BytesIO()

@@ -22,7 +22,7 @@ class PdfText(Struct, frozen=True):
 
 
 class PdfReader:
-    """Reader of PDF files, one at a time, in a worker process that it owns.
+    """PDF reader that runs in its own worker process and reads one file at a time.
 
     After `close`, the next call of `read` starts a new process.
     """

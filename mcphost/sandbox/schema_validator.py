@@ -50,7 +50,7 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 class SchemaValidator:
-    """Validator of values, one at a time, with a worker process that it owns.
+    """Validator that runs in its own worker process and validates one value at a time.
 
     *timeout* limits one validation, in seconds; it must be below the two seconds after which the worker ends itself.
     After `close`, the next validation starts a new process.

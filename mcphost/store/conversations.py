@@ -148,9 +148,9 @@ class ConversationStore:
     ) -> int:
         """Add a message to a conversation, creating the conversation if it does not exist. Raises StoreError.
 
-        It follows the message numbered *after*, 0 for none, even if another process has added messages since then, or
-        the end of the current branch if *after* is None. Returns the message's number. An assistant message also
-        deletes the saved draft of the conversation.
+        The message is added after message number *after* (0: at the beginning), even if another process has added
+        messages since then. If *after* is None, it is added at the end of the current branch. Returns the message's
+        number. An assistant message also deletes the saved draft of the conversation.
         """
         body = encode(message)
 

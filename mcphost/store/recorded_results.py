@@ -1,4 +1,4 @@
-"""Index of the results of read-only tool calls, so that an answer that is made again can use them."""
+"""Index of the results of read-only tool calls, which can be reused when an answer is repeated."""
 
 import sqlite3
 from collections.abc import Collection
@@ -20,7 +20,7 @@ _FIND_MESSAGE = """
 
 
 class RecordedResult(NamedTuple):
-    """A result as it was given to the model: when its tool was called, and the grant that allowed the call, or ""."""
+    """A result that the model received, the time of the call, and the id of its grant ("" for none)."""
 
     part: ToolReturnPart
     at: float
@@ -28,9 +28,9 @@ class RecordedResult(NamedTuple):
 
 
 class RecordedResultStore:
-    """Store of which result belongs to which call; the results themselves are in the messages.
+    """Index that maps calls to their results; the results themselves are stored in messages.
 
-    A call is identified by a digest of everything that must be the same for its result to be used again.
+    A call is identified by a digest of everything that must be equal for its result to be reused.
     """
 
     def __init__(self, database: Database) -> None:
@@ -44,9 +44,9 @@ class RecordedResultStore:
     async def add(
         self, conversation_id: str, use_id: str, call: str, *, definition: str, grant_id: str, at: float
     ) -> None:
-        """Record the result of the tool call *use_id*; *definition* is the fingerprint of the tool when it was called.
+        """Record that the tool call *use_id* has a result in the conversation.
 
-        Raises StoreError.
+        *definition* is the fingerprint of the tool's definition at the time of the call. Raises StoreError.
         """
         values = (conversation_id, use_id, call, definition, grant_id, at)
 
@@ -59,9 +59,9 @@ class RecordedResultStore:
     async def find(
         self, conversation_id: str, call: str, *, after: int, since: float, used: Collection[str] = ()
     ) -> RecordedResult | None:
-        """Return the oldest result of this call in a message that follows message number *after*, on any branch.
+        """Return the oldest result of *call* in a message after message number *after*, on any branch.
 
-        Only results of calls since the time *since* are returned, and none of the calls in *used*. Raises StoreError.
+        Ignores calls before the time *since* and the calls whose ids are in *used*. Raises StoreError.
         """
 
         def work(db: sqlite3.Connection) -> RecordedResult | None:
@@ -89,5 +89,5 @@ def _load_links(db: sqlite3.Connection, conversation_id: str) -> list[MessageLin
 
 
 def _follows(links: list[MessageLink], number: int, after: int) -> bool:
-    """Return whether the branch that ends with message *number* contains message *after*, or begins anew for 0."""
+    """Return whether the branch that ends with message *number* contains message *after*, or that is 0."""
     return after == 0 or any(links[at].number == after for at in trace_branch(links, number))

@@ -226,7 +226,7 @@ _FOLDED = _FoldedCharacters()
 
 
 def _fold(text: str) -> str:
-    """Return *text* without case and accents; the number of characters stays the same."""
+    """Return *text* in lower case and without accents; its length in characters does not change."""
     return text.lower() if text.isascii() else text.translate(_FOLDED)
 
 

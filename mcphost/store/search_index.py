@@ -69,7 +69,7 @@ def has_pending(db: sqlite3.Connection) -> bool:
 
 
 def time_of(document: int) -> float:
-    """Return the time of a document id in seconds since 1970, to the millisecond."""
+    """Return the time encoded in a document id, in seconds since the Unix epoch, to the millisecond."""
     return (document >> _SERIAL_BITS) / 1_000
 
 

@@ -17,7 +17,7 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
 class LineSplitter:
-    """Splitting of byte chunks into complete lines; `feed` raises MalformedMessage if a line is too long.
+    """Splitter of byte chunks into complete lines; `feed` raises MalformedMessage if a line is too long.
 
     Chunks of an unfinished line are appended to one buffer, which is never scanned again. Joining a list of chunks at
     the end would need twice the memory of the line, and a sixth more CPU time.

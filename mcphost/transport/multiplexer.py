@@ -428,7 +428,7 @@ class Multiplexer:
         self.connection_lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
     def _handle_batch(self, text: bytes) -> bool:
-        """Handle a JSON array of messages (only in revision 2025-03-26); return False if *text* is no array."""
+        """Handle a JSON array of messages (only in revision 2025-03-26); return False if *text* is not one."""
         revision = self._revision
         try:
             members = split_batch(text, sys.maxsize)

@@ -87,7 +87,7 @@ class AnnouncementLine(Widget):
 
 
 class Announcer:
-    """Announcements of states and questions to screen readers.
+    """Announcer of states and questions to screen readers.
 
     While a question is waiting, each announcement also says how to open it.
     """

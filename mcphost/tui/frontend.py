@@ -218,7 +218,7 @@ class TuiFrontend:
         return [waiting for waiting in self._queue if waiting.is_call]
 
     def _show_next(self) -> None:
-        """Show the first question in the queue unless one is shown, and update the number of waiting ones.
+        """Show the first question in the queue unless one is already open, and update the queue position.
 
         If the first question is about a tool call and other calls are waiting too, all of them are shown in one list.
         """

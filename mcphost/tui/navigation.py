@@ -153,7 +153,7 @@ class NavigationApp(InputGuardApp):
         )
 
     def _kitty_pictures(self) -> "KittyPictures | None":
-        """Return the sender of images to the terminal; None if images are drawn with half-block characters."""
+        """Return the object that sends images to the terminal, or None to draw half-block characters."""
         terminal = self._driver
         if self._pictures is None and terminal is not None and self.host.config.screen.pictures == "kitty":
             from mcphost.tui.kitty_pictures import KittyPictures, can_place_pictures
@@ -412,7 +412,7 @@ class NavigationApp(InputGuardApp):
         self._correct("fork")
 
     def _correct(self, action: Literal["retry", "call_again", "fork"]) -> None:
-        """Retry the last message, or fork the whole conversation."""
+        """Retry the last message, with or without reusing results of earlier calls, or fork the conversation."""
         from mcphost.tui.corrections import correct
         from mcphost.tui.screens.rewind import RewindChoice
 

@@ -222,7 +222,7 @@ class ConsentPolicy:
     async def check_reuse(
         self, identity: ToolIdentity, arguments: dict[str, Any], *, call: str, recorded_call: str
     ) -> Deny | None:
-        """Check that the result of *recorded_call*, an allowed call, may be used again for *call*, and record that.
+        """Check that *call* may reuse the result of the allowed call *recorded_call*, and record the reuse.
 
         Returns a denial if a never-rule covers the call now, or if the audit log cannot record the use.
         """

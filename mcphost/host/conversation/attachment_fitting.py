@@ -27,7 +27,7 @@ _INSTALL_SCALER = "Scale it down, or install mcphost with its extra: uv tool ins
 
 
 class AttachmentFitter:
-    """Conversion of attachments that a model or its provider does not accept unchanged.
+    """Converter for attachments that a model or its provider does not accept unchanged.
 
     A PDF file becomes its text unless the model is known to accept PDF files. An image over the size that providers
     accept is scaled down. All other attachments are unchanged.

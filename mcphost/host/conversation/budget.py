@@ -63,7 +63,7 @@ Compact = Callable[[], Awaitable[bool]]
 
 
 class BudgetGuard:
-    """Check of the budget before each model request; the user is asked before it is exceeded."""
+    """Guard that checks the budget before each model request, and asks the user before exceeding it."""
 
     def __init__(
         self,

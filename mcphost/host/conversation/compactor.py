@@ -49,7 +49,7 @@ class RoomResult(NamedTuple):
 
 
 class Compactor:
-    """Compaction of the open conversation: a summary replaces its beginning in model requests.
+    """Compactor that replaces the beginning of the open conversation with a summary in model requests.
 
     The messages themselves are not changed. A summary is shown to the user before it is used, unless the mode is
     "auto".

@@ -56,7 +56,10 @@ class ContextReport(Struct, frozen=True, kw_only=True):
 
 
 class ContextMeter:
-    """Estimate of what the open conversation's next request contains; `tools` holds the user's choices."""
+    """Meter that estimates the contents of the open conversation's next request.
+
+    `tools` holds the user's choices about tools.
+    """
 
     def __init__(
         self,

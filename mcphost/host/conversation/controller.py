@@ -273,7 +273,7 @@ class ConversationController:
         """Let the model summarize all but the last messages; return whether the user accepted the summary.
 
         *instructions* are added to the prompt for the model. Raises UsageError while a turn is running or if there is
-        nothing to summarize, ModelError, or StoreError; then, and if `stop` is called, nothing is changed.
+        nothing to summarize, ModelError, or StoreError. After an error or a call of `stop`, nothing has changed.
         """
 
         async def work() -> bool:

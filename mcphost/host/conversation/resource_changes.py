@@ -1,4 +1,4 @@
-"""Attached resources that changed since they were read, and what the model is sent of a newer version."""
+"""Attached resources that changed after they were read, and how a newer version is sent to the model."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePar
 from mcphost.serialization import replace
 
 MAX_TRACKED = 1_000
-"""How many changes and readings are remembered."""
+"""Maximum number of changes, and of read times, that are remembered."""
 MAX_SEARCHED = 2_000
 """How many of the newest messages are searched for attached resources."""
 MAX_COMPARED_CHARACTERS = 1_000_000
@@ -18,7 +18,7 @@ _CONTEXT_LINES = 3
 
 
 class SentResource(NamedTuple):
-    """The newest version of a server's resource that was sent: when, and in which message, counted from 0."""
+    """The version of a resource that was sent last, with its time and the index of its message."""
 
     part: ResourcePart | ImagePart | FilePart
     at: float
@@ -26,7 +26,7 @@ class SentResource(NamedTuple):
 
 
 class ResourceVersions:
-    """Changes that servers reported in this run, compared with when each attached resource was read."""
+    """Times at which servers reported changes, and times at which attached resources were read."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class ResourceVersions:
 
     @property
     def tracked(self) -> tuple[int, int]:
-        """The numbers of changes and of readings that are remembered."""
+        """The number of remembered changes and the number of remembered read times."""
         return len(self._changed), len(self._read)
 
     @property
@@ -44,16 +44,16 @@ class ResourceVersions:
         return not self._changed
 
     def note_change(self, server: str, uri: str) -> None:
-        """Remember that a server reported a change of the resource, or of one below it."""
+        """Remember that a server reported a change of the resource with this URI."""
         _remember(self._changed, (server, uri), self._clock())
 
     def note_read(self, part: Part) -> None:
-        """Remember that this version of a resource was read just now, or that the user goes on with it."""
+        """Remember that this version of a resource was just read, or that the user dismissed a change."""
         if (key := resource_key(part)) is not None:
             _remember(self._read, (key, hash(part)), self._clock())
 
     def is_changed(self, part: Part, sent_at: float = 0.0) -> bool:
-        """Return whether the resource changed after it was read; *sent_at* stands for an unknown time of reading."""
+        """Return whether the resource changed after it was read, or after *sent_at* if that is unknown."""
         key = resource_key(part)
         if key is None or not self._changed:
             return False
@@ -61,13 +61,16 @@ class ResourceVersions:
         return changed > self._read.get((key, hash(part)), sent_at)
 
     def find_outdated(self, messages: Sequence[Message]) -> tuple[SentResource, ...]:
-        """Return the resources of which the model has an older version than the server, oldest message first."""
+        """Return the sent resources that have changed since, in the order of their messages."""
         sent = () if self.is_empty else find_sent(messages).values()
         return tuple(one for one in sent if self.is_changed(one.part, one.at))
 
 
 def find_sent(messages: Sequence[Message]) -> dict[tuple[str, str], SentResource]:
-    """Return the newest sent version of each resource, keyed by server and URI; only the newest messages count."""
+    """Return the last sent version of each resource, keyed by server and URI.
+
+    Only the newest MAX_SEARCHED messages are searched.
+    """
     found: dict[tuple[str, str], SentResource] = {}
     first = max(0, len(messages) - MAX_SEARCHED)
     for position, message in enumerate(messages[first:], first):
@@ -86,9 +89,9 @@ def _remember(times: dict[Any, float], key: Any, at: float) -> None:
 
 
 def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
-    """Return what to send of a newer version of a resource: the difference, or the whole if that is shorter.
+    """Return a newer version of a resource as a diff from the sent one, or in full if that is shorter.
 
-    *covered* is the number of messages that a summary replaces; the model does not get what they contain. May take a
+    *covered* is the number of messages that a summary replaces; the model does not receive their content. May take a
     tenth of a second, so call it on a thread.
     """
     known = sent.part
@@ -104,7 +107,7 @@ def make_update(sent: SentResource, newer: Part, covered: int) -> Part:
 
 
 def unified_diff(before: str, after: str) -> str:
-    """Return the difference in unified format without file names; "" if the texts are equal or take long to compare."""
+    """Return a unified diff without file names; "" if the texts are equal or too slow to compare."""
     if before == after or max(len(before), len(after)) > MAX_COMPARED_CHARACTERS:
         return ""
     old, new = before.split("\n"), after.split("\n")

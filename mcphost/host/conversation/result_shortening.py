@@ -26,9 +26,9 @@ from mcphost.serialization import replace
 OLD_HEAD_BYTES, OLD_TAIL_BYTES = 800, 200
 """Number of bytes kept at the beginning and at the end of an old result."""
 _MIN_OLD_BYTES = 1_500
-"""Shorter results are not shortened, because the note would take up what is saved."""
+"""Old results of fewer bytes are not shortened, because the added note would cancel the saving."""
 _NOTE_BYTES = 400
-"""Allowance beyond the limit for notes of mcphost, such as the one that says how to read on."""
+"""Bytes allowed above the limit for notes, such as how to read the omitted part."""
 _MIN_CUT_BYTES = 200
 _TARGET = 2 / 3
 """A batch reduces requests to this share of the threshold, so that many requests can follow before the next batch."""
@@ -37,7 +37,7 @@ _MIN_SAVING = 0.1
 
 
 class ResultShortening:
-    """Request stage that shortens tool results; it remembers how many of the messages have old results."""
+    """Request stage that shortens tool results to fit the context window, and old results further."""
 
     def __init__(
         self,

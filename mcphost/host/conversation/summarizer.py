@@ -43,7 +43,7 @@ TrackFn = Callable[[int], AbstractAsyncContextManager[OpenSpending]]
 
 
 class Summarizer:
-    """Summarization with one model; `usage` counts the tokens of all requests, even after a failure."""
+    """Summarizer that uses one model; `usage` counts the tokens of all requests, even after a failure."""
 
     def __init__(self, model: llm.ChatModel, instructions: str, on_progress: ProgressCallback, track: TrackFn) -> None:
         """Create a summarizer that uses *model*; *instructions* are added to its prompt.
@@ -61,7 +61,7 @@ class Summarizer:
     async def summarize(self, conversation: Conversation, count: int) -> Compaction:
         """Return a summary of the first *count* messages; it is neither stored nor used yet.
 
-        All of these messages must be stored. Sentences of the current summary that the user wrote are kept unchanged.
+        All of these messages must be stored. Sentences that the user wrote in the current summary are kept unchanged.
         Raises ModelError; may be cancelled.
         """
         covered = conversation.covered

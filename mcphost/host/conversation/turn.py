@@ -136,7 +136,7 @@ class TurnParts(NamedTuple):
 
 
 class Turn:
-    """One turn; cancellation closes the model's stream and saves the received part as cut off."""
+    """One turn; if it is cancelled, the model's stream is closed and the incomplete answer is saved."""
 
     def __init__(
         self,
@@ -166,10 +166,11 @@ class Turn:
         self.text = ""
 
     async def run(self) -> TurnOutcome:
-        """Run rounds until the model answers without calling tools, or the user ends the turn at the limit.
+        """Request answers and run their tool calls until the model answers without calling a tool.
 
-        Raises ModelError if the model fails or repeatedly makes invalid calls; the received part is saved as cut off.
-        Raises BudgetReached before a request that the budget does not allow.
+        At the maximum number of rounds, the user can end the turn. Raises ModelError if the model fails or repeatedly
+        makes invalid calls; an incomplete answer is saved and marked as cut off. Raises BudgetReached before a
+        request that the budget does not allow.
         """
         rounds = invalid_rounds = 0
         allowed = self._max_rounds

@@ -152,7 +152,10 @@ def _decode_decimal(text: str) -> Iterator[bytes]:
 
 
 def _to_text(data: bytes, room: int) -> tuple[str, str, bool]:
-    """Return a note that *data* was compressed or "", its text ("" if none), and whether that was cut."""
+    """Decode *data* as text, after decompressing it if necessary; return (note, text, is truncated).
+
+    The note says that *data* was compressed, or is "". The text is "" if *data* is not text.
+    """
     how, is_cut = "", False
     if data[:2] == b"\x1f\x8b" or (data[:1] == b"\x78" and len(data) > _SHORTEST // 2):
         unpacker = zlib.decompressobj(wbits=47)

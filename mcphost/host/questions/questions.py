@@ -465,10 +465,10 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
 
 
 class RetryCall(Question[bool], frozen=True, kw_only=True):
-    """Asks whether to retry a tool call after the user has visited these addresses.
+    """Asks whether to retry a tool call after the user has visited the URLs in `urls`.
 
-    The answer False abandons the call. If the server reports that the user has completed all of them, the question is
-    withdrawn and the call is retried.
+    The answer False abandons the call. If the server reports that the interaction at every URL is complete, the
+    question is withdrawn and the call is retried.
     """
 
     KIND: ClassVar[str] = "retry_call"
@@ -512,7 +512,7 @@ RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare 
 
 
 class RequestingServer(Struct, frozen=True, kw_only=True):
-    """A server that requests folders together with others; `roots` are the folders it would receive."""
+    """A server that is waiting for the answer about folders; `roots` are the folders it would receive."""
 
     server: str
     why: str

@@ -45,7 +45,7 @@ _MEDIA = "[the data above]"
 
 
 class ContentIndex:
-    """Index of a result's content blocks, to find structured content that only repeats them."""
+    """Index of a result's content blocks, used to detect structured content that only repeats them."""
 
     def __init__(self, blocks: Iterable[ContentBlock]) -> None:
         self.texts: list[str] = []

@@ -265,7 +265,7 @@ class ServerRequestHandler:
         return self.root_sharing.track_request(context.method)
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """Ask the user the deferred questions before a client request; see RequestHandler."""
+        """Ask the user questions that were postponed until this client request; see RequestHandler."""
         if context.method not in METHODS_NEEDING_ROOTS:
             return False
         await self.root_sharing.prepare(_deferred_reason(context))

@@ -80,7 +80,7 @@ class _ServerFolders(Struct, frozen=True):
 
 
 class RootSharing:
-    """Sharing of folders with one server; the server receives a folder only after the user agreed.
+    """Policy for sharing folders with one server, which receives a folder only if the user agrees.
 
     A permanent answer is stored with the server's name, the server's digest (*digest*) and the folder's real path.
     *notify* receives errors of the store; the answer then applies only to this run. *folder_questions* is shared by
@@ -150,7 +150,7 @@ class RootSharing:
         return self.held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
-        """Forget the last connection's open questions, and load the stored answers. Raises StoreError."""
+        """Discard the previous connection's open questions, and load the stored answers. Raises StoreError."""
         self._is_answer_pending = self._needs_relisting = False
         if not self._can_ask:
             self.has_answers = bool((await self._inspect_folders()).approved)
@@ -205,7 +205,7 @@ class RootSharing:
         return ShareRoots.KIND in self.frontend.kinds
 
     async def _ask_user(self, why: str) -> bool:
-        """Ask the user about the folders; return False without a question. Raises StoreError, ConsentDenied."""
+        """Ask the user about the folders; return False if nothing was asked. Raises StoreError, ConsentDenied."""
         if not self._can_ask:
             return False
         self._asking_count += 1

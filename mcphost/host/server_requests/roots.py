@@ -74,7 +74,7 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
 
 
 class _SharedInspection:
-    """Inspection of the folders whose result all concurrent callers share."""
+    """Inspection of the folders; concurrent callers share its result."""
 
     def __init__(self) -> None:
         self.result: RootFolders | None = None

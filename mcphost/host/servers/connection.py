@@ -300,7 +300,7 @@ class ServerConnection:
         self._log.add_message(message, call)
 
     def warn(self, text: str) -> None:
-        """Log a warning about a problem that did not end the session; the same text at most every ten minutes."""
+        """Log a warning that does not end the session; the same text is logged at most every ten minutes."""
         self._log.add_once("warning", text, "client")
 
     def on_account_changed(self, account: Account | None) -> None:

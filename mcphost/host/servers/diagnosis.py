@@ -108,7 +108,7 @@ def _describe_ready(view: ServerView) -> list[DiagnosisStep]:
 
 
 def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
-    """Return the steps about tools: names and schemas that the model's provider refuses, and quarantine."""
+    """Return the diagnosis of tools: names and schemas that the provider refuses, and quarantined tools."""
     steps: list[DiagnosisStep] = []
     long = [tool.name for tool in view.catalog.tools if len(f"{view.name}__{tool.name}") > _MAX_TOOL_NAME]
     if long:

@@ -29,7 +29,7 @@ CANCEL_SECONDS = 2.0
 
 
 class ProgressTracker:
-    """Conversion of the notifications of one tool call to progress events.
+    """Converter of one tool call's notifications to progress events.
 
     A task status has a message but no numbers, so its event repeats the last known numbers.
     """
@@ -152,8 +152,8 @@ class OrphanedTasks:
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the server's orphaned tasks; return when they have ended or the session ends.
 
-        Tasks that another running mcphost process is following are left alone. Raises no errors, except when it is
-        cancelled. The store is not read immediately, because other servers use it during startup.
+        Tasks that another running mcphost process is following are left alone. Raises nothing but
+        cancellation. The store is read after a delay, because other servers use it during startup.
         """
         if not self.is_resuming_enabled:
             return

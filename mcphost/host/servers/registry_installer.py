@@ -94,7 +94,7 @@ class InstallDraft:
 
 
 class RegistryInstaller:
-    """Search of the configured registry and installation of its servers.
+    """Installer that searches the configured registry and installs servers from it.
 
     A bundle is downloaded only by `download`, and configuration is written only by `install`. Methods may raise
     RegistryError, UsageError, ConfigError, StoreError or ConsentDenied; then nothing was changed.

@@ -206,13 +206,13 @@ class Quarantine:
 
 
 class ServerStartup:
-    """Wait for starting servers before a turn, within a time limit.
+    """Startup wait of a turn: it waits until the servers have started, up to a time limit.
 
     The tools of slower servers are added later.
     """
 
     def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
-        """Create the wait; *seconds* is the longest time to wait for a server, counted from its start.
+        """Create the wait; *seconds* is the maximum time to wait for a server, counted from its start.
 
         If its program may first have to be installed, this time is multiplied by NEW_SERVER_FACTOR.
         """

@@ -398,7 +398,7 @@ class ToolChangeTracker:
         return ToolChange(tool=name, digest=digest, difference=lines)
 
     async def _diff_with_lock(self, listed: ToolDefinition) -> tuple[str, ...]:
-        """Return a diff of a never accepted tool, from the lock file's copy to its current definition."""
+        """Return a diff from a tool's locked definition to its current one, if it was never accepted."""
         before = self.project_lock.locked_definition(listed.name)
         if not before:
             lines = await anyio.to_thread.run_sync(partial(diff_definitions, b"", bytes(listed.raw)))

@@ -139,7 +139,7 @@ class ToolPipeline:
     async def _record(
         self, call: ProposedCall, offered: OfferedTool, approval: Approval, outcome: ToolCallOutcome
     ) -> None:
-        """Record the result of a read-only call as the model proposed it, so that it can be used again."""
+        """Record a successful read-only call's result for reuse, unless its arguments were changed."""
         is_unchanged = arguments_digest(approval.arguments) == arguments_digest(call.use.arguments)
         is_given = outcome.part.outcome == "ok" and not outcome.is_declined
         if is_given and is_unchanged and has_read_only_hint(offered.definition.tool):
@@ -149,10 +149,10 @@ class ToolPipeline:
     async def _reuse(
         self, call: ProposedCall, offered: OfferedTool, arguments: dict[str, Any]
     ) -> ToolCallOutcome | None:
-        """Return the recorded result of the same read-only call if an answer is made again; otherwise None.
+        """Return the recorded result of the same read-only call if an answer is repeated; otherwise None.
 
-        The tool's definition must be the one of that call. Hooks before the call run again; those after the call have
-        seen the result. Raises ToolFailure if the call is not allowed now.
+        The tool's definition must be the same as at that call. Hooks before the call run again; hooks after the call
+        have already seen the result. Raises ToolFailure if the call is not allowed now.
         """
         with self._reporting_stop(call, arguments):
             offered = await self._wait_until_current(call.use, offered)

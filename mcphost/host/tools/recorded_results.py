@@ -1,4 +1,4 @@
-"""Results of read-only tool calls that are used again when an answer is made again, instead of calling the tool."""
+"""Reuse of the results of read-only tool calls when an answer is repeated."""
 
 import hashlib
 import logging
@@ -14,15 +14,15 @@ from mcphost.serialization import encode
 from mcphost.store.recorded_results import RecordedResult, RecordedResultStore
 
 MAX_AGE = 24 * 3600.0
-"""Seconds after which a result is not used again, so that the time of day says when it is from."""
+"""Maximum age in seconds of a reused result, so that a time of day without a date is unambiguous."""
 _log = logging.getLogger(__name__)
 
 
 class RecordedResults:
-    """Results of read-only calls that the model may get again, while an answer that was given before is made again.
+    """Results of earlier read-only calls, which are reused while an earlier answer is repeated.
 
-    A result is used again only in the turn that follows going back in the conversation, and only for a call that is
-    the same in its server, account, tool, definition and arguments.
+    A result is reused only in the first turn after the user has gone back in the conversation, and only for a call with
+    the same server, account, tool, definition and arguments.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class RecordedResults:
 
     @property
     def is_available(self) -> bool:
-        """Whether an answer is being made again, so that there may be results to use."""
+        """Whether an earlier answer is being repeated, so that results may be reused."""
         return self._after is not None
 
     async def begin_turn(self, *, is_allowed: bool) -> None:
-        """Begin a turn, before its message is added; *is_allowed* is whether results may be used again in it."""
+        """Begin a turn, before its message is added; *is_allowed* says whether it may reuse results."""
         self._after = None
         self._used.clear()
         conversation = self._active.current
@@ -56,9 +56,10 @@ class RecordedResults:
             _log.warning("recorded results are not available: %s", error)
 
     async def find(self, identity: ToolIdentity, arguments: dict[str, Any]) -> RecordedResult | None:
-        """Return the result of the same call if it may be used again, each result once in a turn, oldest first.
+        """Return an earlier result of the same call, or None if there is none that may be reused.
 
-        A result whose call a grant allowed is returned only while this grant is valid.
+        Each result is returned at most once in a turn, the oldest first. If a grant allowed the earlier call, its
+        result is returned only while that grant is valid.
         """
         if self._after is None:
             return None
@@ -78,9 +79,9 @@ class RecordedResults:
     async def add(
         self, use_id: str, identity: ToolIdentity, arguments: dict[str, Any], *, grant_id: str, at: float = 0.0
     ) -> None:
-        """Record that the call *use_id* had a result; *at* is when the tool was called, if it was not called just now.
+        """Record that the call *use_id* has a result; *at* is the time of the call, 0 for now.
 
-        Raises nothing if the store fails; the call is then made again.
+        If the store fails, this is only logged; a later repetition then calls the tool again.
         """
         call = identify_call(identity, arguments)
         try:
@@ -92,7 +93,7 @@ class RecordedResults:
 
 
 def identify_call(identity: ToolIdentity, arguments: dict[str, Any]) -> str:
-    """Return the digest of all that must be the same for a result to be used again."""
+    """Return a digest of everything that must be equal for a result to be reused."""
     facts = (
         identity.server,
         identity.server_digest,

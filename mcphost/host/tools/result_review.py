@@ -51,7 +51,7 @@ class ReviewOutcome(Struct, frozen=True):
 
 
 class ResultReviewer:
-    """Review of results by the user; the model receives only what the user allows."""
+    """Reviewer that shows results to the user; the model receives only what the user allows."""
 
     def __init__(
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,

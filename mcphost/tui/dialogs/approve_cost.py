@@ -145,7 +145,7 @@ class ApproveCostDialog(Dialog[CostVerdict]):
         self.approve("raise", RaiseBudget())
 
     def action_choose(self, number: int) -> None:
-        """Choose the way with this number, from 1, to make the request cheaper."""
+        """Choose a way to make the request cheaper, by its number in the list, starting at 1."""
         if number > len(self.choices):
             return
         if self.is_read:

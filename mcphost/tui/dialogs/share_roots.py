@@ -202,7 +202,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     def disabled_reason(self, button_id: str) -> str:
         """Return why a button is disabled; empty if it is enabled.
 
-        Only sharing requires the user to read to the end.
+        Buttons that share folders are disabled until the user has scrolled to the end.
         """
         agrees = button_id.startswith("all") or (button_id == "done" and self._has_approval)
         return self._unread_message() if agrees and not self.is_read else ""

@@ -20,7 +20,7 @@ _MAX_LINE_LENGTH = 4_000
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
-    """Render the diff of a tool's definition; each line starts with a mark, readable without color."""
+    """Render the diff of a tool's definition; each line starts with a mark, so that it is readable without color."""
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in change.difference[:_MAX_LINES]]
     if len(change.difference) > len(shown):
         shown.append(
@@ -99,7 +99,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         ]
 
     def on_mount(self) -> None:
-        """If only one tool has changed, hide the buttons for several tools and rename the others."""
+        """If only one tool has changed, hide the buttons for several tools and relabel the remaining ones."""
         super().on_mount()
         if len(self.details.changes) == 1:
             for button_id in ("#done", "#accept_all"):

@@ -1,4 +1,4 @@
-"""Form that saves what is in use now, or a part of it, as a profile: model, system prompt and servers."""
+"""Form that saves the current model, system prompt and servers, or some of them, as a profile."""
 
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar

@@ -15,7 +15,7 @@ _ALL = N_("all that are enabled")
 
 
 class ProfilesScreen(ListScreen):
-    """List of profiles; its result is the name of the profile, "" for no profile, or a new Profile to save and use.
+    """List of profiles; its result is a profile's name, "" for none, or a new Profile to save and use.
 
     The result is None for no change.
     """

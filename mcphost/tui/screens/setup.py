@@ -155,7 +155,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         self._enter()
 
     def _enter(self) -> None:
-        """Let the user choose from now on; before, typing closes the screen and goes to the composer."""
+        """Let the user choose. Until then, typing closes the screen and goes to the composer."""
         if not self._is_entered:
             self._is_entered = True
             self.query_one("#keys", Static).update(Content(self.key_hints()))

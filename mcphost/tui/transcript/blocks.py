@@ -158,7 +158,7 @@ class UserMessage(TranscriptBlock):
         ]
 
     def show_outdated(self, keys: frozenset[tuple[str, str]]) -> bool:
-        """Mark the attached resources among *keys* as changed since; return whether the message looks different now."""
+        """Mark the attached resources in *keys* as changed; return whether a mark was added or removed."""
         outdated = keys.intersection(filter(None, self.resources))
         is_changed = outdated != self.outdated
         self.outdated = outdated
@@ -193,7 +193,7 @@ class UserMessage(TranscriptBlock):
 
 
 class LateResult(TranscriptBlock):
-    """Result of a tool call that ended in the background, at the place where it was added; Enter opens it."""
+    """Block for a background call's result, at the place where it was added to the chat; Enter opens it."""
 
     gap = 1
     can_step = True

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PartCopier:
-    """Copying of the parts of a block; each call for the same block copies the next part."""
+    """Copier for the parts of a block; each call for the same block copies the next part."""
 
     def __init__(self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]]) -> None:
         """Create a copier that posts its messages to *widget*."""

@@ -53,7 +53,7 @@ class ImageCard(TranscriptBlock):
         self._failed_width = 0  # the width in columns when decoding failed; the rows stay reserved at this width
 
     def _cell_size(self, width: int) -> tuple[int, int]:
-        """Return the columns and rows of the image in a block that is *width* columns wide."""
+        """Return the image's width in columns and height in rows, in a block that is *width* columns wide."""
         from mcphost.sandbox.image_formats import fit_size
 
         columns, pixels = fit_size(

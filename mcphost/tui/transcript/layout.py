@@ -315,7 +315,7 @@ class BlockRenderer:
     def _wrap(
         self, content: Content, room: int, style: Style, selection: Selection | None, line: int
     ) -> Iterable[Iterable[Segment]]:
-        """Return the rows of a content whose first line has the number *line* in *selection*."""
+        """Wrap *content* into rows of *room* columns; its first line has the number *line* in *selection*."""
         if content.plain.isascii() or not needs_own_breaks(content.plain, room):
             options = self._options(_shift_selection(selection, line))
             rows = content.render_strips(room, None, style, options)

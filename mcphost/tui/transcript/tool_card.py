@@ -84,7 +84,7 @@ class ToolCard(TranscriptBlock):
         self.result_file = ""
         self.review_outcome = ""
         self.reused_from = ""
-        """The time of the call whose result was used again instead of calling the tool; "" if it was called."""
+        """The time of the earlier call whose result was reused; "" if the tool was called."""
 
         self.seconds = 0.0
         self.started_at = 0.0
@@ -297,7 +297,7 @@ class ToolCard(TranscriptBlock):
 
 
 def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> ToolCard | None:
-    """Return the card at *index* if its turn can go on without it, else the only such card near the end.
+    """Return the card at *index* if it can go to the background, else the only such card near the end.
 
     Returns None if there is no such card near the end, or more than one.
     """

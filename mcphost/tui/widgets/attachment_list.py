@@ -161,7 +161,7 @@ class AttachmentList(Widget, can_focus=True):
             )
 
     def action_move(self, by: int) -> None:
-        """Move the cursor; below the last attachment, leave the list."""
+        """Move the cursor by *by* rows; post `Left` if it would move below the last attachment."""
         if self.index + by >= len(self.rows):
             self.post_message(self.Left())
             return

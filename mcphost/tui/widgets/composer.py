@@ -517,7 +517,7 @@ class Composer(Vertical):
         self.composer_input.focus()
 
     def show_queue(self, rows: Sequence[tuple[str, bool]]) -> None:
-        """List the queued messages above the text area; True marks one that will join the running answer."""
+        """List the queued messages above the text area; True marks a message that will join the running answer."""
         self.has_queue = bool(rows)
         line = next(iter(self.query("#queue").results(Static)), None)
         if line is None and rows:

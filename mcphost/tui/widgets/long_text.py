@@ -130,7 +130,7 @@ class RowIndex:
 
 
 def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
-    """Return the length in characters up to which a line of *text* surely fits in one row."""
+    """Return the maximum length in characters of a line of *text* that always fits in one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
     return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
@@ -178,7 +178,7 @@ def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int
 
 
 def _fixed_row_length(line: str, width: int) -> int:
-    """Return how many characters of an unsanitized line surely fit in a row once the row is sanitized."""
+    """Return how many characters of an unsanitized line always fit in a row after sanitization."""
     if line.isascii():
         return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:

@@ -40,7 +40,7 @@ class PasteGuard:
 
     @property
     def is_over(self) -> bool:
-        """Whether the guard has ended, so that all further keys are treated as typed."""
+        """Whether the paste is over: the user has started to type, so later keys are not part of it."""
         return self._typed_keys >= 2
 
     def is_pasted(self, ago: float) -> bool:
