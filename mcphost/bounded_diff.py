@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 MAX_COMPARED_LINES = 1_000
 """Maximum number of lines between the first and the last difference that are compared with each other."""
 MAX_EQUAL_PAIRS = 100_000
-"""Maximum number of pairs of equal lines among them: difflib takes time in proportion to it."""
+"""Maximum number of pairs of equal lines among these lines; difflib's time is proportional to it."""
 
 Opcode = tuple[Any, int, int, int, int]
 """An edit as in `difflib.SequenceMatcher.get_opcodes`."""

@@ -64,7 +64,7 @@ def browser_commands(
 
 
 def _split_command(entry: str) -> tuple[str, ...]:
-    """Split a command like a shell; return an empty tuple if a quote is unclosed or the like."""
+    """Split a command like a shell; return an empty tuple if its quoting is invalid."""
     try:
         return tuple(shlex.split(entry))
     except ValueError:

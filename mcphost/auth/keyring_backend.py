@@ -159,7 +159,7 @@ class KeyringBackend:
         return await self._run_in_thread(lambda: self._get(name))
 
     async def set(self, name: str, secret: str) -> None:
-        """Store the secret. Raises McpHostError if there is no keyring or cannot store the secret."""
+        """Store the secret. Raises McpHostError if there is no keyring or the keyring cannot store it."""
         if len(secret) > MAX_SECRET_LENGTH:
             raise McpHostError(f"The secret is over {MAX_SECRET_LENGTH} characters, too long for a keyring.")
         await self._run_in_thread(lambda: self._set(name, secret))

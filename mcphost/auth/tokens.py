@@ -105,7 +105,7 @@ class TokenSet(Struct, frozen=True):
         return bool(self.expires) and self.lifetime - min(EXPIRY_MARGIN, self.lifetime / 10) <= self.age
 
     def has_expired(self) -> bool:
-        """Return whether the token has expired for certain."""
+        """Return whether the token's age has reached its lifetime."""
         return self.age >= self.lifetime
 
 

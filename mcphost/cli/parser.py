@@ -227,7 +227,7 @@ class Options:
     """Whether the chat is drawn for a screen reader, whatever `[screen] reader` says."""
 
     resume: str | None = None
-    """`--resume`: the prefix of a conversation's id, empty for the one with the newest message; None starts one."""
+    """`--resume`: a conversation's id prefix; empty for the most recent conversation, None for a new one."""
 
     allow: tuple[str, ...] = ()
     """`--allow` rules as typed."""

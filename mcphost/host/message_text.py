@@ -16,7 +16,7 @@ _RANGE_PATTERN = re.compile(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9}))?")
 
 
 def clean_text(text: str) -> str:
-    """Return a text for the model as the user can see it, without hidden text and lone surrogates."""
+    """Return *text* for the model, without lone surrogates and text that is hidden from the user."""
     return strip_hidden_text(replace_surrogates(text))
 
 

@@ -183,7 +183,7 @@ class QuestionApp(NavigationApp):
             self.action_tasks()
 
     def update_question_cards(self) -> None:
-        """Update the question cards in the chat and on the top screen; remove them without a question."""
+        """Update the question cards in the chat and on the top screen; remove them if there is no question."""
         for screen in {self.chat, self.screen}:
             if not screen.is_mounted:
                 screen.call_after_refresh(self.update_question_cards)

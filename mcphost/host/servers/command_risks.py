@@ -239,7 +239,7 @@ def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
 
 
 def _is_inside(path: str, project: str) -> bool:
-    """Return whether a path is, as written or with links resolved, the project folder or inside it."""
+    """Return whether a path, as written or with links resolved, is the project folder or inside it."""
     return any(
         place == project or place.startswith(project.rstrip(os.sep) + os.sep)
         for place in (os.path.realpath(path), os.path.normpath(os.path.abspath(path)))
