@@ -189,3 +189,31 @@ def form_with_a_long_default() -> tuple[int, Work]:
     options = [f"{n:x}" for n in range(999)] + ["z"]
     field = {"type": "array", "items": {"type": "string", "enum": options}, "default": ["z"] * 60_000}
     return elicited({"type": "object", "properties": {"a": field}})
+
+
+def attached(text: str) -> tuple[int, Work]:
+    """Remove the hidden text of an attached resource."""
+    from mcphost.host.message_text import clean_parts
+    from mcphost.llm.messages import ResourcePart
+
+    part = ResourcePart("s", "x://a", text)
+
+    async def work() -> object:
+        return await clean_parts((part,))
+
+    return len(text.encode()), work
+
+
+@host_case
+def attachment_of_plain_text() -> tuple[int, Work]:
+    return attached("the tide is high\n" * 900_000)
+
+
+@host_case
+def attachment_of_ideographs() -> tuple[int, Work]:
+    return attached("潮水很高了" * 1_000_000)
+
+
+@host_case
+def attachment_of_tags_between_letters() -> tuple[int, Work]:
+    return attached("a\U000e0041" * 3_000_000)

@@ -7,6 +7,7 @@ that can be seen and copied.
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import cache, lru_cache
 from itertools import islice
 
@@ -39,9 +40,13 @@ def _character_class(*ranges: tuple[int, int]) -> str:
 # Characters that move the cursor or end a line: C0 without TAB and LF, DEL, C1, the separators; and surrogates.
 _CONTROL = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029), (0xD800, 0xDFFF))
 _UNSAFE = re.compile(f"[{_character_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT_CHARACTERS, *BLANK_CHARACTERS)}]")
+_ASCII_CONTROLS = bytes((*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F))
 _JOINERS = "\u200c\u200d"
 _PRESENTATION_SELECTORS = "\ufe0e\ufe0f"
 
+
+PIECE_LENGTH = 256 * 1024
+"""Characters of a long text that are cleaned in one step, of at most about 20 ms; other threads run in between."""
 
 _MARK_CACHE_SIZE = 4_096
 _MARK_CACHE: dict[str, str] = {}
@@ -79,11 +84,11 @@ def _hidden_text_pattern() -> re.Pattern[str]:
     """Return the pattern for control characters, tags and supplementary variation selectors.
 
     Tags and selectors can spell hidden text. A selector after an ideograph is not matched, because it selects a glyph
-    variant.
+    variant. The pattern begins with one class, because `re` then skips other characters without trying a match.
     """
     return re.compile(
-        "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
-        "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
+        "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e0fff]"
+        "(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff][\U000e0100-\U000e01ef])"
     )
 
 
@@ -200,13 +205,37 @@ def replace_surrogates(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return "".join(map(_replace_surrogates_in, _split(text)))
     return text
+
+
+def _replace_surrogates_in(piece: str) -> str:
+    try:
+        piece.encode()
+    except UnicodeEncodeError:
+        return piece.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return piece
 
 
 def strip_hidden_text(text: str) -> str:
     """Return *text* for a model, without control characters and tags, which can spell invisible words."""
+    if len(text) > PIECE_LENGTH:
+        return "".join(map(strip_hidden_text, _split(text)))
+    if text.isascii():
+        return text.encode().translate(None, _ASCII_CONTROLS).decode()
     return _hidden_text_pattern().sub("", text)
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the pieces of a long text, which have the same surrogate pairs and variation sequences as the whole."""
+    start = 0
+    while start < len(text):
+        end = start + PIECE_LENGTH - 1
+        following = text[end : end + 1]
+        if "\udc00" <= following <= "\udfff" or "\U000e0100" <= following <= "\U000e01ef":
+            end += 1  # it belongs to the character before
+        yield text[start:end]
+        start = end
 
 
 def escape_unsafe_json(json_text: str) -> str:

@@ -4,8 +4,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
+import anyio.to_thread
+
 from mcphost.llm.messages import ImagePart, Message, Part, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.sanitize import replace_surrogates, strip_hidden_text
+from mcphost.sanitize import PIECE_LENGTH, replace_surrogates, strip_hidden_text
 from mcphost.serialization import dumps, replace
 
 MAX_NUMBERS = 200
@@ -20,8 +22,17 @@ def clean_text(text: str) -> str:
     return strip_hidden_text(replace_surrogates(text))
 
 
-def clean_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Return a user message's parts without hidden text, which a file, resource or paste may contain."""
+async def clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Return a user message's parts without hidden text, which a file, resource or paste may contain.
+
+    Long texts are cleaned on a worker thread.
+    """
+    if sum(len(part.text) for part in parts if isinstance(part, TextPart | ResourcePart)) <= PIECE_LENGTH:
+        return _clean_parts(parts)
+    return await anyio.to_thread.run_sync(_clean_parts, parts)
+
+
+def _clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(
         replace(part, text=clean_text(part.text)) if isinstance(part, TextPart | ResourcePart) else part
         for part in parts

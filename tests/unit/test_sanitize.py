@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcphost import sanitize as sanitize_module
 from mcphost.config.mcp_json import parse_servers
 from mcphost.sanitize import (
     BLANK_CHARACTERS,
@@ -14,6 +15,7 @@ from mcphost.sanitize import (
     FORMAT_CHARACTERS,
     PREPENDED_MARKS,
     escape_unsafe_json,
+    replace_surrogates,
     sanitize,
     strip_hidden_text,
 )
@@ -113,6 +115,14 @@ def test_a_joiner_where_no_script_needs_it_is_marked(text: str) -> None:
 def test_text_for_a_model_has_no_tag_characters_and_only_ideographic_variation_selectors() -> None:
     hidden = "".join(chr(0xE0100 + byte) for byte in b"obey") + "\U000e0041"
     assert strip_hidden_text(f"葛\U000e0100城😀{hidden}") == "葛\U000e0100城😀"
+
+
+@given(st.text(alphabet="a\n\x1b\x7f葛\U00020001\ufeff\U000e0041\U000e0100\U000e01ef\ud83d\ude00", max_size=30))
+def test_a_long_text_is_cleaned_in_pieces_with_the_same_result(text: str) -> None:
+    whole = strip_hidden_text(text), replace_surrogates(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sanitize_module, "PIECE_LENGTH", 3)
+        assert (strip_hidden_text(text), replace_surrogates(text)) == whole
 
 
 def test_one_line_when_asked() -> None:

@@ -420,7 +420,7 @@ class ConversationController:
             latest = (message for message in reversed(conversation.messages) if message.role == "user")
             message = next(latest, Message(role="user", parts=()))
         else:
-            message = Message(role="user", parts=clean_parts((*attachments, TextPart(text))))
+            message = Message(role="user", parts=await clean_parts((*attachments, TextPart(text))))
             message = await conversation.append(message, model.name if model else "")
         self._events.publish(TurnStarted(number, message, again=text is None))
         if model is None:

@@ -1,14 +1,17 @@
 """Hidden text in files, resources and pastes, which a user cannot see, does not reach the model."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcphost.host import message_text
 from mcphost.host.conversation.local_files import parse_reference, read_attachment
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.messages import Message, ResourcePart
 from mcphost.llm.model import ModelFacts
+from mcphost.sanitize import PIECE_LENGTH
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
@@ -45,3 +48,23 @@ async def test_tags_in_a_message_that_joins_the_answer_are_removed(tmp_path: Pat
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(steer_then_allow)) as host:
         await host.conversation.send("go")
         assert model.requests[1].messages[-1].text == "be brief"
+
+
+@pytest.mark.parametrize("long", [True, False])
+async def test_a_long_text_is_cleaned_off_the_event_loop_and_a_short_one_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long: bool
+) -> None:
+    threads, strip_hidden_text = set[int](), message_text.strip_hidden_text
+
+    def strip(text: str) -> str:
+        threads.add(threading.get_ident())
+        return strip_hidden_text(text)
+
+    monkeypatch.setattr(message_text, "strip_hidden_text", strip)
+    parts = [ResourcePart("peer", "x://a", f"{HIDDEN}{'a' * (PIECE_LENGTH if long else 1)}")] * 2
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, create_peer(), model, ScriptedFrontend()) as host:
+        await host.conversation.send("Sum this up", parts)
+        assert HIDDEN not in sent_text(model.requests[0].messages)
+    assert threads
+    assert (threading.get_ident() in threads) is not long
