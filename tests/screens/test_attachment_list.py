@@ -148,7 +148,7 @@ async def test_a_folded_paste_is_listed_viewed_and_removed_from_the_text(run: Ru
         driver.app.post_message(Paste("one line\n" * 40))
         await driver.until(lambda: shown(driver).rows, "the paste")
         attach(driver, NOTES)
-        await driver.until(lambda: len(shown(driver).rows) == 2)
+        await driver.until(lambda: len(rows_on_screen(driver)) == 2, "both rows on the screen")
         (row,) = [line for line in rows_on_screen(driver) if "paste" in line]
         assert "[pasted 40 lines]" in row
         assert "90 tokens" in row

@@ -194,7 +194,7 @@ async def test_a_running_call_neither_spins_nor_counts(run: Run, monkeypatch: py
         call, server, tool, arguments = CALL
         driver.host.put(events.ToolProposed(call, server, tool, arguments))
         driver.host.put(events.ToolStarted(call, server, tool, arguments, "session"))
-        await driver.until(lambda: "running" in driver.text(), "the card")
+        await driver.until(lambda: all(text in driver.text() for text in ("running", "Running files")), "the card")
         before = driver.text()
         for part in range(5):
             driver.host.put(events.ToolProgress(call, server, part, 10, f"part {part}"))

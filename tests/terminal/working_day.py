@@ -6,11 +6,12 @@ import sys
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
+from time import monotonic
 
 from tests.fakes.json_server import json_server
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL, ScriptedModel
-from tests.terminal.terminal import PROMPT, Terminal
+from tests.terminal.terminal import PROMPT, Terminal, accepts_keys
 
 DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
@@ -36,7 +37,7 @@ class Day:
         self.terminal.press("Enter")
 
     def click_answer(self, label: str) -> None:
-        """Open the question with the mouse if it is only a card, and click an answer."""
+        """Open the question with the mouse if it is only a card, and click an answer until it is accepted."""
         terminal = self.terminal
         screen = terminal.wait_until(lambda now: "click to open" in now or label in now, "a question", seconds=60)
         terminal.wait_between_keys()
@@ -45,6 +46,16 @@ class Day:
             terminal.wait_for(label)
             terminal.wait_between_keys()
         terminal.click(label)
+        clicked = monotonic()
+
+        def is_answered(screen: str) -> bool:
+            nonlocal clicked
+            if accepts_keys(screen) and label in screen and monotonic() - clicked > 2:
+                terminal.click(label)
+                clicked = monotonic()
+            return not (accepts_keys(screen) and label in screen)
+
+        terminal.wait_until(is_answered, "an answered question")
 
     def close_screen(self) -> None:
         """Leave a screen with Escape, back to the chat."""

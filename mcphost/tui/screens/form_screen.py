@@ -42,10 +42,12 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
 
     def on_mount(self) -> None:
         """Record when the form first becomes visible."""
-        self.call_after_refresh(self._mark_shown)
+        self.call_after_refresh(self.mark_shown)
 
-    def _mark_shown(self) -> None:
-        self._shown_at = monotonic()
+    def mark_shown(self) -> None:
+        """Record that the form is visible from now on; only the first call counts."""
+        if self._shown_at is None:
+            self._shown_at = monotonic()
 
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return whether the form was not yet visible *seconds_ago* seconds ago.
