@@ -459,9 +459,6 @@ class McpHostApp(QuestionApp):
         """Open the command palette."""
         self.action_command_palette()
 
-    def action_pass(self) -> None:
-        """Do nothing."""
-
     def action_toggle_servers(self) -> None:
         """Show or hide the sidebar with the list of servers."""
         self.chat.toggle_sidebar()

@@ -13,6 +13,7 @@ from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.servers.import_plan import ImportCandidate
 from mcphost.host.setup import SetupOffers, SetupResult
 from mcphost.llm.model_finder import AvailableModel
+from mcphost.tui.screens.setup import SetupScreen
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import AppDriver, Run
@@ -92,6 +93,23 @@ async def test_two_keys_take_the_best_model_and_every_server(run: Run) -> None:
         assert setup.applied == [("anthropic/one", ["time", "long"], {"time"})]
         await driver.until(lambda: "Using anthropic/one." in driver.text(), "the notice")
         assert "one problem" in driver.text()
+
+
+async def test_enter_counts_after_a_handled_key_even_if_the_first_refresh_is_reported_late(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = FakeSetup()
+    refreshed = SetupScreen.call_after_refresh
+
+    def report_never(screen: SetupScreen, callback: Any, *args: Any, **kwargs: Any) -> bool:
+        late = callback == screen.mark_shown
+        return True if late else refreshed(screen, callback, *args, **kwargs)
+
+    monkeypatch.setattr(SetupScreen, "call_after_refresh", report_never)
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("ctrl+a", "enter")
+        await driver.until(lambda: setup.applied, "the choice")
 
 
 @pytest.mark.parametrize("key", ["enter", "escape"])
