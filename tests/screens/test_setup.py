@@ -95,7 +95,7 @@ async def test_two_keys_take_the_best_model_and_every_server(run: Run) -> None:
         assert "one problem" in driver.text()
 
 
-async def test_enter_counts_after_a_handled_key_even_if_the_first_refresh_is_reported_late(
+async def test_enter_counts_once_the_card_is_drawn_even_if_the_first_refresh_is_reported_late(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup = FakeSetup()

@@ -11,7 +11,7 @@ from time import monotonic
 from tests.fakes.json_server import json_server
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL, ScriptedModel
-from tests.terminal.terminal import PROMPT, Terminal, accepts_keys
+from tests.terminal.terminal import PROMPT, Terminal
 
 DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
@@ -50,10 +50,10 @@ class Day:
 
         def is_answered(screen: str) -> bool:
             nonlocal clicked
-            if accepts_keys(screen) and label in screen and monotonic() - clicked > 2:
+            if label in screen and monotonic() - clicked > 2:
                 terminal.click(label)
                 clicked = monotonic()
-            return not (accepts_keys(screen) and label in screen)
+            return label not in screen
 
         terminal.wait_until(is_answered, "an answered question")
 

@@ -1,13 +1,15 @@
 """Base class of small forms that open over the chat: title, fields, error line, buttons, key hints."""
 
 from time import monotonic
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.geometry import Region
 from textual.screen import ModalScreen
+from textual.strip import Strip
 from textual.widgets import Button, Static
 
 from mcphost.translation import translate_sentence
@@ -16,6 +18,19 @@ from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 A = TypeVar("A")
 _MAX_FAULT_LENGTH = 4_096
+
+
+class _KeyHintLine(Static):
+    """Last line of a form; once it is drawn, the form is visible.
+
+    Textual may report a refresh much later on a busy machine, when the user has already answered what is on the screen.
+    """
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return the lines within *crop*, and record that the form is visible."""
+        if isinstance(self.screen, FormScreen):
+            cast("FormScreen[Any]", self.screen).mark_shown()
+        return super().render_lines(crop)
 
 
 class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
@@ -41,7 +56,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     _shown_at: float | None = None
 
     def on_mount(self) -> None:
-        """Record when the form first becomes visible."""
+        """Record when the form first becomes visible, even if its last line is cut off."""
         self.call_after_refresh(self.mark_shown)
 
     def mark_shown(self) -> None:
@@ -82,7 +97,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
                 with Horizontal(id="buttons"):
                     for action, label in buttons:
                         yield Button(label, id=action, compact=True)
-            yield Static(self.key_hints(), id="keys", markup=False)
+            yield _KeyHintLine(self.key_hints(), id="keys", markup=False)
 
     def show_fault(self, text: str) -> None:
         """Show an error message below the body, replacing the previous one; "" clears it."""

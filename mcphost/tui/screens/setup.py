@@ -158,7 +158,6 @@ class SetupScreen(FormScreen[SetupChoice]):
         """Let the user choose. Until then, typing closes the screen and goes to the composer."""
         if not self._is_entered:
             self._is_entered = True
-            self.mark_shown()  # a busy app may handle later keys before the first refresh is reported
             self.query_one("#keys", Static).update(Content(self.key_hints()))
 
     def on_paste(self, event: events.Paste) -> None:
