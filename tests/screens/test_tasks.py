@@ -1,6 +1,7 @@
 """The tasks screen: what runs, how far it is, and how to end it."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 
@@ -32,7 +33,9 @@ async def test_a_running_call_is_shown_with_its_progress_and_how_long_it_runs(ru
         with ExitStack() as stack:
             active = begin_call(driver.host, stack)
             await open_tasks(driver)
-            await driver.until(lambda: "index_files" in driver.text() and "files · 0 s" in driver.text(), "the row")
+            await driver.until(
+                lambda: re.search(r"index_files\b.*files · \d+ s\b", driver.text(), re.DOTALL), "the row"
+            )
             active.progress = ToolProgress("c1", "files", 3, 14, "file 3\x1b[31m")
             await driver.until(lambda: "3/14  file 3␛[31m" in driver.text(), "the progress")
         await driver.until(lambda: "Nothing is running." in driver.text(), "the end")

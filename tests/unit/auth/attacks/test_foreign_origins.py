@@ -288,7 +288,7 @@ async def test_a_slow_document_ends_at_the_timeout_and_an_inflating_one_at_a_meg
 ) -> None:
     import zlib
 
-    monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 0.5)
+    monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 2)
     async with run_peer() as peer:
 
         async def drip(seen: ReceivedRequest) -> None:
