@@ -24,7 +24,7 @@ def main() -> int:
     known = [*bounds.load(), HAS_OWN_BOUNDS]
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=str(__doc__).splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; without one: all")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="fewest; a script whose ratios need more takes more")
     parser.add_argument(
         "--again",
         type=int,
