@@ -39,15 +39,21 @@ def test_a_conversation_is_found_renamed_and_deleted_without_a_trace(program: Pr
 
 
 def test_each_export_has_the_whole_conversation(program: Program) -> None:
-    ident = save_conversation(program, "Say <b>hello</b> & \x1b[31mgoodbye")
+    ident = save_conversation(program, "Say <b>hello</b> & goodbye")
+    with closing(sqlite3.connect(program.home / "data" / "mcphost.db")) as db, db:  # as an earlier version saved it
+        changed = db.execute(
+            "UPDATE messages SET body = CAST(replace(CAST(body AS TEXT), 'goodbye', 'good\\u001bbye') AS BLOB)"
+        )
+        assert changed.rowcount
     markdown = program.text("sessions", "export", ident)
     assert markdown.startswith("# Say <b>hello</b>")
     assert "\x1b" not in markdown
+    assert "good␛bye" in markdown
     document = json.loads(program.text("sessions", "export", ident, "--format", "json"))
     assert (document["format"], document["version"]) == ("mcphost-conversation", 1)
     assert [message["role"] for message in document["messages"]][:2] == ["user", "assistant"]
-    # What is sent has no control characters; the JSON form loses nothing of it.
-    assert document["messages"][0]["parts"][0]["text"] == "Say <b>hello</b> & [31mgoodbye"
+    # The JSON form loses nothing.
+    assert document["messages"][0]["parts"][0]["text"] == "Say <b>hello</b> & good\x1bbye"
     page = program.work / "page.html"
     program.text("sessions", "export", ident, "--format", "html", "-o", str(page))
     written = page.read_text()
