@@ -326,6 +326,46 @@ async def test_a_projects_hooks_run_only_when_they_are_approved(open_hooked: Ope
         assert (repo / "ran").exists()
 
 
+async def test_the_projects_hooks_stay_while_a_changed_file_is_reviewed(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    (repo / ".mcphost").mkdir(parents=True)
+    (repo / "hook.py").write_text("import json, sys\nprint(json.dumps({'decision': 'deny'}))\n")
+    command = json.dumps([sys.executable, "hook.py"])
+    file = repo / ".mcphost" / "hooks.toml"
+    file.write_text(f'[[hooks]]\nevent = "before_call"\nmatch = "peer/write"\ncommand = {command}\n')
+    peer = create_peer(tools__list=tools_result(tool_definition("look"), tool_definition("write")))
+    peer.answers["tools/call"] = text_result("done")
+    model = ScriptedModel(tool_round(("peer__look", {})), tool_round(("peer__write", {})), text_round("ok"))
+    may_look = anyio.Event()
+
+    async def allow_later() -> AllowOnce:
+        await may_look.wait()
+        return AllowOnce()
+
+    frontend, runner = ScriptedFrontend(TrustAlways(), lambda question: allow_later()), HookRunner()
+    try:
+        async with (
+            open_host_with(
+                tmp_path, peer, model, frontend, run_hook=runner.run,
+                project=ProjectPlaces(config_dir=tmp_path / "config", folder=repo),
+            ) as host,
+            anyio.create_task_group() as tasks,
+        ):  # fmt: skip
+            tasks.start_soon(host.conversation.send, "go")
+            await wait_until(lambda: len(frontend.asked) == 2)
+            file.write_text(f"{file.read_text()}# changed\n")
+            tasks.start_soon(host.tools.call, "peer", "look", {})
+            await wait_until(lambda: frontend.waiting == 1)
+            assert isinstance(frontend.asked[-1], TrustProject)
+            may_look.set()
+            await wait_until(lambda: len(model.requests) == 3 or frontend.waiting == 2)
+            assert [params["name"] for params in peer.asked("tools/call")] == ["look"]
+            assert frontend.waiting == 1
+            tasks.cancel_scope.cancel()
+    finally:
+        await runner.close()
+
+
 async def test_without_a_way_to_run_hooks_every_matching_call_is_denied(
     open_hooked: Open, write_hook: Any, tmp_path: Path
 ) -> None:

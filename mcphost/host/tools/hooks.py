@@ -115,14 +115,16 @@ class ToolHooks:
         async with self._lock:
             problems: list[str] = []
             text, root = await anyio.to_thread.run_sync(read_project_hooks, self._places, problems.append)
-            self._project = ()
+            approved: tuple[HookConfig, ...] = ()
             if text is not None:
                 try:
                     hooks = parse_project_hooks(text, root)
                     await self._approvals.ask("hooks", [text])
-                    self._project = hooks if await self._approvals.find_source(text) in USED else ()
+                    approved = hooks if await self._approvals.find_source(text) in USED else ()
                 except McpHostError as error:
                     problems.append(f"The project's hooks are not used: {error.message}")
+            # Until here the earlier hooks stay: calls may run meanwhile, and must not pass without any.
+            self._project = approved
             for problem in problems:
                 if problem not in self._reported:
                     self._reported.add(problem)
