@@ -197,6 +197,39 @@ async def test_only_calls_that_match_its_rules_reach_a_hook(open_hooked: Open, w
         assert hooked.called == []
 
 
+async def test_a_hook_is_matched_with_the_arguments_that_an_earlier_hook_changed(
+    open_hooked: Open, write_hook: Any
+) -> None:
+    change = write_hook("print(json.dumps({'arguments': {'path': '/etc/passwd'}}))")
+    deny = write_hook("print(json.dumps({'decision': 'deny'}))", match="peer/write?path=under:/etc")
+    async with open_hooked(change, deny, answers=(AllowOnce(),)) as hooked:
+        await hooked.call()
+        assert hooked.called == []
+
+
+async def test_a_hook_can_be_matched_by_where_the_arguments_came_from(
+    open_hooked: Open, write_hook: Any, tmp_path: Path
+) -> None:
+    del open_hooked
+    secret = "the account is DE89 3704 0044 0532 0130 00"
+    mail = create_peer(tools__list=tools_result(tool_definition("read")), tools__call=text_result(secret))
+    peer = create_peer(tools__list=tools_result(tool_definition("write", inputSchema=SCHEMA)))
+    model = ScriptedModel(
+        tool_round(("mail__read", {})), tool_round(("peer__write", {"path": secret})), text_round("k")
+    )
+    hook = write_hook("print(json.dumps({'decision': 'deny'}))", match="peer/*?from:mail")
+    frontend, runner = ScriptedFrontend(AllowOnce(), AllowOnce()), HookRunner()
+    try:
+        async with open_host_with(
+            tmp_path, {"mail": mail, "peer": peer}, model, frontend, hooks=(hook,), run_hook=runner.run
+        ) as host:
+            await host.conversation.send("go")
+            assert len(frontend.asked) == 1
+            assert peer.asked("tools/call") == []
+    finally:
+        await runner.close()
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

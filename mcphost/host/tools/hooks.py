@@ -10,10 +10,12 @@ import anyio.to_thread
 
 from mcphost.config.hooks import HookOutput, parse_project_hooks, read_project_hooks
 from mcphost.config.project_texts import ProjectPlaces
+from mcphost.config.rules import ORIGIN_OPERATORS
 from mcphost.config.schema import HookConfig, HookEvent
 from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.consent.policy import OriginSearch
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
 from mcphost.host.event_bus import EventBus
 from mcphost.host.project_approvals import USED, ProjectApprovals
@@ -99,11 +101,12 @@ class ToolHooks:
         approvals: ProjectApprovals,
         run: RunHook,
         matcher: RuleMatcher,
+        find_origins: OriginSearch,
         audit: AuditLog,
         events: EventBus,
     ) -> None:
         self._own, self._places, self._approvals, self._run = tuple(own), places, approvals, run
-        self._matcher, self._audit, self._events = matcher, audit, events
+        self._matcher, self._find_origins, self._audit, self._events = matcher, find_origins, audit, events
         self._project: tuple[HookConfig, ...] = ()
         self._reported: set[str] = set()
         self._lock = anyio.Lock()
@@ -133,9 +136,12 @@ class ToolHooks:
     async def check(self, call: str, rule_input: RuleInput, notes: HookNotes) -> dict[str, Any]:
         """Run the hooks before a call and return the arguments, possibly changed. Raises HookDenied.
 
-        Each hook receives the arguments as changed by earlier ones. Each run is recorded in the audit log.
+        Each hook receives the arguments as changed by earlier ones, and its rules are matched with these. Each run is
+        recorded in the audit log.
         """
-        for hook in await self._select("before_call", rule_input):
+        for hook in self._select("before_call"):
+            if not await self._matches(hook, rule_input):
+                continue
             verdict = await self._ask(hook, "before_call", call, rule_input, {})
             if verdict.denial:
                 await self._record_denial(call, rule_input, hook)
@@ -156,7 +162,9 @@ class ToolHooks:
             "is_error": is_error,
             "is_cut": len(text) > MAX_RESULT_CHARACTERS,
         }
-        for hook in await self._select("after_call", rule_input):
+        for hook in self._select("after_call"):
+            if not await self._matches(hook, rule_input):
+                continue
             verdict = await self._ask(hook, "after_call", call, rule_input, members)
             if verdict.denial:
                 await self._record_denial(call, rule_input, hook)
@@ -165,12 +173,14 @@ class ToolHooks:
             self._take_notes(hook, rule_input, verdict, notes)
         return ""
 
-    async def _select(self, event: HookEvent, rule_input: RuleInput) -> list[HookConfig]:
-        hooks = [one for one in (*self._own, *self._project) if one.settings.event == event]
-        return [one for one in hooks if await self._matches(one, rule_input)]
+    def _select(self, event: HookEvent) -> list[HookConfig]:
+        return [one for one in (*self._own, *self._project) if one.settings.event == event]
 
     async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
         """Return whether a hook applies to a call; as with never-rules, an uncertain match counts."""
+        if any(condition.operator in ORIGIN_OPERATORS for rule in hook.rules for condition in rule.conditions):
+            origins = await self._find_origins(rule_input.server, rule_input.arguments)
+            rule_input = replace(rule_input, origins=origins)
         for rule in hook.rules:
             if await self._matcher.match(rule, rule_input) != "no":
                 return True
