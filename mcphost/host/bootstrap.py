@@ -449,7 +449,7 @@ class _LateParts:
         core = self._core
         return ResultReviewer(
             core.frontend, core.audit, core.events, self._servers, self._late_grants.matcher, core.config.pass_rules,
-            core.question_budget,
+            self.origins.find, core.question_budget,
         )  # fmt: skip
 
     @cached_property

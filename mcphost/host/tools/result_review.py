@@ -10,6 +10,7 @@ from typing import Any, TypeGuard
 from mcphost.config.rules import Rule, format_rule
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.consent.policy import OriginSearch
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import ResultReviewed
@@ -24,7 +25,7 @@ from mcphost.host.questions.questions import (
 from mcphost.host.results.presentation import RenderedResult, hide_user_only_parts, join_parts
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, replace
 
 WITHHELD = (
     "The call ran, but its result is withheld from you on behalf of the user. This is not an error, and repeating the "
@@ -55,11 +56,12 @@ class ResultReviewer:
 
     def __init__(
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,
-        pass_rules: tuple[Rule, ...], question_budget: QuestionBudget | None = None,
+        pass_rules: tuple[Rule, ...], find_origins: OriginSearch, question_budget: QuestionBudget | None = None,
     ) -> None:  # fmt: skip
         """Create a reviewer; results of calls that *pass_rules* cover need no review.
 
-        *question_budget* limits the number and size of open questions.
+        *find_origins* finds the origins of a call's arguments, which rules can name. *question_budget* limits the
+        number and size of open questions.
         """
         self._frontend = frontend
         self._audit = audit
@@ -67,6 +69,7 @@ class ResultReviewer:
         self._servers = servers
         self._matcher = matcher
         self._pass_rules = pass_rules
+        self._find_origins = find_origins
         self._question_budget = question_budget or QuestionBudget()
         self._unreviewed: set[str] = set()
 
@@ -121,6 +124,9 @@ class ResultReviewer:
         return ReviewOutcome((), f"{WITHHELD} The user says: {reason}" if reason else WITHHELD)
 
     async def _apply_rules(self, rule_input: RuleInput, call: str) -> PassResult | WithholdResult | None:
+        if self._pass_rules:
+            origins = await self._find_origins(rule_input.server, rule_input.arguments)
+            rule_input = replace(rule_input, origins=origins)
         for rule in self._pass_rules:
             if await self._matcher.match(rule, rule_input) == "yes":
                 subject = AuditSubject(

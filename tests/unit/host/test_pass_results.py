@@ -10,6 +10,7 @@ from mcphost.config.rules import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.call_origins import NO_ORIGINS, ArgumentOrigin, CallOrigins
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.questions.questions import ResultPart, WithholdResult
 from mcphost.host.tools.result_review import WITHHELD, ResultReviewer
@@ -31,10 +32,19 @@ def create_servers(account: str = "work") -> Any:
 
 
 def create_reviewer(
-    frontend: Any, matching: RuleMatcher, rule: Any, audit_log: AuditLog | None = None
+    frontend: Any,
+    matching: RuleMatcher,
+    rule: Any,
+    audit_log: AuditLog | None = None,
+    origins: CallOrigins = NO_ORIGINS,
 ) -> ResultReviewer:
     feeds: Any = SimpleNamespace(publish=lambda event: None)
-    return ResultReviewer(frontend, audit_log or create_in_memory_log(), feeds, create_servers(), matching, (rule,))
+
+    async def find_origins(server: str, arguments: dict[str, Any]) -> CallOrigins:
+        return origins
+
+    log = audit_log or create_in_memory_log()
+    return ResultReviewer(frontend, log, feeds, create_servers(), matching, (rule,), find_origins)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +65,17 @@ async def test_a_result_is_given_unread_only_where_a_rule_certainly_covers_its_c
     result = await create_reviewer(frontend, rule_matcher, rule).review("s", "c", "t", arguments, PARTS, "")
     assert result.parts == (PARTS if passes else ())
     assert len(frontend.asked) == (not passes)
+
+
+@pytest.mark.parametrize(("text", "passes"), [("s/t?never-from:mail", False), ("s/t?from:mail", True)])
+async def test_a_rule_about_origins_passes_results_by_where_the_arguments_came_from(
+    rule_matcher: RuleMatcher, text: str, passes: bool
+) -> None:
+    origin = ArgumentOrigin(argument="p", server="mail", source="read", characters=20)
+    frontend = ScriptedFrontend(WithholdResult("no"))
+    reviewer = create_reviewer(frontend, rule_matcher, parse_rule(text), origins=CallOrigins(found=(origin,)))
+    result = await reviewer.review("s", "c", "t", {"p": "x"}, PARTS, "")
+    assert result.parts == (PARTS if passes else ())
 
 
 async def test_results_that_must_be_recorded_and_cannot_be_are_withheld(
