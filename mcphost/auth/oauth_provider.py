@@ -42,7 +42,7 @@ async def refresh_sign_in(
     old: StoredSignIn,
     get_signer: Callable[[StoredSignIn], JwtSigner | None],
 ) -> StoredSignIn | None:
-    """Refresh the tokens of *old* and return the new sign-in; None if the user must sign in again.
+    """Refresh the tokens of *old* and return the new sign-in, or None if the user must sign in again.
 
     If another process has already refreshed them, its result is returned. Never deletes what another process has
     stored in the meantime. Raises McpHostError if the authorization server cannot be reached or another process holds
@@ -463,7 +463,7 @@ class OAuthProvider:
 
     # -- inside
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
-        """Refresh a sign-in, in one task at a time across all processes; None if the user must sign in again."""
+        """Refresh a sign-in, one task at a time across all processes; return None if the user must sign in again."""
         async with self._refresh_lock:
             if self.current_sign_in is not old:
                 return self.current_sign_in
@@ -496,7 +496,7 @@ class OAuthProvider:
         return True
 
     def _get_signer(self, sign_in: StoredSignIn) -> JwtSigner | None:
-        """Return the signer for DPoP proofs; None if the token is not bound to a key."""
+        """Return the signer for DPoP proofs, or None if the token is not bound to a key."""
         if not sign_in.dpop_key:
             return None
         if self._signer is None or self._signer_jwk != sign_in.dpop_key:

@@ -36,7 +36,7 @@ class SecretStorageInteraction(Protocol):
         ...
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """Ask for the passphrase of a file; return None to leave the file locked.
+        """Ask for a file's passphrase; return None to leave the file locked.
 
         *note* says what was wrong with the previous answer.
         """
@@ -96,7 +96,7 @@ class SecretStorage:
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
     def get_backend(self, place: str) -> SecretBackend | None:
-        """Return the backend of a place; None for memory, and for places that this version does not know."""
+        """Return the backend of a place, or None for memory, and for places that this version does not know."""
         match place:
             case "keyring":
                 return self._keyring

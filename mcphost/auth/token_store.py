@@ -251,7 +251,7 @@ class TokenStore:
         )
 
     async def chosen_account(self, url: str) -> str:
-        """Return the selected account of the server at *url*; "" for none or for the unnamed account."""
+        """Return the selected account of the server at *url*, or "" for none or for the unnamed account."""
         if url in self._chosen_accounts or self._index is None:
             return self._chosen_accounts.get(url, "")
         return next((choice.account for choice in (await self._index.read()).chosen if choice.url == url), "")
