@@ -45,9 +45,9 @@ async def ask_missing_inputs(
 ) -> None:
     """Ask for a new server's missing inputs; without *reader*, print the commands that set them.
 
-    Each typed value is added to *answers* and used again for the same input of another server with the same *origin*,
-    such as a configuration file of another host. If a value is not typed or cannot be stored, the error is printed and
-    the next input is asked for.
+    Each typed value is added to *answers* and reused for the same input of another server with the same *origin*, such
+    as a configuration file of another host. If a value is not typed or cannot be stored, the error is printed and the
+    next input is asked for.
     """
     from mcphost.cli.output import format_error, print_note
     from mcphost.host.servers.server_editor import describe_missing_input
