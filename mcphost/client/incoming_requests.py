@@ -299,7 +299,7 @@ class ServerRequestDispatcher:
     ) -> JsonRpcMessage:
         """Return the response of the host's handler, or an error response if the handler fails.
 
-        Raises no errors, except when it is cancelled.
+        Never raises an error, but may be cancelled.
         """
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)

@@ -161,7 +161,7 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """Use the previous stream again after its replacement *stream* failed; return False if there is none."""
+        """Switch back to the previous stream after its replacement *stream* failed; return False if there is none."""
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous
