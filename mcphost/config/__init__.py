@@ -1,1 +1,1 @@
-"""Configuration: servers in mcp.json, settings in config.toml; every error names file, key and fix."""
+"""Configuration: servers in mcp.json, settings in config.toml; every error names the file, the key and the fix."""

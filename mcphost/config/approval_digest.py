@@ -230,7 +230,7 @@ def masked_environment(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_env_path(server: ServerConfig) -> str:
-    """Return the path of the environment file and its abbreviated digest; "" without such a file."""
+    """Return the path of the environment file and its abbreviated digest, or "" without such a file."""
     if not server.env_file:
         return ""
     path, content, _ = describe_env_file(server)

@@ -98,7 +98,7 @@ def format_input(one: ServerInput) -> dict[str, Any]:
 
 
 def _option_value(option: Any) -> str:
-    """Return the value of an option, given as text or as an object with a "value"; "" if it is not valid."""
+    """Return the value of an option, given as text or as an object with a "value", or "" if it is not valid."""
     value = cast("dict[str, Any]", option).get("value") if isinstance(option, dict) else option
     return value if isinstance(value, str) and len(value) <= MAX_INPUT_LENGTH else ""
 

@@ -250,7 +250,7 @@ def _pairs(entry: Mapping[str, Any], key: str) -> dict[str, str]:
 
 
 def _scalar_text(value: object) -> str | None:
-    """Return text, a number or a boolean as text; None for any other value."""
+    """Return text, a number or a boolean as text, or None for any other value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value.bit_length() > _MAX_NUMBER_BITS:
