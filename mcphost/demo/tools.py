@@ -179,7 +179,7 @@ class DemoTools:
                 return f"The die shows {int.from_bytes(os.urandom(8), 'big') % given['sides'] + 1}."
 
     def notes(self) -> str:
-        """Return all notes, numbered, one per line; "" if there are none."""
+        """Return all notes, numbered, one per line, or "" if there are none."""
         with self._lock:
             return "\n".join(f"{number}. {note}" for number, note in enumerate(self._notes, 1))
 
