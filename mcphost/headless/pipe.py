@@ -325,7 +325,7 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
 
 
 def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return the object under *key* in a command, {} if there is none. Raises UsageError for other types."""
+    """Return the object under *key* in a command, or {} if there is none. Raises UsageError for other types."""
     value = message.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f'"{key}" is not an object.')

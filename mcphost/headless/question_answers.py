@@ -314,7 +314,7 @@ def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
 
 
 def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
-    """Return the edited arguments, None if they are unchanged. Raises UsageError if editing is forbidden."""
+    """Return the edited arguments, or None if they are unchanged. Raises UsageError if editing is forbidden."""
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
