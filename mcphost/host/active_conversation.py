@@ -241,7 +241,7 @@ class Conversation:
         return new_id
 
     def _find_saved_number(self, count: int) -> int:
-        """Return the number of the last saved message among the first *count*; 0 if there is none."""
+        """Return the number of the last saved message among the first *count*, or 0 if there is none."""
         return next((number for at in range(count - 1, -1, -1) if (number := self._numbers[at])), 0)
 
     async def save_draft(self, message: Message) -> None:

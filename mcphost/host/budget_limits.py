@@ -153,7 +153,7 @@ def _find_cached_tokens(name: str, facts: ModelFacts, messages: Sequence[Message
 
 
 def find_shorter_output(facts: ModelFacts, estimate: CostEstimate, uses: Sequence[BudgetUse]) -> int:
-    """Return the longest answer in tokens that fits all limits; 0 if it would be too short to be useful."""
+    """Return the longest answer in tokens that fits all limits, or 0 if it would be too short to be useful."""
     if estimate.input_cost is None or not facts.output_price:
         return 0
     left = min(use.limit - use.spent for use in uses) - estimate.input_cost

@@ -40,7 +40,7 @@ def _clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def describe_author(message: Message) -> str:
-    """Return the name of the prompt or background call that added a message; "" for other messages."""
+    """Return the name of the prompt or background call that added a message, or "" for other messages."""
     if message.late_result is not None:
         return "Result from the background"
     if message.prompt is not None:

@@ -101,7 +101,7 @@ class ModelSelection:
 
 
 def describe_losses(before: ModelFacts, after: ModelFacts) -> str:
-    """Return which abilities of the previous model the new one lacks; "" if none are known."""
+    """Return which abilities of the previous model the new one lacks, or "" if none are known."""
     losses: list[str] = []
     if after.supports_tools is False and before.supports_tools is not False:
         losses.append("no tools")

@@ -145,7 +145,7 @@ def parse_icons(raw: Raw) -> tuple[Icon, ...]:
 
 
 def find_drawable(icons: tuple[Icon, ...], *, dark: bool) -> ImagePart | None:
-    """Return the best icon that can be drawn without a network request; None if there is none.
+    """Return the best icon that can be drawn without a network request, or None if there is none.
 
     The icon must be embedded as a data: URL whose first bytes match its declared type, PNG, JPEG or WebP
     (specification 2026-07-28, basic#icons). Icons for a dark or light theme, as given by *dark*, are preferred, then

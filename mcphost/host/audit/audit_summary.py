@@ -101,7 +101,7 @@ def question_topic(question: Question[Any]) -> str:
 
 
 def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
-    """Return the hexadecimal SHA-256 of the arguments as canonical JSON; "" for None."""
+    """Return the hexadecimal SHA-256 of the arguments as canonical JSON, or "" for None."""
     if arguments is None:
         return ""
     try:
@@ -112,7 +112,7 @@ def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
 
 
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
-    """Return the details of an answer to record in its audit row; {} for most questions.
+    """Return the details of an answer to record in its audit row, or {} for most questions.
 
     For tool changes, these are the names of the accepted and the quarantined tools; for a reviewed result, its sizes in
     bytes before and after the review and the SHA-256 of what the model received.
@@ -170,7 +170,7 @@ def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | 
 
 
 def _form_content(question: FillForm, answer: Accept) -> dict[str, Any] | None:
-    """Return the form's content with defaults filled in; None if it is invalid and therefore not sent."""
+    """Return the form's content with defaults filled in, or None if it is invalid and therefore not sent."""
     from mcphost.host.questions.form_fields import validate_content  # loaded with the first form
 
     try:
@@ -184,7 +184,7 @@ def _has_secret_field(question: Question[Any]) -> bool:
 
 
 def question_subject(question: Question[Any]) -> str:
-    """Return the name of what a question is about: a tool, command, host or model; "" for other questions."""
+    """Return the name of what a question is about: a tool, command, host or model, or "" for other questions."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
     if isinstance(question, TrustProject):
@@ -228,7 +228,7 @@ def to_redacted_json(value: Any) -> str:
 
 
 def redact_details(members: Mapping[str, Any]) -> str:
-    """Return the details of a row as JSON without secrets but with tool names; "" if there are none."""
+    """Return the details of a row as JSON without secrets but with tool names, or "" if there are none."""
     redacted = redact_values(members)
     redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members

@@ -307,7 +307,7 @@ class ActiveGrants:
 
 
 def project_folder() -> str:
-    """Return the directory in which mcphost was started; "" if it no longer exists."""
+    """Return the directory in which mcphost was started, or "" if it no longer exists."""
     try:
         return str(Path.cwd())
     except OSError:
@@ -472,7 +472,7 @@ class GrantRegistry:
     async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
         """Return whether the rule would cover a call of *tool* with these arguments.
 
-        Raises no errors, except when it is cancelled.
+        Never raises an error, but may be cancelled.
         """
         connection = self._find_connection(rule.server)
         rule_input = RuleInput(

@@ -50,7 +50,7 @@ class RequestSource(Protocol):
         ...
 
     def find_server(self, name: str) -> str:
-        """Return the server of the tool with this model-facing name; "" for a built-in tool of mcphost."""
+        """Return the server of the tool with this model-facing name, or "" for a built-in tool of mcphost."""
         ...
 
     def leave_out(self, conversation: str, server: str) -> None:

@@ -19,7 +19,7 @@ _END = "[mcphost: End of the summary. The conversation continues.]"
 
 
 def find_cut(conversation: Conversation, keep: int) -> int:
-    """Return the number of messages, counted from the first, that may be summarized; 0 if no more can be.
+    """Return the number of messages, counted from the first, that may be summarized, or 0 if no more can be.
 
     At least *keep* messages remain after the cut, and the first of them is a user message. A tool call and its result
     are never separated, and messages that are not saved yet are not summarized.

@@ -61,7 +61,7 @@ def list_completed_calls(messages: Iterable[Message], servers: Servers) -> tuple
 
 
 def find_audit_row(call: CompletedCall, rows: Sequence[AuditRow]) -> AuditRow | None:
-    """Return the oldest of *rows* about this call, which names who allowed it; None if there is none.
+    """Return the oldest of *rows* about this call, which names who allowed it, or None if there is none.
 
     *rows* are newest first. Rows of other conversations are included, because a fork contains calls of its original.
     Rows from before the call are ignored, because another branch may use the same call id.

@@ -87,7 +87,7 @@ class ConversationHistory:
         return messages
 
     async def load_system_prompt(self, conversation_id: str) -> str:
-        """Return a conversation's own system prompt; "" if the configured one is used. Raises StoreError."""
+        """Return a conversation's own system prompt, or "" if the configured one is used. Raises StoreError."""
         return next(reversed(await self._conversations.system_prompts.load(conversation_id)), "")
 
     async def preview(self, conversation_id: str, number: int = 0) -> ConversationPreview:

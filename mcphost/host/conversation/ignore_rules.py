@@ -55,7 +55,7 @@ class IgnoreRules:
         self._groups = tuple(reversed(groups))
 
     def decide(self, segments: tuple[str, ...], *, is_folder: bool) -> bool | None:
-        """Return whether a path relative to the file's folder is ignored; None if no rule matches it."""
+        """Return whether a path relative to the file's folder is ignored, or None if no rule matches it."""
         for group in self._groups:
             if group.matches(segments[-1], segments, is_folder=is_folder):
                 return group.ignores

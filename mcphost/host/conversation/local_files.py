@@ -142,7 +142,7 @@ def make_attachment(
 
 
 def identify_binary(body: bytes) -> str:
-    """Return the MIME type of an image, PDF or audio file from its first bytes; "" for any other file."""
+    """Return the MIME type of an image, PDF or audio file from its first bytes, or "" for any other file."""
     if (image := identify_image(body)) is not None:
         return image.mime_type
     if body[:1024].lstrip().startswith(b"%PDF-"):

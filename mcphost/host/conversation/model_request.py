@@ -120,7 +120,7 @@ class ModelRequestBuilder:
         self.tools.leave_out(conversation, server)
 
     def find_server(self, name: str) -> str:
-        """Return the server of the tool with this model-facing name; "" for a built-in tool of mcphost."""
+        """Return the server of the tool with this model-facing name, or "" for a built-in tool of mcphost."""
         return self.tools.find_server(name)
 
 

@@ -154,7 +154,7 @@ def _create_cache(shorten: Callable[[Message], Message]) -> MessageCache[Message
 
 
 def _find_last_results(messages: Sequence[Message]) -> int:
-    """Return the index of the last message with tool results; 0 if there is none."""
+    """Return the index of the last message with tool results, or 0 if there is none."""
     return next((at for at in reversed(range(len(messages))) if messages[at].results), 0)
 
 

@@ -85,7 +85,7 @@ class ToolSelection:
         return self._keep_order(specs)
 
     def describe_deferred(self) -> str:
-        """Return the section of the system prompt about deferred tools; "" if there are none.
+        """Return the section of the system prompt about deferred tools, or "" if there are none.
 
         It states how many tools each server has, not how many are deferred, because providers cache the beginning of
         requests, which must therefore not change with each search.
@@ -126,7 +126,7 @@ class ToolSelection:
         return tuple(offer for offer in self._tool_registry.list_offers() if self._is_included(offer))
 
     def find_server(self, name: str) -> str:
-        """Return the server of the tool with this model-facing name; "" for a built-in tool of mcphost."""
+        """Return the server of the tool with this model-facing name, or "" for a built-in tool of mcphost."""
         return self._tool_registry.find_server(name)
 
     def _is_pinned_by_setting(self, server: str, tool: str) -> bool:

@@ -24,7 +24,7 @@ class UnsentTexts:
         self._waiting[place] = text
 
     async def flush(self) -> None:
-        """Store all texts remembered since the last call. Raises no errors, except when it is cancelled."""
+        """Store all texts remembered since the last call. Never raises an error, but may be cancelled."""
         waiting, self._waiting = self._waiting, {}
         if not waiting:
             return

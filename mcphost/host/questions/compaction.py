@@ -84,7 +84,7 @@ def mark_edited(
 
 
 def summary_error(question: ReviewCompaction, sentences: Sequence[SummarySentence]) -> str:
-    """Return a sentence that says why these sentences are not a valid summary; "" if they are."""
+    """Return a sentence that says why these sentences are not a valid summary, or "" if they are."""
     if not sentences:
         return "The summary has no sentence."
     if len(sentences) > MAX_SENTENCES:

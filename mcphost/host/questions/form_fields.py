@@ -103,7 +103,7 @@ def accepts_empty_text(field: Field) -> bool:
 
 
 def field_error(field: Field, value: Any) -> str:
-    """Return the error in a value as a phrase that follows the field's name; "" if it is valid."""
+    """Return the error in a value as a phrase that follows the field's name, or "" if it is valid."""
     if is_empty(field, value):
         return "is required" if field.required else ""
     try:

@@ -105,7 +105,7 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
 
 
 def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
-    """Return a sentence that says why these texts cannot replace the result's parts; "" if they can."""
+    """Return a sentence that says why these texts cannot replace the result's parts, or "" if they can."""
     if len(texts) != len(question.parts):
         return f"There are {len(question.parts)} parts, but {len(texts)} texts."
     for part, text in zip(question.parts, texts, strict=True):

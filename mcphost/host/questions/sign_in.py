@@ -222,7 +222,7 @@ class SignInPrompts:
 
 
 def describe_scope(scope: str) -> str:
-    """Return what an OAuth scope seems to permit, such as "read files"; "" if its name is unclear."""
+    """Return what an OAuth scope seems to permit, such as "read files", or "" if its name is unclear."""
     if scope.lower() in _KNOWN:
         return _KNOWN[scope.lower()]
     name = scope[:_MAX_LENGTH]

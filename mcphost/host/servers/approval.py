@@ -117,7 +117,7 @@ class ServerApprovals:
         return True
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
-        """Return the approved configuration with digests of the files it covers; None if the user refuses.
+        """Return the approved configuration with digests of the files it covers, or None if the user refuses.
 
         Asks the user if the server is not approved yet. Connecting with the returned configuration fails if one of
         these files changes. Raises StoreError or ConfigError.
@@ -202,7 +202,7 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
 
 
 async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
-    """Return how exactly this server was approved: "flag", "demo" or "always" (stored); "" if it was not.
+    """Return how exactly this server was approved: "flag", "demo" or "always" (stored), or "" if it was not.
 
     Raises StoreError.
     """

@@ -206,7 +206,7 @@ class _SchemaRoot(WireStruct, frozen=True):
 
 
 def _definition_error(tool: Tool, raw: Raw) -> str:
-    """Return the reason why a tool cannot be offered to the model; "" if it can be.
+    """Return the reason why a tool cannot be offered to the model, or "" if it can be.
 
     One invalid tool would make every request to the model fail.
     """

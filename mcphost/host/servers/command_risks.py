@@ -214,7 +214,7 @@ def _read_env_file(server: ServerConfig) -> dict[str, str]:
 
 
 def _find_program(command: str, folder: str, path: str | None) -> str:
-    """Return the path of the program that *command* would start, "" if it is not found."""
+    """Return the path of the program that *command* would start, or "" if it is not found."""
     if os.sep in command:
         return os.path.join(folder, command)
     folders = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)[:_MAX_PATHS]

@@ -141,7 +141,7 @@ def _bound(lines: Sequence[str]) -> tuple[str, ...]:
 
 
 async def describe_drift(lock: ProjectLock, facts: ServerFacts, tools: Mapping[str, ToolDefinition]) -> str:
-    """Return a sentence on how a connected server differs from the project's lock file; "" if it matches."""
+    """Return a sentence on how a connected server differs from the project's lock file, or "" if it matches."""
     if lock.locked is None:
         return lock.problem
     after = await anyio.to_thread.run_sync(partial(lock.read_server, facts, dict(tools)))

@@ -53,7 +53,7 @@ class PlanSource:
 
 
 def describe_download(option: InstallOption) -> dict[str, Any]:
-    """Return the URL and SHA-256 of the bundle that must be downloaded; {} if there is no bundle."""
+    """Return the URL and SHA-256 of the bundle that must be downloaded, or {} if there is no bundle."""
     package = option.package
     if option.kind != "mcpb" or package is None:
         return {}

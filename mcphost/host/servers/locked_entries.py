@@ -118,7 +118,7 @@ def _hide_in_arguments(argv: tuple[str, ...], package: int) -> tuple[str, ...]:
 
 
 def _secret_option(word: str) -> str:
-    """Return the name of an option whose value is a secret; "" for any other word."""
+    """Return the name of an option whose value is a secret, or "" for any other word."""
     name = word.lstrip("-").upper().replace("-", "_")
     return name if word.startswith("-") and is_secret_name(name) else ""
 

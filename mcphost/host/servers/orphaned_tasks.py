@@ -38,7 +38,7 @@ class ProgressTracker:
         self._last_progress = ToolProgress(call, server, 0)
 
     def to_event(self, notification: Notification) -> ToolProgress | None:
-        """Return the event for a progress or task status notification, None for any other."""
+        """Return the event for a progress or task status notification, or None for any other."""
         if isinstance(notification, ProgressNotification):
             self._last_progress = replace(
                 self._last_progress,
@@ -152,8 +152,8 @@ class OrphanedTasks:
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the server's orphaned tasks; return when they have ended or the session ends.
 
-        Tasks that another running mcphost process is following are left alone. Raises nothing but
-        cancellation. The store is read after a delay, because other servers use it during startup.
+        Tasks that another running mcphost process is following are left alone. May be
+        cancelled. The store is read after a delay, because other servers use it during startup.
         """
         if not self.is_resuming_enabled:
             return

@@ -179,7 +179,7 @@ class ServerEditor:
         return deleted
 
     async def load_server(self, name: str) -> ServerConfig | None:
-        """Return the server *name* as the next start of mcphost would load it; None if there is none.
+        """Return the server *name* as the next start of mcphost would load it, or None if there is none.
 
         Raises ConfigError.
         """

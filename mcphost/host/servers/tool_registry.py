@@ -94,7 +94,7 @@ class ToolRegistry:
         return self._names[key]
 
     def find_server(self, name: str) -> str:
-        """Return the server whose tool has this model-facing name; "" for mcphost's tools and unknown names."""
+        """Return the server whose tool has this model-facing name, or "" for mcphost's tools and unknown names."""
         return self._tools_by_name.get(name, ("", ""))[0]
 
     def available_tools(self) -> dict[str, OfferedTool]:

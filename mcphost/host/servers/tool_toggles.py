@@ -44,7 +44,7 @@ class ToolToggles:
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Load the tools switched off in earlier runs. Raises no errors, except when it is cancelled."""
+        """Load the tools switched off in earlier runs. Never raises an error, but may be cancelled."""
         async with self._lock:
             if self._is_loaded:
                 return
@@ -58,7 +58,7 @@ class ToolToggles:
             self._is_loaded = True
 
     def disabled_by(self, server: ServerConfig, tool: str) -> DisabledBy:
-        """Return "file" or "user" for what switched the tool off; "" if the tool is on.
+        """Return "file" or "user" for what switched the tool off, or "" if the tool is on.
 
         "file" is a configuration file.
         """

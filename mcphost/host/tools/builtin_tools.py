@@ -175,7 +175,7 @@ _LOAD_SKILL_SPEC = ToolSpec(
 
 
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
-    """Return the section of the system prompt that lists at most 50 skills; "" if there are none.
+    """Return the section of the system prompt that lists at most 50 skills, or "" if there are none.
 
     *offered* contains each server's name with its skills.
     """
