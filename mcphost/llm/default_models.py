@@ -58,7 +58,7 @@ KEY_PREFIXES: tuple[tuple[str, str], ...] = (
 
 
 def recognize_provider(key: str) -> str:
-    """Return the provider whose API keys begin like this key; "" if none is known."""
+    """Return the provider whose API keys begin like this key, or "" if none is known."""
     return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
 
 

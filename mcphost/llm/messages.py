@@ -134,7 +134,7 @@ Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | Reso
 
 
 def resource_key(part: Part) -> tuple[str, str] | None:
-    """Return the server and the URI of an attached resource; None for any other part."""
+    """Return the server and the URI of an attached resource, or None for any other part."""
     match part:
         case ResourcePart() if part.server and not part.use_id and not part.uri.startswith("tool:"):
             return part.server, part.uri

@@ -91,7 +91,7 @@ class ProviderKey(Struct, frozen=True):
 
 
 def parse_provider(model: str) -> str:
-    """Return the provider that a model name contains or implies, as `gpt-4o` does; "" if there is none."""
+    """Return the provider that a model name contains or implies, as `gpt-4o` does, or "" if there is none."""
     head, slash, _rest = model.partition("/")
     if slash:
         return head
