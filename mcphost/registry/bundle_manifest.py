@@ -148,7 +148,7 @@ def _command_of(manifest: BundleManifest) -> BundleCommand:
 
 
 def _default_of(setting: BundleSetting) -> str | None:
-    """Return a setting's default as text; None for a list of several values."""
+    """Return a setting's default as text, or None for a list of several values."""
     value = cast("object", setting.default)
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -220,7 +220,7 @@ class HttpRegistry:
         return list(entries.values()), fetched
 
     async def _get(self, path: str) -> CachedPage | None:
-        """Return the response to a path without the API version, cached if recent; None for status 404."""
+        """Return the response to a path without the API version, cached if recent, or None for status 404."""
         if not self._refresh:
             for prefix in self._prefixes:
                 stored = self._cache.load(self._base + prefix + path)
@@ -235,7 +235,7 @@ class HttpRegistry:
         return None
 
     async def _request(self, url: str) -> bytes | None:
-        """Return the body of a response with status 200, None for 404.
+        """Return the body of a response with status 200, or None for 404.
 
         Raises RegistryUnreachable or RegistryError.
         """

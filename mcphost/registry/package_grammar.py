@@ -254,7 +254,7 @@ _VALUE_OPTIONS = {
 
 
 def find_package(argv: Sequence[str]) -> PackageReference | None:
-    """Return the package that a command line of npx, uvx, dnx or docker runs; None if that is unclear."""
+    """Return the package that a command line of npx, uvx, dnx or docker runs, or None if that is unclear."""
     program = posixpath.basename(argv[0].replace("\\", "/")).lower().removesuffix(".exe").removesuffix(".cmd")
     kind = _TYPES.get(program, "")
     start = 2 if kind == "oci" else 1
