@@ -54,7 +54,7 @@ class ImageDecoder:
         """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels.
 
         Returns an error message, a clause like "it is not valid base64", if that fails. Images are never enlarged.
-        Raises no errors, except when it is cancelled.
+        Never raises an error, but may be cancelled.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_IMAGE_BYTES // 1024**2} MB"

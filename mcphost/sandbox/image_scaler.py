@@ -44,8 +44,8 @@ class ImageScaler:
     async def scale(self, data: str, max_side: int, max_bytes: int) -> ScaledImage | str:
         """Return the first frame of a base64 image, with at most *max_side* pixels a side and *max_bytes*.
 
-        If that fails, returns an error message, which is a clause like "it is damaged". Raises no errors, except when
-        it is cancelled.
+        If that fails, returns an error message, which is a clause like "it is damaged". Never raises an error, but may
+        be cancelled.
         """
         if len(data) > MAX_SOURCE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_SOURCE_BYTES // 1024**2} MB"

@@ -44,7 +44,7 @@ class PdfReader:
     async def read(self, body: bytes, max_bytes: int) -> PdfText | str:
         """Return the text of a PDF file, at most *max_bytes* of UTF-8, or an error message.
 
-        The error message is a clause like "it is damaged". Raises no errors, except when it is cancelled.
+        The error message is a clause like "it is damaged". Never raises an error, but may be cancelled.
         """
         if len(body) > MAX_PDF_BYTES:
             return f"it is over {MAX_PDF_BYTES // 1024**2} MB"

@@ -57,7 +57,7 @@ class SandboxProcess:
     async def request(self, body: bytes) -> bytes | SandboxFailure:
         """Send a request and return the response line, or the kind of failure.
 
-        Raises no errors, except when it is cancelled, which kills the process.
+        Never raises an error. Cancellation kills the process.
         """
         with anyio.move_on_after(self._queue_timeout) as queue:
             await self._lock.acquire()

@@ -42,7 +42,7 @@ def find_size_problem(schema: bytes | Raw) -> str:
 
 
 def find_schema_problem(schema: bytes | Raw) -> str:
-    """Return why a schema cannot be used, as a clause like "it is not valid JSON"; "" if it can be.
+    """Return why a schema cannot be used, as a clause like "it is not valid JSON", or "" if it can be.
 
     The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects
     are refused. References to other documents are refused by the worker: nothing is ever downloaded.
@@ -69,7 +69,7 @@ def find_schema_problem(schema: bytes | Raw) -> str:
 
 
 def find_external_reference(schema: bytes | Raw) -> str:
-    """Return the first reference to another document; "" if there is none or the schema is invalid."""
+    """Return the first reference to another document, or "" if there is none or the schema is invalid."""
     raw = bytes(schema)
     if not _EXTERNAL_REFERENCE.search(raw) or find_size_problem(raw):
         return ""

@@ -72,7 +72,7 @@ class SchemaValidator:
         """Validate *value* (plain data, or JSON as Raw) against *schema*.
 
         Takes at most one second, up to two more if other validations are queued, and the time to start the worker. A
-        schema that took too long twice is not tried again. Raises no errors, except when it is cancelled.
+        schema that took too long twice is not tried again. Never raises an error, but may be cancelled.
         """
         problem = find_schema_problem(schema)
         if problem:
