@@ -230,7 +230,7 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
 
 
 def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int:
-    """Return the number under which a moved row was originally written; 0 if it cannot be found."""
+    """Return the number under which a moved row was originally written, or 0 if it cannot be found."""
     row = db.execute("SELECT seq FROM ledger WHERE hash = ?", (fields["prev"],)).fetchone()
     before = 0 if fields["prev"] == INITIAL_HASH else row[0] if row else None
     for number in {before + 1} if before is not None else set[int]():

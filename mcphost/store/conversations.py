@@ -228,12 +228,12 @@ class ConversationStore:
         return await self._database.run(work)
 
     async def find_last_number(self, conversation_id: str) -> int:
-        """Return the number of the message stored last, on any branch; 0 if there is none. Raises StoreError."""
+        """Return the number of the message stored last, on any branch, or 0 if there is none. Raises StoreError."""
         query = "SELECT coalesce(max(seq), 0) FROM messages WHERE conversation = ?"
         return await self._database.run(lambda db: db.execute(query, (conversation_id,)).fetchone()[0])
 
     async def find_title(self, conversation_id: str) -> str:
-        """Return the title of a conversation, "" if the id is unknown. Raises StoreError."""
+        """Return the title of a conversation, or "" if the id is unknown. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> str:
             row = db.execute("SELECT title FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
