@@ -449,7 +449,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
 
 def _unread_bytes(pipe: Any) -> int | None:
-    """Return how many bytes the reader of a pipe or socket pair has not read yet, None if unknown."""
+    """Return how many bytes the reader of a pipe or socket pair has not read yet, or None if unknown."""
     if sys.platform != "linux":
         return None  # on other systems, the writing end reports its own, empty buffer
     try:
