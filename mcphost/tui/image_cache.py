@@ -17,7 +17,7 @@ _FAILURE_BYTES = 200  # size in bytes that is assumed for a cached error
 
 
 def images_unsupported_reason(app: App[Any]) -> str:
-    """Return why the terminal cannot show images, and a remedy if there is one; "" if it can."""
+    """Return why the terminal cannot show images, and a remedy if there is one, or "" if it can."""
     if is_reader(app):
         return _("A screen reader cannot read it.")
     if app.no_color:

@@ -56,7 +56,7 @@ class KeyTable:
         return self._keys.get(name, ())
 
     def action_of(self, key: str) -> str:
-        """Return the action that a key runs; "" if there is none."""
+        """Return the action that a key runs, or "" if there is none."""
         return self._actions.get(key, "")
 
     def items(self) -> Iterable[tuple[str, str]]:
@@ -136,7 +136,7 @@ def _read_key(text: str) -> _Key:
 
 
 def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: bool) -> str:
-    """Return a phrase about terminals that cannot send this key; "" if all common ones can."""
+    """Return a phrase about terminals that cannot send this key, or "" if all common ones can."""
     if is_function and (int(name[1:]) > 12 or modifiers):
         return _("is missing on many keyboards and terminals")
     if is_function:

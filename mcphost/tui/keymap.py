@@ -391,5 +391,5 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 
 def find_slash_command(word: str) -> Action | None:
-    """Return the action with this slash command or alias, without the slash; None if there is none."""
+    """Return the action with this slash command or alias, without the slash, or None if there is none."""
     return next((action for action in ACTIONS if word in (action.slash, *action.aliases)), None)

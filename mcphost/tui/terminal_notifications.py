@@ -93,7 +93,7 @@ def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) 
 
 
 def desktop_command(text: str) -> tuple[str, ...] | None:
-    """Return the command that shows a desktop notification; None if no such program is installed."""
+    """Return the command that shows a desktop notification, or None if no such program is installed."""
     if sys.platform == "darwin":
         program, options = "osascript", tuple(word for line in _MACOS_SCRIPT for word in ("-e", line))
     else:

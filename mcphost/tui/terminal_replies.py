@@ -26,7 +26,7 @@ def can_ask_terminal(environ: Mapping[str, str]) -> bool:
 
 
 def is_dark_color(text: str) -> bool | None:
-    """Return whether a color in a reply, such as "1c1c/1f1f/2626", is dark; None if it is not a color."""
+    """Return whether a color in a reply, such as "1c1c/1f1f/2626", is dark, or None if it is not a color."""
     parts = [part for part in text.strip("#").split("/") if part]
     if len(parts) == 1 and len(parts[0]) in {6, 12}:
         size = len(parts[0]) // 3

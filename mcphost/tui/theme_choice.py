@@ -28,7 +28,7 @@ class RememberedTheme:
         self._path = state_dir / THEME_FILE
 
     def load(self, configured: str) -> str:
-        """Return the theme that the user chose while *configured* was set; "" if there is none."""
+        """Return the theme that the user chose while *configured* was set, or "" if there is none."""
         try:
             with self._path.open(encoding="utf-8") as file:
                 chosen, _unused, instead_of = file.read(200).partition("\n")

@@ -215,7 +215,7 @@ def _parse_number(name: str, text: str) -> Value:
 
 
 def expiry_time(until: str) -> float | None:
-    """Return the Unix time in seconds at which a rule expires, None for never; *until* is in EXPIRIES."""
+    """Return the Unix time in seconds at which a rule expires, or None for never; *until* is in EXPIRIES."""
     match until:
         case "1 hour":
             return time.time() + 3600

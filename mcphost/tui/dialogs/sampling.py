@@ -282,7 +282,7 @@ def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field
 
 
 def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
-    """Return *content* with the edited texts; None if no block remains.
+    """Return *content* with the edited texts, or None if no block remains.
 
     Text blocks that the user emptied are removed. *prefix* and the keys of *values* are those of `build_text_fields`.
     """

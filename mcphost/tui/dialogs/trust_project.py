@@ -69,12 +69,12 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         return out
 
     def reminder(self) -> str:
-        """Return a reminder to read what is not shown in the dialog; "" if there is nothing left to read."""
+        """Return a reminder to read what is not shown in the dialog, or "" if there is nothing left to read."""
         is_long = any(len(_shown_lines(one)) > _MAX_LINES for one in self.details.texts)
         return _("not everything is shown here: read it with v, to the end") if is_long and not self._is_viewed else ""
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled; "" if it is enabled."""
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
 
     def action_view(self) -> None:

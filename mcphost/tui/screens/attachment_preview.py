@@ -37,7 +37,7 @@ def open_preview(app: "App[Any]", part: Part) -> None:
 
 
 def choose_language(part: ResourcePart) -> str:
-    """Return the programming language of an attached text, by its name or media type; "" if unknown."""
+    """Return the programming language of an attached text, by its name or media type, or "" if unknown."""
     from mcphost.tui.transcript.code_theme import LANGUAGES
 
     if part.whole:

@@ -187,7 +187,7 @@ def _describe(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _describe_sent(row: ContextRow, report: "ContextReport") -> str:
-    """Return how many of a server's tools are sent; "" if all are, or if the part has no tools."""
+    """Return how many of a server's tools are sent, or "" if all are, or if the part has no tools."""
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
     sent = sum(tool.is_sent for tool in tools)
     return _("{sent} of {tools_count} sent").format(sent=sent, tools_count=len(tools)) if sent < len(tools) else ""

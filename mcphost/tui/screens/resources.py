@@ -66,7 +66,7 @@ def is_large(item: Resource) -> bool:
 
 
 def describe_type(item: Resource) -> str:
-    """Return a resource's media type, "" if unknown; a directory is "directory (inode/directory)"."""
+    """Return a resource's media type, or "" if unknown; a directory is "directory (inode/directory)"."""
     return _("directory (inode/directory)") if item.mime_type == "inode/directory" else item.mime_type or ""
 
 

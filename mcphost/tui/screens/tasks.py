@@ -52,7 +52,7 @@ def format_elapsed(seconds: float) -> str:
 
 
 def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a call's progress as a bar, numbers or text, as far as it is known; "" if it is unknown."""
+    """Return a call's progress as a bar, numbers or text, as far as it is known, or "" if it is unknown."""
     event = call.progress
     if event is None:
         return ""

@@ -79,7 +79,7 @@ def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
 
 @cache
 def _style(kind: Any) -> str:
-    """Return the style of a Pygments token type or its nearest ancestor with a style; "" if none has."""
+    """Return the style of a Pygments token type or its nearest ancestor with a style, or "" if none has."""
     while kind is not None:
         if kind in STYLES:
             return STYLES[kind]

@@ -52,7 +52,7 @@ class FindResult:
         return len(self.matches) >= MAX_MATCHES
 
     def index(self, match: FindMatch | None) -> int:
-        """Return the index of a match; -1 if it is None or not among the matches."""
+        """Return the index of a match, or -1 if it is None or not among the matches."""
         return self.matches.index(match) if match is not None and match in self.matches else -1
 
     async def search(self, blocks: Sequence[TranscriptBlock]) -> None:

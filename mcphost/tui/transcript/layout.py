@@ -228,7 +228,7 @@ class FoundText(NamedTuple):
 
 
 def find_current_row(strips: Sequence[Strip]) -> int:
-    """Return the index of the row in which the current match begins, 0 if there is none."""
+    """Return the index of the row in which the current match begins, or 0 if there is none."""
     return next(
         (
             number

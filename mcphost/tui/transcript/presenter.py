@@ -67,7 +67,7 @@ def _attached_images(message: Message) -> list[ImagePart]:
 
 
 def describe_source(message: Message) -> str:
-    """Return the prompt from which a message was inserted, for display; "" for other messages."""
+    """Return the prompt from which a message was inserted, for display, or "" for other messages."""
     return (
         _("from the prompt {name} of {server}").format(name=message.prompt.name, server=message.prompt.server)
         if message.prompt
@@ -85,7 +85,7 @@ def build_inserted_answer(message: Message) -> list[TranscriptBlock]:
 
 
 def describe_attachment(part: Part) -> str:
-    """Return the server, name and size of an attachment; "" if the part is not an attachment."""
+    """Return the server, name and size of an attachment, or "" if the part is not an attachment."""
     match part:
         case ResourcePart():
             name, size = part.uri, _("{text_count:,} characters").format(text_count=len(part.text))
@@ -519,7 +519,7 @@ class TranscriptPresenter:
                     self.transcript.add(block)
 
     def _images_unsupported_reason(self) -> str:
-        """Return why this terminal cannot show images; "" if it can."""
+        """Return why this terminal cannot show images, or "" if it can."""
         from mcphost.tui.image_cache import images_unsupported_reason
 
         return images_unsupported_reason(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]

@@ -440,7 +440,7 @@ class Composer(Vertical):
         return self.pastes.find_before(self.composer_input.document.get_line(row), column)
 
     def _describe_paste(self) -> str:
-        """Return a hint about what Tab does with the paste before the cursor; "" if there is none."""
+        """Return a hint about what Tab does with the paste before the cursor, or "" if there is none."""
         if self._offer is not None and self._offer[1] != self.composer_input.cursor_location:
             self._offer = None
         if self._offer is not None:

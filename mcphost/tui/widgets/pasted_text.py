@@ -125,7 +125,7 @@ class FoldedPastes:
         self._rows.clear()
 
     def find_before(self, line: str, column: int) -> tuple[str, int] | None:
-        """Return the placeholder that ends at *column* and the column where it begins; None if there is none."""
+        """Return the placeholder that ends at *column* and the column where it begins, or None if there is none."""
         found = next((match for match in self._matches(line) if match.end() == column), None)
         return None if found is None else (found[0], found.start())
 
@@ -173,7 +173,7 @@ def parse_pasted_paths(text: str) -> tuple[str, ...]:
 
 
 def _parse_path(word: str) -> str:
-    """Return the path in a word; "" if it is not an accepted path."""
+    """Return the path in a word, or "" if it is not an accepted path."""
     if word.startswith("file://"):
         from mcphost.unicode_forms import split_url
 
