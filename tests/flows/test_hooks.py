@@ -207,6 +207,15 @@ async def test_a_hook_is_matched_with_the_arguments_that_an_earlier_hook_changed
         assert hooked.called == []
 
 
+async def test_a_hook_for_a_server_covers_a_projects_entry_for_the_same_server(
+    open_hooked: Open, write_hook: Any
+) -> None:
+    deny = write_hook("print(json.dumps({'decision': 'deny'}))", match="mine/write")
+    async with open_hooked(deny, answers=(AllowOnce(),), same_as=("mine",)) as hooked:
+        await hooked.call()
+        assert hooked.called == []
+
+
 async def test_a_hook_can_be_matched_by_where_the_arguments_came_from(
     open_hooked: Open, write_hook: Any, tmp_path: Path
 ) -> None:

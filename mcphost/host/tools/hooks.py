@@ -12,13 +12,14 @@ from mcphost.config.hooks import HookOutput, parse_project_hooks, read_project_h
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.config.rules import ORIGIN_OPERATORS
 from mcphost.config.schema import HookConfig, HookEvent
-from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError
+from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.policy import OriginSearch
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
 from mcphost.host.event_bus import EventBus
 from mcphost.host.project_approvals import USED, ProjectApprovals
+from mcphost.host.servers.servers import Servers
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, ToolFailure
 from mcphost.sanitize import sanitize, strip_hidden_text
 from mcphost.serialization import Struct, encode, loads, replace
@@ -94,7 +95,7 @@ class HookNotes:
 class ToolHooks:
     """The user's hooks from the configuration, and the project's hooks once they are approved."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts
         self,
         own: Sequence[HookConfig],
         places: ProjectPlaces | None,
@@ -102,11 +103,13 @@ class ToolHooks:
         run: RunHook,
         matcher: RuleMatcher,
         find_origins: OriginSearch,
+        servers: Servers,
         audit: AuditLog,
         events: EventBus,
     ) -> None:
         self._own, self._places, self._approvals, self._run = tuple(own), places, approvals, run
-        self._matcher, self._find_origins, self._audit, self._events = matcher, find_origins, audit, events
+        self._matcher, self._find_origins, self._servers = matcher, find_origins, servers
+        self._audit, self._events = audit, events
         self._project: tuple[HookConfig, ...] = ()
         self._reported: set[str] = set()
         self._lock = anyio.Lock()
@@ -177,14 +180,26 @@ class ToolHooks:
         return [one for one in (*self._own, *self._project) if one.settings.event == event]
 
     async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
-        """Return whether a hook applies to a call; as with never-rules, an uncertain match counts."""
+        """Return whether a hook applies to a call; as with never-rules, an uncertain match counts.
+
+        A rule about a server of the user also covers a project's entry that leads to the same server.
+        """
         if any(condition.operator in ORIGIN_OPERATORS for rule in hook.rules for condition in rule.conditions):
             origins = await self._find_origins(rule_input.server, rule_input.arguments)
             rule_input = replace(rule_input, origins=origins)
+        inputs = [rule_input, *(replace(rule_input, server=name) for name in self._find_same(rule_input.server))]
         for rule in hook.rules:
-            if await self._matcher.match(rule, rule_input) != "no":
-                return True
+            for one in inputs:
+                if await self._matcher.match(rule, one) != "no":
+                    return True
         return not hook.rules
+
+    def _find_same(self, server: str) -> tuple[str, ...]:
+        """Return the names of the user's servers that a project's server is the same as."""
+        try:
+            return self._servers.find(server).config.matching_servers
+        except UsageError:  # removed while its call ran
+            return ()
 
     async def _ask(
         self, hook: HookConfig, event: HookEvent, call: str, rule_input: RuleInput, members: dict[str, Any]

@@ -158,16 +158,19 @@ async def open_host_with(
     compaction: CompactionConfig | None = None,
     hooks: tuple[HookConfig, ...] = (),
     run_hook: RunHook | None = None,
+    same_as: tuple[str, ...] = (),
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is called `peer`.
 
-    `reviewed`: servers whose results the user reviews before the model gets them.
+    `reviewed`: servers whose results the user reviews before the model gets them. `same_as`: names of the user's
+    servers that all of them lead to.
     """
     known = {"peer": peers} if isinstance(peers, InProcessServer) else peers
     servers = tuple(
         ServerConfig(
             name=name, command="in-process", source="flag",
             era="stateless" if "server/discover" in peer.answers else "handshake", review_results=name in reviewed,
+            matching_servers=same_as,
         )
         for name, peer in known.items()
     )  # fmt: skip
