@@ -69,9 +69,9 @@ def load_config(
     `local.json` (entries for the current folder), `mcp.json` and *project*; the first server with a name is used. Pass
     *project* only if the user trusts exactly that content. Invalid parts are skipped and reported in `problems`.
 
-    Raises ConfigError if `config.toml` is invalid and contains "never", since it may forbid tool calls, or, with
-    *strict*, if one of *files* is invalid or missing; UsageError if `--profile` or MCPHOST_PROFILE names an unknown
-    profile.
+    Raises ConfigError if `config.toml` is unreadable, or invalid with settings that may forbid tool calls or costs, or,
+    with *strict*, if one of *files* is invalid or missing; UsageError if `--profile` or MCPHOST_PROFILE names an
+    unknown profile.
     """
     problems: list[str] = []
     settings = directory / SETTINGS_FILE
@@ -156,18 +156,24 @@ def find_file_problem(config: HostConfig) -> str:
 
 
 def _load_settings(path: Path, problems: list[str]) -> HostConfig:
-    raw = b""
+    raw: bytes | None = None
     try:
         raw = read_bytes(path)
         return parse_settings(decode_text(raw, str(path)), str(path), problems.append)
     except FileNotFoundError:
         return HostConfig()
     except ConfigError as error:
-        if b"hooks" in raw or b"never" in raw or b"budget" in raw:
+        if raw is None or _may_restrict(raw):
             # Continuing without the file would allow tool calls, or costs, that the user meant to forbid.
             raise
         problems.append(str(error))
         return HostConfig()
+
+
+def _may_restrict(raw: bytes) -> bool:
+    """Return whether a file that cannot be parsed may contain settings that forbid something; also in UTF-16."""
+    text = raw.replace(b"\0", b"")
+    return any(word in text for word in (b"hooks", b"never", b"budget", b"origins"))
 
 
 def _load_user_file(path: Path, problems: list[str]) -> _FileContent:

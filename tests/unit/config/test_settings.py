@@ -167,6 +167,27 @@ def test_a_never_list_that_cannot_be_read_ends_the_start(tmp_path: Path, text: s
         load_config(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'[consent]\norigins = "ask"\n[model\n',
+        '[consent]\nnever = ["fs"]\n'.encode("utf-16"),
+        b'[consent]\nnever = ["fs"]\n#' + b"x" * 256_000,
+    ],
+    ids=["origins", "utf-16", "too large"],
+)
+def test_a_file_that_may_forbid_calls_and_cannot_be_read_ends_the_start(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / "config.toml").write_bytes(raw)
+    with pytest.raises(ConfigError, match=r"config\.toml"):
+        load_config(tmp_path)
+
+
+def test_a_settings_path_that_is_no_file_ends_the_start(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").symlink_to("config.toml")
+    with pytest.raises(ConfigError, match="loop of symbolic links"):
+        load_config(tmp_path)
+
+
 def test_a_misspelt_never_list_is_named(tmp_path: Path) -> None:
     (problem,) = read_settings(tmp_path, '[consent]\nnewer = ["fs"]\n').problems
     assert 'did you mean "consent.never"' in problem
