@@ -1,1 +1,1 @@
-"""Architecture rules: imports, sizes, names, documentation and what no tracked file may contain."""
+"""Architecture rules: imports, file sizes, names, documentation, and text that no tracked file may contain."""

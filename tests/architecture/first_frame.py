@@ -84,7 +84,7 @@ def _kill(process: subprocess.Popen[bytes], master: int) -> None:
 
 
 def _record_modules(notes: Path) -> None:
-    """Make Textual's driver write down `sys.modules` before the first frame leaves."""
+    """Make Textual's driver write down `sys.modules` before the first frame is written."""
     from textual.drivers.linux_driver import LinuxDriver
 
     write = LinuxDriver.write

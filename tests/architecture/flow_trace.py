@@ -22,13 +22,13 @@ class Hop(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the label in a diagram: the function's own name, or the class whose block is entered."""
+        """Return the label for a diagram: the function's own name, or the class used as a context manager."""
         name = self.function.removesuffix(".__aenter__")
         return name.rpartition(".")[2]
 
 
 class FlowTrace:
-    """The chains of calls that ended in a landmark; a task continues the chain of the code that created it."""
+    """The call chains that end at a landmark function; a task continues the chain of the code that created it."""
 
     def __init__(self, landmarks: Iterable[str]) -> None:
         self.chains: list[tuple[Hop, ...]] = []
@@ -39,7 +39,7 @@ class FlowTrace:
 
     @property
     def missing(self) -> frozenset[str]:
-        """The landmarks that were never reached."""
+        """The landmark functions that were never reached."""
         return self._landmarks - self._reached
 
     @property
@@ -54,7 +54,7 @@ class FlowTrace:
 
     @contextmanager
     def recording(self) -> Generator[None]:
-        """Record on this event loop, and on threads that start meanwhile."""
+        """Record calls on this event loop, and on threads started during the block."""
         loop = asyncio.get_running_loop()
         factory = loop.get_task_factory()
         loop.set_task_factory(self._create_task)

@@ -1,4 +1,4 @@
-"""Every regular expression of the package, found in its syntax trees, and inputs that make a backtracking matcher slow.
+"""Every regular expression of the package, found in its syntax trees, and inputs that slow down a backtracking matcher.
 
 As a program it reads nothing and prints one JSON line for each pattern: `{"begun": name}` before it is tried, and
 `{"slow": …}` for an input whose cost grows faster than its length. Its first argument is the CPU time in seconds that a
@@ -52,11 +52,11 @@ class RegexPattern:
 
 
 class DynamicPattern(Exception):
-    """A pattern that is built at run time: the test needs an example of it."""
+    """A pattern that is built at run time, so the test needs an example of it."""
 
 
 def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
-    """Return every pattern. `examples` has those that are built at run time, by `module:line's function`."""
+    """Return every pattern. `examples` maps the location of each pattern built at run time to an example of it."""
     result: list[RegexPattern] = []
     used = _methods_by_name()
     for path in _modules_containing(r"\bre\."):
@@ -92,7 +92,7 @@ def _modules_containing(*parts: str) -> list[Path]:
 
 
 def find_indirect_imports() -> list[str]:
-    """Return imports that hide a pattern: another name for `re`, its functions alone, another library."""
+    """Return imports that could hide a pattern: `re` renamed, its functions alone, or another regex library."""
     ways: list[str] = []
     for path in _modules_containing(r"\bre\b", *LIBRARIES):
         for node in ast.walk(parse(path)):
@@ -171,7 +171,7 @@ def _flags(call: ast.Call, module: Any) -> int:
 
 # -- inputs
 def attack_inputs(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
-    """Yield prefixes, repeated pieces and suffixes that keep a matcher busy."""
+    """Yield prefixes, repeated pieces and suffixes that make a matcher do much work."""
     tree = _PARSER.parse(pattern, flags)
     literals: dict[str, None] = {}
     beginnings = list(dict.fromkeys(["", *_beginnings(tree, "", literals)]))[:80]
@@ -256,12 +256,12 @@ def _class_member(members: Any, literals: dict[str, None]) -> str:
 
 
 def count_texts(pattern: str, flags: int = 0) -> float:
-    """Return how many texts, by kinds of characters, a pattern matches at most."""
+    """Return the maximum number of texts, by kinds of characters, that a pattern matches."""
     return _count_texts(_PARSER.parse(pattern, flags))
 
 
 def _count_texts(tree: Any) -> float:
-    """Return how many texts, by kinds of characters, a part of a pattern matches at most; infinite for a repetition."""
+    """Return the maximum number of texts, by kinds of characters, that a part of a pattern matches."""
     product = 1.0
     for op, value in tree:
         kind = str(op)
@@ -280,7 +280,7 @@ def _count_texts(tree: Any) -> float:
 
 # -- measuring
 def find_slow_input(pattern: RegexPattern) -> str:
-    """Describe an input whose cost grows faster than its length; empty if none was found."""
+    """Describe an input whose cost grows faster than its length, or return "" if none is found."""
     compiled = re.compile(pattern.pattern, pattern.flags)
     text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     flags = pattern.flags & ~re.ASCII if isinstance(pattern.pattern, bytes) else pattern.flags
@@ -306,12 +306,12 @@ def find_slow_input(pattern: RegexPattern) -> str:
 
 
 def distinct_methods(methods: set[str]) -> list[str]:
-    """Leave out the methods that cost no more than another one of them on any text."""
+    """Return the methods to test, without those that are never slower than another method in the set."""
     return [*[method for method in _SEARCHING if method in methods][:1], *sorted(methods.difference(_SEARCHING))]
 
 
 def _growth(run: Callable[[Any], object], made: Callable[[int], str | bytes]) -> float:
-    """Return the ratio of the costs of a long and a short input; measured again if it is bad, but not hopeless."""
+    """Return the ratio of the costs of a long and a short input; repeat the measurement if the ratio is borderline."""
     growth = 0.0
     for _ in range(3):
         short = max(min(_measure(run, made(SHORT)) for _ in range(5)), 20e-6)

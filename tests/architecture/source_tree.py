@@ -15,7 +15,7 @@ def module_paths() -> list[Path]:
 
 
 def module_name(path: Path) -> str:
-    """Return the module name of a file, such as `mcphost.host.conversation.turn`; a package's own for `__init__`."""
+    """Return the module name of a file, such as `mcphost.log`; for `__init__.py`, the name of its package."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -1,4 +1,4 @@
-"""The bounds of benchmarks: every script that measures a ratio is bounded, and a broken bound is a failure."""
+"""Bounds of the benchmarks: every script that measures a ratio has a bound, and exceeding it is a failure."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Command lines in hints can be pasted: every word from outside is quoted."""
+"""Command lines in hints are safe to paste: every inserted value is quoted."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ _COMMAND = re.compile(
 
 
 def unquoted_lines(tree: ast.Module) -> list[int]:
-    """Return the lines where a value stands unquoted in a command."""
+    """Return the line numbers at which an unquoted value is inserted into a command."""
     found: list[int] = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.JoinedStr):
@@ -30,7 +30,7 @@ def unquoted_lines(tree: ast.Module) -> list[int]:
 
 
 def _is_quoted(value: ast.expr) -> bool:
-    """Return whether it is quoted; `rule` comes from `quote_rule`, `usage` and `command` are literals."""
+    """Return whether a value is quoted: a variable named `rule` always is, `usage` and `command` hold literals."""
     names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     return bool(names & {"quote", "quote_rule", "rule", "usage", "command"})
 

@@ -28,7 +28,7 @@ IMPERATIVE = {
 
 
 def faults(subject: str) -> list[str]:
-    """Return what is wrong with a commit subject."""
+    """Return the problems of a commit subject."""
     found: list[str] = []
     if len(subject) > MAX_SUBJECT:
         found.append(f"{len(subject)} characters, at most {MAX_SUBJECT}")
@@ -42,7 +42,7 @@ def faults(subject: str) -> list[str]:
 
 
 def subjects() -> list[str]:
-    """Return the subjects of the commits since the rule; without that history, of all commits there are."""
+    """Return the subjects of the commits since the rule, or of all commits if the history is incomplete."""
     command = ["git", "log", "--no-merges", "--format=%s"]
     since = subprocess.run([*command, f"{LAST_BEFORE_THE_RULE}..HEAD"], cwd=ROOT, capture_output=True, text=True)
     if since.returncode == 0:

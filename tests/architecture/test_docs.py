@@ -1,4 +1,4 @@
-"""The user documentation: every link resolves, every command and setting shown is valid, and the words are plain."""
+"""The user documentation: every link resolves, every command and setting shown is valid, and the wording is plain."""
 
 import re
 import shlex

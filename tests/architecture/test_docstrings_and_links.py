@@ -35,7 +35,7 @@ def test_links_between_the_pages_have_targets() -> None:
 
 
 def parameter_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str]:
-    """Return the parameters of a function; of a class those of its methods, and its fields."""
+    """Return the parameter names of a function; for a class, its fields and the parameter names of its methods."""
     if isinstance(node, ast.ClassDef):
         members = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
         fields = {

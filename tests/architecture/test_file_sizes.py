@@ -1,4 +1,4 @@
-"""Files fit a reader, functions fit a screen."""
+"""Files and functions stay within the size limits."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""The two main flows, traced: they reach every stage, stay short, and ARCHITECTURE.md shows them as they are."""
+"""The two main flows, traced: each reaches every stage and is short, and ARCHITECTURE.md shows it correctly."""
 
 import pytest
 

@@ -1,7 +1,4 @@
-"""What is loaded when: the core runs without screen and model libraries; nothing heavy comes before the first frame.
-
-import-linter checks what a module may import; only a separate process shows what it does import, and when.
-"""
+"""Modules loaded at each stage: no UI or model library in the core, nothing heavy before the first frame."""
 
 import json
 import subprocess
@@ -206,7 +203,7 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 
 
 def test_the_host_is_loaded_without_optional_modules() -> None:
-    """Each module costs memory for the whole run, and time while the user already types."""
+    """Each loaded module costs memory for the whole run and delays startup, when the user may already be typing."""
     names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
              "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",
              "mcphost.llm.litellm_model")  # fmt: skip
@@ -227,7 +224,7 @@ def test_the_http_library_is_loaded_without_its_command_line() -> None:
 
 
 def test_a_connected_server_loads_nothing_for_tasks_and_questions() -> None:
-    """Few servers make a task of a call, ask for input, or want parameters in headers."""
+    """Few servers run calls as tasks, ask for input or use parameter headers, so these modules load on demand."""
     program = (
         "import json, sys, mcphost.client.stateless_session, mcphost.transport.stdio\nprint(json.dumps([*sys.modules]))"
     )

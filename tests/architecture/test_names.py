@@ -1,4 +1,4 @@
-"""Each public class name of the package means one thing."""
+"""Each public class name of the package is defined only once."""
 
 import ast
 from collections import defaultdict

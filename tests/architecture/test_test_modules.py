@@ -76,7 +76,7 @@ def test_tests_reach_for_no_private_names_of_the_product_but_the_listed_ones() -
 
 
 def _private_definitions(tree: ast.Module) -> Iterator[str]:
-    """Yield the private names of functions, classes, constants and attributes that a module defines."""
+    """Yield the private names of functions, classes, constants and attributes defined in a module."""
     for node in ast.walk(tree):
         name = getattr(node, "name", "")
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -88,7 +88,7 @@ def _private_definitions(tree: ast.Module) -> Iterator[str]:
 
 
 def _private_uses(tree: ast.Module) -> Iterator[str]:
-    """Yield private names that are read from another object, imported from the package or patched by name."""
+    """Yield private names that a test reads from another object, imports from the package, or patches."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr):
             if not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}):
@@ -107,7 +107,7 @@ def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
 
 
 def _helpers(tree: ast.Module, *, constants: bool) -> Iterator[tuple[str, str]]:
-    """Yield the name and the code of each public definition at the top of a module, without its docstring."""
+    """Yield the name and code, without the docstring, of each public top-level definition in a module."""
     for node in tree.body:
         if not isinstance(node, Definition) or (isinstance(node, ast.Assign) and not constants):
             continue

@@ -1,4 +1,4 @@
-"""What tests/conftest.py states about files is true: what is quick, what runs first, and what may be split."""
+"""The file lists in tests/conftest.py are correct: quick tests, tests that run first, files that may be split."""
 
 import re
 import subprocess

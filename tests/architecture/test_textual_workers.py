@@ -1,4 +1,4 @@
-"""Textual's workers receive functions: the coroutine of a worker cancelled before its start would never be awaited."""
+"""Textual's workers receive functions: the coroutine of a worker cancelled too early would never be awaited."""
 
 import ast
 

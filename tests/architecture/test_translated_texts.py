@@ -1,4 +1,4 @@
-"""Every text that a person reads on the screen is marked for translation; see CONTRIBUTING.md, "How to translate"."""
+"""Every text shown on the screen is marked for translation; see CONTRIBUTING.md, "How to translate"."""
 
 import ast
 import re
@@ -77,14 +77,14 @@ def called_name(node: ast.AST) -> str:
 
 
 class Unmarked:
-    """The texts of one module that look like texts for people and have no mark."""
+    """Finder of texts in one module that look user-facing but are not marked for translation."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         self.tree = tree
 
     def find(self) -> Iterator[tuple[int, str]]:
-        """Yield the lines and the texts."""
+        """Yield the line number and content of each unmarked text."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and self._is_for_people(node, node.value):
                 yield node.lineno, node.value
@@ -108,7 +108,7 @@ class Unmarked:
         )
 
     def _is_hidden(self, node: ast.AST) -> bool:
-        """Return whether no person reads it: it is marked, a docstring, a style sheet, a type, or for the program."""
+        """Return whether a string is already marked or not user-facing, such as a docstring or a style sheet."""
         if isinstance(self.parents[node], ast.Expr):
             return True
         while node in self.parents:
@@ -169,7 +169,7 @@ class Screen:
 
 
 def test_nothing_hides_the_function_that_translates() -> None:
-    """A variable named `_` in a function would be called instead."""
+    """A local variable named `_` would be called instead of the translation function."""
     for path in modules():
         tree = parse(path)
         if not any(called_name(node) == "_" for node in ast.walk(tree)):

@@ -112,7 +112,7 @@ PARTICIPANTS = {
 
 @contextmanager
 def temporary_folders() -> Generator[None]:
-    """Point all folders of the program to a temporary one."""
+    """Redirect all of mcphost's folders to a temporary folder."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         names = {f"MCPHOST_{kind}_DIR": f"{folder}/{kind.lower()}" for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
         stack.enter_context(mock.patch.dict(os.environ, names))
@@ -152,7 +152,7 @@ async def trace_message() -> FlowTrace:
 
 
 async def trace_sign_in() -> tuple[FlowTrace, FlowTrace]:
-    """Trace a tool call over HTTP that is answered with 401: without a token, and with one that can be refreshed."""
+    """Trace a tool call over HTTP that gets a 401, first without a token, then with a token that can be refreshed."""
     sign_in, refresh = FlowTrace(SIGN_IN_LANDMARKS), FlowTrace(REFRESH_LANDMARKS)
     registry = OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
     opener = ClientSessionOpener(expand=str, accounts=registry, limits=Limits())
@@ -198,13 +198,13 @@ def trace_all() -> dict[str, FlowTrace]:
 
 
 def flow_hops(name: str, trace: FlowTrace) -> tuple[Hop, ...]:
-    """Return the functions of a flow; those of a 401 begin after the request that was answered with it."""
+    """Return the functions of a flow; for a 401 flow, only those called after the refused request was sent."""
     before = () if name == "message" else trace.chains[0]
     return tuple(hop for hop in trace.hops if hop not in before)
 
 
 def update_document(traces: dict[str, FlowTrace]) -> None:
-    """Replace the diagrams of ARCHITECTURE.md, which stand in the order of the flows."""
+    """Replace the diagrams of ARCHITECTURE.md, which are in the order of the flows."""
     expected = iter([diagram(traces["message"]), diagram(traces["sign-in"])])
     text = DOCUMENT.read_text(encoding="utf-8")
     text = re.sub(r"```mermaid\nsequenceDiagram\n[^`]*```", lambda _: next(expected), text)
