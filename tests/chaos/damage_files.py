@@ -1,4 +1,4 @@
-"""Damage the stored files of a real mcphost at random: no command may crash, and what is lost must be told.
+"""Damage the stored files of a real mcphost at random: no command may crash, and any loss must be reported.
 
 `python -m tests.chaos.damage_files --count 500` runs it longer than the tests do. A store with conversations, a
 permission and an audit log is copied, one of its files is damaged, and commands are run with it. A changed letter in a
@@ -67,12 +67,12 @@ def swap_pages(file: Path, chance: random.Random) -> None:
 
 
 def replace(file: Path, chance: random.Random) -> None:
-    """Put something else in its place."""
+    """Replace the content with something else."""
     file.write_bytes(chance.choice((b"", b"not a database", b"{}", chance.randbytes(9_000))))
 
 
 def use_other_schema(file: Path, chance: random.Random) -> None:
-    """Put another program's database in its place, or one of a much newer version."""
+    """Replace the file with the database of another program, or of a much newer version of mcphost."""
     if chance.random() < 0.5:
         file.write_bytes(b"")
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as db:
@@ -88,14 +88,14 @@ def drop_table(file: Path, chance: random.Random) -> None:
 
 
 def become_folder(file: Path, chance: random.Random) -> None:
-    """Put a folder in its place."""
+    """Replace the file with a folder."""
     del chance
     file.unlink()
     file.mkdir()
 
 
 def vanish(file: Path, chance: random.Random) -> None:
-    """Remove it."""
+    """Delete the file."""
     del chance
     file.unlink()
 
@@ -106,7 +106,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 
 class Outcome(Struct, frozen=True):
-    """What commands did with a damaged file: exit codes, what they told, and how many conversations are listed."""
+    """Results of commands with a damaged file: exit codes, output, and the number of listed conversations."""
 
     codes: tuple[int, ...]
     told: str
@@ -124,14 +124,14 @@ def fill_store(program: Program) -> None:
 
 
 def list_conversations(program: Program) -> tuple[tuple[str, ...], int, str]:
-    """Return the ids of the listed conversations, the exit code, and what was told."""
+    """Return the ids of the listed conversations, the exit code, and the messages printed."""
     done = program.run("sessions", "--json")
     found: list[dict[str, str]] = json.loads(done.stdout)["sessions"] if done.returncode == 0 else []
     return tuple(one["id"] for one in found), done.returncode, done.stderr.decode()
 
 
 def use_store(program: Program) -> Outcome:
-    """Run commands that read and write everything that is stored."""
+    """Run commands that read and write all of the stored data."""
     listed, code, told = list_conversations(program)
     commands = (
         *(("sessions", "show", one) for one in listed),

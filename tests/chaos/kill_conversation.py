@@ -2,7 +2,7 @@
 
 `python -m tests.chaos.kill_conversation --count 1000` runs it longer than the tests do. A message is acknowledged by
 the event that shows it: `turn_started` for the user's, `message_finished` for the model's. Afterwards, the store must
-have all of them, in their order.
+contain all of them, in order.
 """
 
 import argparse
@@ -31,7 +31,7 @@ MAX_KILL_DELAY = 4.0
 
 
 class KilledConversation:
-    """One life of the program, in one conversation, until it is killed."""
+    """One run of the program, with one conversation, until it is killed."""
 
     def __init__(self, program: Program, number: int) -> None:
         self._program = program
@@ -80,7 +80,7 @@ class KilledConversation:
 
 
 def find_lost(acknowledged: Sequence[str], stored: Sequence[str]) -> list[str]:
-    """Return the acknowledged messages that are not stored, or not in their order."""
+    """Return the acknowledged messages that are not stored, or are stored out of order."""
     rest = iter(stored)
     return [text for text in acknowledged if not any(text == one for one in rest)]
 

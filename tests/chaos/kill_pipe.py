@@ -1,7 +1,7 @@
 """Kill a real `mcphost pipe` with -9 at seeded moments: no acknowledged decision may be lost.
 
-`python -m tests.chaos.kill_pipe --count 1000` runs it longer than the tests do. What a decision allowed is observed
-from outside: in the log of the tool server, and in the results of the pipe.
+`python -m tests.chaos.kill_pipe --count 1000` runs it longer than the tests do. The effects of decisions are observed
+from outside: in the tool server's log and in the pipe's results.
 """
 
 import argparse
@@ -128,13 +128,13 @@ class PipeRun:
 
 
 def find_lost_calls(ran: list[dict[str, Any]], rows: tuple[AuditRow, ...]) -> list[dict[str, Any]]:
-    """Return the calls that ran without a row that announces them."""
+    """Return the calls that ran without a preceding row in the audit log."""
     started = {row.arguments for row in rows if (row.kind, row.event) == ("tool", "started")}
     return [arguments for arguments in ran if arguments_digest(arguments) not in started]
 
 
 def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
-    """Run `count` lives on one audit log. Raises AssertionError at the first lost decision or broken chain."""
+    """Run *count* rounds with one audit log. Raises AssertionError at a lost decision or a broken chain."""
     program, log = Program(folder), folder / "calls.log"
     log.touch()
     servers = program.servers(log={"command": sys.executable, "args": ["-c", SERVER, str(log)]})

@@ -1,4 +1,4 @@
-"""A few runs of tests/chaos/damage_files.py: each kind of damage once."""
+"""A few runs of tests/chaos/damage_files.py, with each kind of damage once."""
 
 from pathlib import Path
 

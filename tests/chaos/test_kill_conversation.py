@@ -1,4 +1,4 @@
-"""A few runs of tests/chaos/kill_conversation.py, and its verdict if a message were lost."""
+"""A few runs of tests/chaos/kill_conversation.py, and a check that it would detect a lost message."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A few runs of tests/chaos/kill_pipe.py, and its verdict if a decision were lost."""
+"""A few runs of tests/chaos/kill_pipe.py, and a check that it would detect a lost decision."""
 
 from pathlib import Path
 
