@@ -1,4 +1,4 @@
-"""Every pair of scenario and revision of the official suite.
+"""Every combination of scenario and protocol revision in the official suite.
 
 The only scenarios named for backward compatibility are about OAuth of 2025-03-26; other pairs with older revisions are
 those at 2025-06-18, and `sse-retry`, whose server answers 2025-03-26.

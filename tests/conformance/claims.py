@@ -1,4 +1,4 @@
-"""Requirements that each scenario of the official suite proves: with the behaviour broken, the scenario fails.
+"""Requirements that each scenario of the official suite proves: if the behaviour is broken, the scenario fails.
 
 Each pair was seen to fail with the mutations of `tests/spec/mutations`; what a scenario exercises without judging it is
 not claimed. `uv run python -m tests.spec.mutate_suite` repeats the check.

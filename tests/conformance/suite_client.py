@@ -65,7 +65,7 @@ class AcceptingFrontend:
     who = "person"
 
     async def ask(self, question: Question[A]) -> A:
-        """Answer at once."""
+        """Answer immediately."""
         if isinstance(question, SignInQuestion):
             if question.note:
                 await anyio.sleep_forever()  # the browser received it
@@ -101,13 +101,13 @@ async def use_everything(host: Host, view: ServerView) -> None:
 
 
 async def call_context_tools(host: Host, view: ServerView) -> None:
-    """Make the calls of the scenario's context."""
+    """Call the tools listed in the scenario's context."""
     for call in CONTEXT["toolCalls"]:
         await host.tools.call(SERVER_NAME, call["name"], call["arguments"])
 
 
 async def add_numbers(host: Host, view: ServerView) -> None:
-    """Make one call with two numbers."""
+    """Call a tool once with two numbers."""
     await host.tools.call(SERVER_NAME, "add_numbers", {"a": 5, "b": 3})
 
 
@@ -158,7 +158,7 @@ def create_oauth_registry() -> OAuthRegistry:
 
 
 def issuer_url(url: str) -> str:
-    """Return the issuer that the operator of that server would document."""
+    """Return the issuer named in the server's protected resource metadata, which an operator would document."""
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource"
     for each in (f"{place}{parts.path}", place):

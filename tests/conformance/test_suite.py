@@ -1,4 +1,4 @@
-"""The official conformance suite judges the real Host, strictly: no failed check, no warning, a clean exit."""
+"""The official conformance suite judges the real Host, with no failed check, no warning and a clean exit."""
 
 import json
 import os
@@ -34,7 +34,7 @@ CASES = [
 
 
 class Suite:
-    """The suite's program, in a process that runs it repeatedly (`suite.mjs`)."""
+    """The suite's program, in a process that can run it repeatedly (`suite.mjs`)."""
 
     def __init__(self) -> None:
         self._process = self._start()
@@ -49,7 +49,7 @@ class Suite:
         )
 
     def run(self, *arguments: str, environment: dict[str, str], folder: Path) -> tuple[int, str]:
-        """Return the exit status and the output of one run."""
+        """Run the suite once and return the exit status and the output."""
         if self._process.poll() is not None:
             self._process = self._start()
         assert self._process.stdin
@@ -66,7 +66,7 @@ class Suite:
         return done["code"], CODES.sub("", done["output"])
 
     def close(self) -> None:
-        """End it."""
+        """Stop the process."""
         self._process.kill()
         self._process.communicate()
 
