@@ -1,4 +1,4 @@
-"""Configuration of all tests: their order, what is quick, and missing peers, which are skipped or, in CI, failures."""
+"""Configuration of all tests: their order, which are quick, and missing peers (skipped or, in CI, failed)."""
 
 import faulthandler
 import gc
@@ -85,7 +85,7 @@ PROCESS_TESTS = frozenset(
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Under `-m quick`, do not even import what is never quick."""
+    """With `-m quick`, skip the import of files that contain no quick tests."""
     if config.getoption("markexpr") != "quick":
         return None
     if collection_path.suffix == ".py" and collection_path.is_relative_to(HERE):
@@ -97,7 +97,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Share the work of compiling with the other workers; alone, files compile as they are imported."""
+    """Share compilation with the other workers; without workers, each file is compiled on import."""
     config = session.config
     if hasattr(config, "workerinput"):
         named = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
@@ -120,7 +120,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
-    """Return the tests with each folder of INTERLEAVED_FOLDERS, and all others together, spread evenly."""
+    """Return the tests reordered so that each folder of INTERLEAVED_FOLDERS is spread evenly among the others."""
     units: dict[str, dict[str, list[T]]] = {}
     for item in items:
         folder = nodeid(item).split("/")[1]
@@ -138,14 +138,14 @@ def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage from here on, but never examine modules again."""
+    """Enable garbage collection, but exempt the objects of loaded modules from it."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     gc.enable()
 
 
 def pytest_unconfigure() -> None:
-    """End the process after a minute, and print where it stands, if a thread of a failed test never ends."""
+    """End the process after a minute, with a stack trace, if a thread left by a failed test keeps running."""
     faulthandler.dump_traceback_later(60, exit=True)
 
 
@@ -162,7 +162,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return how many workers `-n auto` starts: most tests wait for processes most of the time, quick ones never do."""
+    """Return how many workers `-n auto` starts; most tests mainly wait for processes, but quick ones never do."""
     processors = os.cpu_count() or 1
     return processors + 1 if config.getoption("markexpr") == "quick" else min(3 * processors, 16)
 
@@ -173,7 +173,7 @@ SPLIT_FILES = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/",
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a file on one worker unless it is in SPLIT_FILES, so that no worker runs it alone at the end."""
+    """Keep a file on one worker unless it is in SPLIT_FILES, so that the run does not end with a single busy worker."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -192,7 +192,7 @@ SYNTAX_TREE_TESTS = ("command_hints", "docstrings_and_links", "file_sizes", "tex
 
 
 def scheduling_scope(nodeid: str) -> str:
-    """Return the unit that one worker gets: the test's file, the test, or all files of a group."""
+    """Return the unit of tests assigned to one worker: a file, a single test, or all files of a group."""
     path = nodeid.partition("::")[0]
     if path.endswith(tuple(f"architecture/test_{name}.py" for name in SYNTAX_TREE_TESTS)):
         return "tests/architecture"
@@ -203,7 +203,7 @@ def scheduling_scope(nodeid: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _forbid_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep quick tests quick."""
+    """Prevent quick tests from starting processes."""
     if request.node.get_closest_marker("quick"):
         monkeypatch.setattr(subprocess.Popen, "__init__", _fail_on_process)
 
@@ -218,7 +218,7 @@ def _rank(path: str) -> int:
 
 @pytest.fixture(autouse=True)
 def _forget_secrets() -> Iterator[None]:
-    """Do not redact values that an earlier test registered."""
+    """Clear the values that earlier tests registered for redaction."""
     redact.forget_secrets()
     yield
     redact.forget_secrets()
@@ -226,7 +226,7 @@ def _forget_secrets() -> Iterator[None]:
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
-    """Return the command line with folders of its own."""
+    """Return a runner of mcphost commands with separate folders."""
     return Program(tmp_path)
 
 
