@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def run_in_new_thread(work: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
-    """Return the result of `work(*args)`, run on a new thread: anyio's pytest plugin changes this context."""
+    """Run `work(*args)` on a new thread and return the result; anyio's pytest plugin changes this thread's context."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(partial(anyio.run, work, *args, **options)).result()
 
