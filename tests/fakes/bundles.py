@@ -1,4 +1,4 @@
-"""MCPB bundles of the tests: ZIP files with a manifest, and hostile ones."""
+"""MCPB bundles for the tests: ZIP files with a manifest, and hostile ones."""
 
 import hashlib
 import io
@@ -53,5 +53,5 @@ def linked_bundle(target: str) -> bytes:
 
 
 def sha256_of(content: bytes) -> str:
-    """Return the digest that an entry of a registry gives."""
+    """Return the SHA-256 digest of a bundle, as a registry entry gives it."""
     return hashlib.sha256(content).hexdigest()

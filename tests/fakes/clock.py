@@ -1,4 +1,4 @@
-"""A clock that tests move."""
+"""A clock that tests set."""
 
 
 class ManualClock:

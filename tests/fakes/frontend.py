@@ -1,4 +1,4 @@
-"""A frontend that answers from a list and records its questions; with no answer left it waits forever."""
+"""A frontend that answers from a list and records the questions; it waits forever when no answer is left."""
 
 import inspect
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from mcphost.host.questions.questions import AnyQuestion
 
 
 class ScriptedFrontend:
-    """Answers are values, or functions of the question; also asynchronous ones."""
+    """A frontend whose answers are values or functions of the question, which may be asynchronous."""
 
     kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))
     who = "person"

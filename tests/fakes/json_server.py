@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers paths with prepared JSON and records what it was asked."""
+"""A real HTTP server on loopback that answers paths with prepared JSON and records the requests."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ class JsonServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Address without a path."""
+        """The server's URL without a path."""
         return f"http://127.0.0.1:{self.server_port}"
 
     @property
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def json_server(answers: Mapping[str, Any]) -> Generator[JsonServer]:
-    """Run a server until the block is left."""
+    """Run a server until the block ends."""
     server = JsonServer(answers)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

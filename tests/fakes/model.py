@@ -52,7 +52,7 @@ def tool_round(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Call
 
 
 class ScriptedModel:
-    """A model that plays its rounds in order."""
+    """A model that returns its scripted rounds in order."""
 
     name = "scripted"
     label = "scripted"
@@ -87,7 +87,7 @@ class ScriptedModel:
             await anyio.lowlevel.checkpoint()
 
     async def load_facts(self) -> None:
-        """Return nothing; no facts are known."""
+        """Do nothing; no facts are known."""
 
     async def prepare(self) -> None:
         """Do nothing; the model is always ready."""

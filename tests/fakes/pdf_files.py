@@ -1,4 +1,4 @@
-"""PDF files written by hand, also hostile ones."""
+"""PDF files written by hand, including hostile ones."""
 
 import io
 import zlib
@@ -46,7 +46,7 @@ def _write(objects: list[bytes]) -> bytes:
 
 
 def encrypt_pdf(body: bytes, password: str, algorithm: str = "AES-256") -> bytes:
-    """Return the file encrypted with a password for its reader; "" lets everybody read it."""
+    """Return the file encrypted with a password for its reader; with "", no password is needed to read it."""
     writer = PdfWriter(clone_from=io.BytesIO(body))
     writer.encrypt(password, "owner", algorithm=algorithm)
     out = io.BytesIO()

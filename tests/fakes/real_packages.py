@@ -1,4 +1,4 @@
-"""A server that is a package of npm and of PyPI, and the real npx and uvx that run it from this machine."""
+"""A server packaged for npm and PyPI, and the real npx and uvx, which install it from this machine."""
 
 import base64
 import hashlib
@@ -61,7 +61,7 @@ rl.on("line", line => {
 
 
 def build_wheel(folder: Path, version: str) -> None:
-    """Write the wheel of a version of real-mcp, which has a program of that name."""
+    """Build the wheel of one version of real-mcp, which installs a program named real-mcp."""
     info = f"real_mcp-{version}.dist-info"
     files = {
         "real_mcp.py": PYTHON_SERVER.replace("1.0.0", version),
@@ -91,7 +91,7 @@ def build_npm_package(version: str) -> bytes:
 
 
 def npm_document(url: str, tarballs: dict[str, bytes]) -> bytes:
-    """Return what an npm registry says about real-mcp, with its tarballs by version."""
+    """Return an npm registry's document for real-mcp; its tarballs are keyed by version."""
     versions = {}
     for version, tarball in tarballs.items():
         integrity = f"sha512-{base64.b64encode(hashlib.sha512(tarball).digest()).decode()}"
@@ -114,8 +114,8 @@ def real_entry(version: str) -> dict[str, Any]:
 def serve_real_package(kind: str, home: Path) -> Generator[tuple[RegistryServer, str]]:
     """Serve a registry with the package of this kind ("npm" or "pypi"); yield it with the PATH of the real runner.
 
-    The registry has version 1.0.0 among many other entries, also bad ones; a test may append that of 1.1.0. A runner
-    reads its settings from *home*, which must be the HOME of the program.
+    The registry has version 1.0.0 among many other entries, some invalid; a test may add version 1.1.0. A runner reads
+    its settings from *home*, which must be the HOME of the program.
     """
     with registry_server([*BAD, *ENTRIES, real_entry("1.0.0")]) as registry:
         registry.page_size = 20

@@ -18,7 +18,7 @@ def published(server: dict[str, Any], **about: Any) -> dict[str, Any]:
 
 
 class RegistryServer(ThreadingHTTPServer):
-    """Serves entries in order; the last one of a name is the latest unless another says so."""
+    """Serves entries in order; the last entry of a server is its latest version unless another is marked as such."""
 
     daemon_threads = True
 
@@ -111,7 +111,7 @@ class _RegistryHandler(BaseHTTPRequestHandler):
 
 @contextmanager
 def registry_server(entries: Sequence[Any], api: str = "/v0.1") -> Generator[RegistryServer]:
-    """Run a registry until the block is left."""
+    """Run a registry until the block ends."""
     server = RegistryServer(entries, api)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

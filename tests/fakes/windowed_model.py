@@ -1,4 +1,4 @@
-"""A model with a small window: it refuses longer requests, forgets what it does not get, and writes summaries."""
+"""A model with a small window, which knows only what a request contains and can write summaries."""
 
 import json
 import re
@@ -43,14 +43,14 @@ def write_codes(request: ModelRequest) -> str:
 
 
 def write_topics(request: ModelRequest) -> str:
-    """Summarize and lose every code: one sentence for all messages."""
+    """Write a summary that loses every code: one sentence for all messages."""
     entries = map(json.loads, text_of(request).splitlines())
     numbers = [str(entry["n"] if "n" in entry else entry["for"]) for entry in entries]
     return f"The user told codes of items. [{', '.join(numbers)}]"
 
 
 class WindowedModel:
-    """Answers "what is the code of X" from its request alone, or else with the tool `read_conversation`."""
+    """A model that answers "what is the code of X" from its request alone, or with the tool `read_conversation`."""
 
     name = "windowed"
     label = "windowed"
@@ -58,7 +58,7 @@ class WindowedModel:
     def __init__(
         self, window: int, summarize: Callable[[ModelRequest], str] = write_codes, *, told: bool = True
     ) -> None:
-        """Use a *window* in tokens, which the facts name if it is *told*."""
+        """Set the context *window* in tokens; it is reported in `facts` unless *told* is false."""
         self.window = window
         self.facts = ModelFacts(context_window=window if told else 0)
         self.summarize = summarize
@@ -99,7 +99,7 @@ class WindowedModel:
         yield StreamFinished("stop", usage)
 
     async def load_facts(self) -> None:
-        """Do nothing; the facts are known."""
+        """Do nothing; the facts are already set."""
 
     async def prepare(self) -> None:
         """Do nothing; the model is always ready."""
