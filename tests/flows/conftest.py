@@ -68,7 +68,7 @@ def open_host(tmp_path: Path) -> OpenHost:
 
 
 async def read_events(feed: EventQueue, is_last: Callable[[HostEvent], bool]) -> list[HostEvent]:
-    """Return every event up to and including the first one that `until` accepts."""
+    """Return all events up to and including the first one for which `until` is true."""
     events: list[HostEvent] = []
     async for event in feed:
         events.append(event)

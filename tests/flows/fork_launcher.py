@@ -1,8 +1,4 @@
-"""Started by a program that runs commands itself: let a fork server start one with these streams and arguments.
-
-The server's address and the script are in the environment: MCPHOST_TEST_FORKS, MCPHOST_TEST_SCRIPT. A command without
-these variables has the address as its argument, and no script.
-"""
+"""Launcher for programs that run commands themselves: lets a fork server start a command with these streams."""
 
 import json
 import os

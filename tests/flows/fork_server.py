@@ -1,4 +1,4 @@
-"""Start mcphost without its start-up: each command is a fork of a process that has its modules loaded.
+"""Start mcphost without the cost of startup: each command is forked from a process with the modules loaded.
 
 `ForkedProgram` replaces `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a
 program: for each connection it receives a line of JSON and three file descriptors, forks, and writes the new process's
@@ -68,12 +68,12 @@ MCPHOST = [sys.executable, "-m", "mcphost"]
 
 
 def can_fork() -> bool:
-    """Return whether fork is safe here: it is on Linux."""
+    """Return whether fork is safe on this platform, which is true of Linux."""
     return sys.platform == "linux"
 
 
 class ForkServer:
-    """A server of one kind (a name of KINDS) with these variables of OWN_START. Use `fitting` to get one."""
+    """A fork server of one kind (a name in LOADERS) with its own environment. Get one from `for_environment`."""
 
     _servers: ClassVar[dict[str, "ForkServer"]] = {}
 
@@ -98,7 +98,7 @@ class ForkServer:
 
     @classmethod
     def for_environment(cls, environment: dict[str, str], kind: str = "mcphost") -> "ForkServer":
-        """Return the server for programs with this environment; it starts when it is first asked for."""
+        """Return the server for programs with this environment, starting it on first use."""
         own = dict(sorted((name, value) for name, value in environment.items() if name.startswith(STARTUP_VARIABLES)))
         name = hashlib.sha256(json.dumps([kind, own]).encode()).hexdigest()[:16]
         if name not in cls._servers:
@@ -106,7 +106,7 @@ class ForkServer:
         return cls._servers[name]
 
     def start(self, request: dict[str, Any], streams: tuple[int, ...]) -> tuple[int, socket.socket]:
-        """Start a program; its pid, and the socket on which its exit status comes."""
+        """Start a program; return its pid, and the socket that delivers its exit status."""
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self.address)
         line = json.dumps(request).encode() + b"\n"
@@ -115,12 +115,12 @@ class ForkServer:
 
 
 def model_worker_command() -> tuple[str, ...]:
-    """Return the command that forks a model worker; the real command where fork is not safe."""
+    """Return the command that forks a model worker, or the real command where fork is not safe."""
     return launcher_command({}, "model worker") if can_fork() else worker_client.WORKER_COMMAND
 
 
 def sdk_server_command(script: str | Path, *arguments: str) -> list[str]:
-    """Return the command that runs a server written with the official SDK, which takes most of its start to import."""
+    """Return the command that runs a server written with the official SDK, whose import dominates the start time."""
     return [*(launcher_command({}, "SDK") if can_fork() else (sys.executable,)), str(script), *arguments]
 
 
@@ -286,7 +286,7 @@ def load_model_worker() -> None:
 
 
 def load_sdk() -> None:
-    """Import what servers of the official SDK import."""
+    """Import the modules that servers written with the official SDK use."""
     for name in ("mcp.server", "mcp.server.mcpserver", "mcp.types", "uvicorn", "anyio._backends._asyncio"):
         importlib.import_module(name)
     gc.freeze()
@@ -301,7 +301,7 @@ LOADERS = {
 
 
 def adopt_request(request: dict[str, Any], files: list[int]) -> None:
-    """Give this process the streams, the folder and the environment of a request."""
+    """Apply a request's streams, working directory and environment to this process."""
     for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files, strict=True)):
         os.dup2(file, number)
         os.close(file)
@@ -319,7 +319,7 @@ def adopt_request(request: dict[str, Any], files: list[int]) -> None:
 
 
 def run_request(request: dict[str, Any], kind: str) -> None:
-    """Run the model worker, mcphost, or the script that is named."""
+    """Run the model worker, mcphost, or the script that the request names."""
     if kind == "model worker":
         from mcphost.llm import worker
 
@@ -339,7 +339,7 @@ def run_request(request: dict[str, Any], kind: str) -> None:
 
 
 def exit_process(code: Any) -> NoReturn:
-    """End as the interpreter does, without freeing the modules: that copies every page they are on."""
+    """Exit like the interpreter, but without freeing modules, which would copy every memory page they occupy."""
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1

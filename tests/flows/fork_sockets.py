@@ -14,14 +14,14 @@ _folders: list[Path] = []
 
 
 def socket_folder() -> Path:
-    """Return the folder of this run; create it unless `use_folder` named one."""
+    """Return the folder of this run, creating it unless `use_folder` set one."""
     if not _folders:
         _folders.append(_create_folder())
     return _folders[0]
 
 
 def use_folder(shared: str) -> None:
-    """Take the folder that the controller of pytest-xdist made."""
+    """Use the folder that the pytest-xdist controller created."""
     _folders[:] = [Path(shared)]
 
 

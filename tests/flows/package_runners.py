@@ -1,4 +1,4 @@
-"""Programs named npx, uvx, docker and dnx that write down their arguments and are the demo server."""
+"""Programs named npx, uvx, docker and dnx that record their arguments and then run the demo server."""
 
 import json
 import os
@@ -37,11 +37,11 @@ class PackageRunners:
 
     @property
     def started(self) -> list[list[str]]:
-        """Return the command lines so far."""
+        """Return the command lines of the runners started so far."""
         return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
 
 
 def configured(program: Program, name: str) -> dict[str, Any]:
-    """Return an entry of the user's mcp.json."""
+    """Return a server's entry in the user's mcp.json."""
     document = json.loads((Path(program.env["MCPHOST_CONFIG_DIR"]) / "mcp.json").read_text())
     return document["mcpServers"][name]

@@ -1,4 +1,4 @@
-"""The real `mcphost` program as a subprocess, with folders of its own; and the other end of its pipe."""
+"""The real `mcphost` program as a subprocess with separate folders, and a client for its pipe."""
 
 import json
 import os
@@ -20,14 +20,14 @@ FAULTY_SERVER = str(Path(__file__).parents[1] / "peers" / "faulty_server.py")
 
 
 def faulty_server(fault: str, *more: str) -> dict[str, Any]:
-    """Return the entry of a server with that fault."""
+    """Return the entry of a server with the given fault."""
     return {"command": sys.executable, "args": [FAULTY_SERVER, fault, *more]}
 
 
 def start_mcphost(
     arguments: tuple[str, ...], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
 ) -> "subprocess.Popen[bytes]":
-    """Start a command with these streams: a fork where that can be, which takes a fifth of the time."""
+    """Start a command with these streams; use a fork where possible, which takes a fifth of the time."""
     command = [*MCPHOST, *arguments]
     if can_fork():
         return ForkedProgram(command, env=env, cwd=cwd, worker=worker, **streams)
@@ -47,11 +47,11 @@ class Program:
         self.env = {**kept, **places, "HOME": str(home), **PYTHON_ENVIRONMENT}
 
     def fork_model_workers(self) -> None:
-        """Let later commands also fork their model worker, where fork is safe."""
+        """Fork the model worker of later commands, where fork is safe."""
         self.model_worker = model_worker_command()
 
     def servers(self, **entries: Any) -> str:
-        """Write a file for --mcp-config."""
+        """Write a file to pass to --mcp-config, and return its path."""
         path = self.home / f"servers-{len(list(self.home.glob('servers-*')))}.json"
         path.write_text(json.dumps({"mcpServers": entries}))
         return str(path)
@@ -67,7 +67,7 @@ class Program:
     def run(
         self, *arguments: str, stdin: str | bytes = b"", seconds: float = 20, **env: str
     ) -> "subprocess.CompletedProcess[bytes]":
-        """Run one command to its end."""
+        """Run one command until it exits."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         with self._start(*arguments, **env) as process:
             try:
@@ -87,11 +87,11 @@ class Program:
         return start_mcphost(arguments, env=env, cwd=self.work, worker=self.model_worker, **streams)
 
     def command(self, *arguments: str) -> list[str]:
-        """Return a command for other ways to start processes; it needs `env`, and forks where possible."""
+        """Return a command line for starting mcphost by other means; it needs `env`, and forks where possible."""
         return [*launcher_command(self.env), *arguments] if can_fork() else [*MCPHOST, *arguments]
 
     def text(self, *arguments: str, code: int = 0, **more: Any) -> str:
-        """Return the standard output of a command that ends with that code."""
+        """Return the standard output of a command that exits with the given code."""
         done = self.run(*arguments, **more)
         assert done.returncode == code, done.stderr.decode()
         if code == 0:
@@ -99,7 +99,7 @@ class Program:
         return done.stdout.decode()
 
     def error(self, *arguments: str, code: int, **more: Any) -> str:
-        """Return the one-paragraph error of a command that fails with that code."""
+        """Return the one-paragraph error of a command that fails with the given code."""
         done = self.run(*arguments, **more)
         told = done.stderr.decode()
         assert done.returncode == code, told + done.stdout.decode()
@@ -110,7 +110,7 @@ class Program:
 
     @contextmanager
     def pipe(self, *arguments: str, **env: str) -> Iterator["PipeClient"]:
-        """Run `mcphost pipe`; it is killed at the end if the test did not end it."""
+        """Run `mcphost pipe`; it is killed on exit if it is still running."""
         with self._start("pipe", *arguments, **env) as process:
             try:
                 yield PipeClient(process)
@@ -142,7 +142,7 @@ class PipeClient:
         self.process.stdin.flush()
 
     def wait(self, expected: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first matching event, read already or still to come."""
+        """Return the first matching event, whether already read or still to come."""
         for event in self.events:
             if expected(event):
                 return event
@@ -152,7 +152,7 @@ class PipeClient:
         raise AssertionError(f"the output ended; it was: {self.events}")
 
     def read(self) -> dict[str, Any]:
-        """Return the next event; empty at the end of the output. Fails when none comes for a minute."""
+        """Return the next event, empty at the end of the output; fail if none arrives within a minute."""
         assert self.process.stdout
         while b"\n" not in self._unread:
             ready, _, _ = select.select([self.process.stdout], [], [], READ_TIMEOUT)
@@ -170,7 +170,7 @@ class PipeClient:
         return event
 
     def event(self, name: str, /, **fields: Any) -> dict[str, Any]:
-        """Return the first event of that name with those fields."""
+        """Return the first event with this name and these fields."""
         return self.wait(lambda event: event["event"] == name and fields.items() <= event.items())
 
     def result(self, ident: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A server that requests the user's folders.
+"""A server that requests the user's roots.
 
 `start` asks right after the handshake, `list` lists again when notified of a change, `withdraw` cancels its first
 request, `stubborn` lists its tools only after an answer to it. Its tool `where` returns the known folders,
@@ -32,18 +32,18 @@ class RootsServer:
         print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
     def ask(self, call: int | None = None) -> None:
-        """Ask for the folders."""
+        """Request the roots."""
         self.count += 1
         if call is not None:
             self.calls[f"r{self.count}"] = call
         self.send(id=f"r{self.count}", method="roots/list")
 
     def answer(self, call: int) -> None:
-        """End a call with the known folders."""
+        """Respond to a call with the known folders."""
         self.reply(call, self.known)
 
     def reply(self, call: int, what: Any) -> None:
-        """End a call."""
+        """Respond to a call."""
         self.send(id=call, result={"content": [{"type": "text", "text": json.dumps(what)}]})
 
     def call(self, name: str, ident: int) -> None:
@@ -59,7 +59,7 @@ class RootsServer:
             self.answer(ident)
 
     def handle_reply(self, ident: str, message: dict[str, Any]) -> None:
-        """Take an answer about folders."""
+        """Handle a response to a roots request."""
         error = message.get("error")
         self.known = error["message"] if error else [root["uri"] for root in message["result"]["roots"]]
         if ident in self.calls:

@@ -28,14 +28,14 @@ class SecretServiceEnvironment(dict[str, str]):
     def aborted(self) -> bool:
         """Return whether the daemon aborted.
 
-        gnome-keyring 42 aborts now and then, with "GLib-GIO:ERROR: invoke_get_property_in_idle_cb: assertion failed".
+        gnome-keyring 42 aborts occasionally, with "GLib-GIO:ERROR: invoke_get_property_in_idle_cb: assertion failed".
         """
         return self.daemon.poll() == -signal.SIGABRT
 
 
 @contextmanager
 def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
-    """Start a separate keyring; it ends with the block."""
+    """Start a separate keyring, which stops when the block ends."""
     if sys.platform != "linux":
         pytest.skip("a Secret Service exists on Linux only")
     if absent := [name for name in REQUIRED_PROGRAMS if shutil.which(name) is None]:
@@ -68,7 +68,7 @@ def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
 
 
 def _wait_until_unlocked(address: str) -> None:
-    """Wait until it is unlocked: an earlier request makes the bus start another daemon, which is locked."""
+    """Wait until the keyring is unlocked; an earlier request would make the bus start another, locked daemon."""
     # On Linux only.
     import secretstorage
     from jeepney.bus_messages import message_bus

@@ -1,4 +1,4 @@
-"""The program during a sign-in, and the server that it signs in to."""
+"""mcphost during a sign-in, and the server it signs in to."""
 
 import json
 import re
@@ -42,7 +42,7 @@ async def visit_authorization_page(url: str) -> None:
 
 
 async def read_authorization_url(process: Process, said: bytearray) -> str:
-    """Return the address that it prints."""
+    """Return the authorization URL that the program prints."""
     assert process.stderr
     while not (found := AUTHORIZATION_URL.search(said)):
         said += await process.stderr.receive()
@@ -54,7 +54,7 @@ def start_program(program: Program, *arguments: str) -> Any:
 
 
 async def events_until(process: Process, name: str, rest: bytes, **fields: Any) -> tuple[dict[str, Any], bytes]:
-    """Return the next event of that name, and what was read beyond it."""
+    """Return the next event with this name, and the data read after it."""
     assert process.stdout
     while True:
         line, ended, left = rest.partition(b"\n")

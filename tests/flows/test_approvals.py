@@ -1,4 +1,4 @@
-"""An approval of a server covers exactly what was shown: anything else that would run is asked about again."""
+"""An approval of a server covers exactly what was shown; if anything else would run, the user is asked again."""
 
 import json
 import shlex
@@ -15,14 +15,14 @@ SERVES = "import runpy; runpy.run_module('mcphost.demo.server', run_name='__main
 
 
 def write_server(folder: Path, mark: Path | None = None) -> None:
-    """Write the module `its_server` into that folder; with `mark` it creates that file when it runs."""
+    """Write the module `its_server` into a folder; with `mark`, running it creates that file."""
     folder.mkdir(parents=True, exist_ok=True)
     planted = "" if mark is None else f"open({str(mark)!r}, 'w').close()\n"
     (folder / "its_server.py").write_text(planted + SERVES)
 
 
 def write_project(program: Program, **entry: Any) -> None:
-    """Write the `.mcp.json` of the folder that the program runs in; the file is trusted, its server is not."""
+    """Write a trusted `.mcp.json`, whose server is not approved, into the folder in which the program runs."""
     entry = {"command": sys.executable, "args": ["-P", "-m", "its_server"], **entry}
     (program.work / ".mcp.json").write_text(json.dumps({"mcpServers": {"its": entry}}))
     program.text("servers", "trust", ".mcp.json", "--yes")

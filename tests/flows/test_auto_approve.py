@@ -25,7 +25,7 @@ PICKED = [("demo", "add"), ("demo", "list_notes")]
 
 
 async def run_turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
-    """Run one turn; return what ran in it, and what allowed it."""
+    """Run one turn; return the calls that ran, and what allowed each."""
     feed = host.events.subscribe()
     with anyio.fail_after(20):
         await host.conversation.send(text)

@@ -1,4 +1,4 @@
-"""Broken lists cost their own entries, never the server, its calls or the chat."""
+"""A broken list loses its invalid entries, but never affects the server, its calls or the chat."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A tool that changes while a question about it is open: what was allowed is what runs, or nothing."""
+"""A tool that changes while a question about it is open: either what was allowed runs, or nothing."""
 
 import os
 from pathlib import Path
@@ -56,7 +56,7 @@ for line in sys.stdin:
 
 
 class ToolChangingFrontend(ScriptedFrontend):
-    """A frontend before whose first answer the tool changes, and the host has listed it again."""
+    """A frontend that gives its first answer only after the tool has changed and been listed again."""
 
     def __init__(self, words: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True) -> None:
         super().__init__(*answers)

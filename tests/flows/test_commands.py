@@ -1,4 +1,4 @@
-"""call, read, prompt and the listings as commands: outputs, documents, exit codes."""
+"""Commands `call`, `read`, `prompt` and the listings: text output, JSON output and exit codes."""
 
 import json
 import os
@@ -119,7 +119,7 @@ def test_output_to_a_file_is_raw_and_output_to_a_terminal_is_cleaned(program: Pr
 
 
 def in_terminal(program: Program, *arguments: str) -> str:
-    """Return what a command writes when its standard output is a terminal."""
+    """Return the output of a command whose standard output is a terminal."""
     import pty
     import subprocess
 

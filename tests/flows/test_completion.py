@@ -1,4 +1,4 @@
-"""Completion in real shells: what Tab offers for a command line, with names from the user's own files."""
+"""Completion in real shells: the words that Tab offers, including names from the user's own files."""
 
 import json
 import shlex
@@ -40,7 +40,7 @@ OPTIONS = {"bash": ("--norc",), "zsh": ("-f",), "fish": ("--no-config",)}
 
 @pytest.fixture(params=TEMPLATES)
 def ask(request: pytest.FixtureRequest, program: Program) -> Ask:
-    """A real shell that has read the program's script."""
+    """Return a function that asks a real shell, with mcphost's completion script loaded, for completions."""
     shell = request.param
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed; .ci/run installs it")
@@ -100,7 +100,7 @@ def lines(typed: tuple[str, ...]) -> str:
 
 
 def words(program: Program, *typed: str) -> list[str]:
-    """Return what may replace the last word."""
+    """Return the possible completions of the last word."""
     return program.text("completion", "words", stdin=lines(typed)).split()
 
 

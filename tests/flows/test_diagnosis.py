@@ -1,4 +1,4 @@
-"""Diagnosis of broken set-ups, each with a real program or a real address: the failing step, its reason and the fix."""
+"""Diagnosis of broken setups, each with a real program or a real address: the failing step, its reason and the fix."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ def working(before: str = "", revision: str = "2025-06-18", tools: str = "[]") -
 
 
 def fails_with(text: str, status: int = 1) -> dict[str, Any]:
-    """Return a program that prints an error as real ones do, and ends."""
+    """Return a program that prints an error as real ones do, and exits."""
     return program(f"import sys; sys.stderr.write({text!r} + chr(10)); sys.exit({status})")
 
 
@@ -321,7 +321,7 @@ async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def reject(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer anything as a server of HTTP does that gets no request."""
+    """Reject any data with status 400, as an HTTP server does when it receives no valid request."""
     await reader.read(1)
     writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
     writer.close()

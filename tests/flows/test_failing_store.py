@@ -1,4 +1,4 @@
-"""A store that fails midway loses what it would have stored, never the turn."""
+"""If the store fails midway, only unsaved data is lost, never the turn."""
 
 import sqlite3
 from pathlib import Path

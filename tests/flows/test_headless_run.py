@@ -1,4 +1,4 @@
-"""mcphost run: consent without a screen, outputs, exit codes; the model is the demo model."""
+"""mcphost runwith the demo model: consent without a screen, output and exit codes."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Hooks as real programs: they deny, change and annotate tool calls, and never allow one."""
+"""Hooks as real programs: they can deny, change and annotate tool calls, but never allow one."""
 
 import json
 import os
@@ -37,14 +37,14 @@ SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "additio
 
 
 class HookedHost:
-    """A host with a server `peer` that has a tool `write`, and what went over the wire."""
+    """A host with a server `peer` that has a tool `write`, and the messages exchanged with it."""
 
     def __init__(self, host: Host, peer: InProcessServer, model: ScriptedModel, frontend: ScriptedFrontend) -> None:
         self.host, self.peer, self.model, self.frontend = host, peer, model, frontend
         self.feed = host.events.subscribe()
 
     async def call(self) -> str:
-        """Let the model call `write` with the path `a`, and return what it gets."""
+        """Let the model call `write` with the path `a`, and return the result it receives."""
         await self.host.conversation.send("go")
         message = next(one for one in reversed(self.host.conversation.messages) if one.role == "tool")
         return message.parts[0].text  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""A server of a registry of many entries, run by the real npx and uvx from packages on this machine."""
+"""A server from a registry with many entries, run by the real npx and uvx from packages on this machine."""
 
 import json
 

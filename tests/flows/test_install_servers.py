@@ -1,4 +1,4 @@
-"""`mcphost servers install` as a user types it, with a registry on loopback and runners that are real programs."""
+"""`mcphost servers install` as a user types it, with a registry on loopback and real programs as runners."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`mcphost servers lock` and `servers verify`: what a project's servers were is written down, and compared later."""
+"""`mcphost servers lock` and `servers verify`: the state of a project's servers is recorded, and compared later."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ WRITE = {"name": "write", "description": "Write one file.", "inputSchema": {"typ
 
 
 class LockedProject:
-    """A folder with `.mcp.json` and a server `files` whose identity and tools a test may change."""
+    """A folder with `.mcp.json` and a server `files` whose identity and tools a test can change."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -36,7 +36,7 @@ class LockedProject:
         self.configure()
 
     def serve(self, *tools: Any, version: str = "1.0", **more: Any) -> None:
-        """Set what the server says it is."""
+        """Set the server's name and version."""
         self.served.write_text(json.dumps({"info": {"name": "files", "version": version}, "tools": tools, **more}))
 
     def entry(self, *arguments: str, **more: Any) -> dict[str, Any]:
@@ -50,11 +50,11 @@ class LockedProject:
         self.file.write_text(json.dumps({"mcpServers": servers or {"files": self.entry()}}))
 
     def lock(self, *arguments: str, **more: Any) -> str:
-        """Lock with the servers approved by the flag, as in CI."""
+        """Lock the servers, approved by the command-line flag as in CI."""
         return self.program.text("--mcp-config", ".mcp.json", "servers", "lock", *arguments, **more)
 
     def verify(self, *arguments: str, code: int = 0, **more: Any) -> str:
-        """Verify and return what is printed."""
+        """Verify the lock file and return the output."""
         return self.program.text("--mcp-config", ".mcp.json", "servers", "verify", *arguments, code=code, **more)
 
     def accept(self) -> None:
@@ -62,7 +62,7 @@ class LockedProject:
         self.program.text("--mcp-config", ".mcp.json", "servers", "changes", "files", "--keep", "--yes")
 
     def drift(self, *arguments: str) -> dict[tuple[str, str], list[str]]:
-        """Return the differences by kind and tool of a verification that finds some."""
+        """Run a verification that must find differences; return them by kind and tool."""
         found = json.loads(self.verify("--json", *arguments, code=9))
         return {(one["kind"], one["name"]): one["difference"] for server in found["servers"] for one in server["drift"]}
 
@@ -260,7 +260,7 @@ def test_a_definition_too_large_to_repeat_is_locked_by_its_digest(project: Locke
 
 
 def answer_mcp(tools: list[dict[str, Any]]) -> Any:
-    """Return what answers the requests of a server over HTTP that has these tools."""
+    """Return a handler for an HTTP server that offers these tools."""
     identity = {"name": "far", "version": "1"}
     results: dict[str, Any] = {
         "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": identity},
@@ -424,7 +424,7 @@ def trusted(project: LockedProject, **env: Any) -> None:
 
 
 def checked_out(project: LockedProject, **env: Any) -> None:
-    """Let somebody else have the project, who has never seen its server, and approves it."""
+    """Copy the project to a user who has never seen its server, and who approves it."""
     project.program.env["MCPHOST_DATA_DIR"] = str(project.program.home / "data-of-another")
     trusted(project, **env)
 

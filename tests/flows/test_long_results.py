@@ -1,4 +1,4 @@
-"""Results five times as long as the model's window: the conversation goes on, and facts of the first are found."""
+"""Results five times as long as the model's window: the conversation continues, and no early fact is lost."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def page(number: int) -> str:
 
 
 class ReadingModel:
-    """Reads the page that it is asked for; finds a code in its request alone, or with the tools that notes name."""
+    """A model that reads the requested page, and finds a code in its request or with the tools that notes mention."""
 
     name = label = "reading"
     facts = ModelFacts(context_window=WINDOW)
@@ -80,7 +80,7 @@ class ReadingModel:
         return None
 
     async def load_facts(self) -> None:
-        """Do nothing; the facts are known."""
+        """Do nothing; the facts are already set."""
 
     async def prepare(self) -> None:
         """Do nothing; the model is always ready."""

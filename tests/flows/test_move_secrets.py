@@ -1,4 +1,4 @@
-"""`mcphost servers secure`: a secret moves from the user's mcp.json to the keyring, and the server still gets it."""
+"""`mcphost servers secure`: a secret moves from the user's mcp.json to the keyring, and reaches the server."""
 
 import json
 import os
@@ -18,7 +18,7 @@ runpy.run_module("mcphost.demo.server", run_name="__main__")
 
 
 def write_commented_config(program: Program, told: Path) -> Path:
-    """Write a configuration with a comment and a file mode of its own."""
+    """Write a configuration with a comment and a non-default file mode."""
     path = program.configure()
     arguments = json.dumps(["-c", SERVER, str(told)])
     path.write_text(

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.anyio
 
 
 def server_process() -> psutil.Process:
-    """Return the demo server below this process."""
+    """Return the demo server among this process's descendants."""
     below = psutil.Process().children(recursive=True)
     return next(item for item in below if "mcphost.demo.server" in command_line(item))
 
 
 def kernel_status(process: psutil.Process) -> str:
-    """Return the kernel's status of a process."""
+    """Return the fields of a process's status file in /proc."""
     return Path(f"/proc/{process.pid}/status").read_text()
 
 

@@ -1,4 +1,4 @@
-"""A tool that changed between two runs, through the real program: refused, shown, kept; and asked about on the pipe."""
+"""A tool that changed between two runs of the real program: refused, reviewed, accepted, asked about on the pipe."""
 
 import json
 import sys

@@ -19,7 +19,7 @@ runpy.run_module('mcphost.demo.server', run_name='__main__')
 
 @pytest.fixture
 def report(program: Program) -> Path:
-    """A file in which the server `reports.py` writes what it was started with."""
+    """A file to which the server `reports.py` writes its arguments and environment."""
     path = program.home / "report.json"
     (program.home / "reports.py").write_text(REPORTS.replace("REPORT", repr(str(path))))
     return path

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 class RecordingStatus(StatusDisplay):
-    """A status line that records what it would show; "" stands for its removal."""
+    """A status line that records its texts; "" means that it was removed."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []

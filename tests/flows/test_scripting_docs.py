@@ -1,4 +1,4 @@
-"""docs/scripting.md: its client works as printed, and its tables have every flag, command, event and question."""
+"""docs/scripting.md: its example client works, and its tables list every flag, command, event and question."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""`mcphost serve`: a chat for a browser, and nobody else, by HTTP and WebSocket as a browser speaks them."""
+"""`mcphost serve` serves a chat to the user's browser and nobody else, over HTTP and WebSocket."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class Serving:
 
 @contextmanager
 def serve(program: Program, *arguments: str) -> Iterator[Serving]:
-    """Serve the demo, and stop it as ctrl+c does."""
+    """Serve the demo, and stop it with SIGINT, as Ctrl+C does."""
     command = [*MCPHOST, "serve", "--demo", *arguments]
     process = subprocess.Popen(command, env={**program.env, **QUIET}, cwd=program.work, stdout=subprocess.PIPE)
     with process:
@@ -52,14 +52,14 @@ def serve(program: Program, *arguments: str) -> Iterator[Serving]:
 
 
 class Page:
-    """The page of a chat: what it shows, and what is typed there."""
+    """The page of a chat: its output, and input to it."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
         self._shown = ""
 
     async def wait_for(self, text: str) -> None:
-        """Wait until a text was written to the terminal of the page."""
+        """Wait until a text appears in the page's terminal."""
         while text not in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z$]|\x1b.", "", self._shown):
             message = await self._socket.receive(END_SECONDS)
             assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), (message, self._shown[-500:])
@@ -67,7 +67,7 @@ class Page:
                 self._shown += cast("bytes", message.data).decode(errors="replace")
 
     async def type(self, text: str) -> None:
-        """Type as a browser sends it."""
+        """Send a text as a browser sends typed keys."""
         for envelope in (["focus"], *(["stdin", key] for key in text)):
             await self._socket.send_str(json.dumps(envelope))
 

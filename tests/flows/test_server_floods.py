@@ -1,4 +1,4 @@
-"""Servers that send too much, over a real pipe: omissions are counted, memory stays, the call gets its answer."""
+"""Servers that send too much over a real pipe: dropped messages are counted, memory and calls are unaffected."""
 
 import time
 
@@ -71,7 +71,7 @@ def flood_server(lists: str = "") -> ServerConfig:
 
 
 def megabytes_since(before: int) -> float:
-    """Return how many megabytes more than before are in use."""
+    """Return by how many megabytes memory use has grown."""
     return (psutil.Process().memory_info().rss - before) / 1e6
 
 

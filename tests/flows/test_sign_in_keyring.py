@@ -1,4 +1,4 @@
-"""A sign-in in a real Secret Service: found by the next command, listed, and gone after logout."""
+"""A sign-in in a real Secret Service is found by the next command, listed, and deleted by logout."""
 
 import json
 import os

@@ -29,7 +29,7 @@ for line in sys.stdin:
 
 
 class ShortLivedTokenServer(SignedInServer):
-    """A server whose tokens live for a second."""
+    """A server whose tokens expire after a second."""
 
     @property
     def renewed(self) -> bool:
@@ -37,7 +37,7 @@ class ShortLivedTokenServer(SignedInServer):
 
 
 def processes() -> str:
-    """Return the arguments and the environment of every process, ours and all others."""
+    """Return the arguments and the environment of every processon this machine."""
     seen = ""
     for process in Path("/proc").glob("[0-9]*"):
         for file in ("cmdline", "environ"):

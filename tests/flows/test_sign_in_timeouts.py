@@ -1,4 +1,4 @@
-"""Every wait of a sign-in on the command line ends; without a browser none is tried; a client id can be typed."""
+"""Sign-in on the command line: every wait is bounded, and it works without a browser or a registered client."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Tasks from the command line and the pipe, with the reference server: both sides run them, and questions are asked."""
+"""Tasks on the command line and the pipe, with the reference server, run by either side, with questions."""
 
 import time
 
@@ -71,7 +71,7 @@ def test_questions_of_a_server_are_run_as_tasks_here(program: Program) -> None:
 
 @pytest.mark.req("task.old.list-cancel")
 def test_stopping_a_call_cancels_its_task_at_the_server(program: Program) -> None:
-    """The program ends while a task runs; the log shows that the server was notified without a wait."""
+    """The program quits while a task runs; the log shows that the server was notified without delaying the exit."""
     with program.pipe("--mcp-config", everything_config(program)) as pipe:
         call_tool_over_pipe(pipe, "simulate-research-query", topic="python")
         pipe.event("progress", message="Gathering sources...")

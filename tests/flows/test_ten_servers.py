@@ -34,7 +34,7 @@ async def never_answer(request: ReceivedRequest) -> object:
 
 
 def answer_late(seconds: float) -> RequestHandler:
-    """Answer nothing before its time."""
+    """Return a handler that answers after a delay."""
     ready = handshake_server(answer_tools_list)
     started_at = time.monotonic()
 

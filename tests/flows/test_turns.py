@@ -143,7 +143,7 @@ async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: Op
 
 
 class SecondQuestionFrontend(ScriptedFrontend):
-    """A frontend that never answers the first question; the second gets the answer."""
+    """A frontend that never answers the first question, but answers the second."""
 
     async def ask(self, question: Question[Any]) -> Any:
         if not self.asked:
@@ -183,7 +183,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_
     server = inline_server("shape", CHANGING_TOOL_SERVER, env={"WORDS": str(words)})
 
     async def turn(text: str, *answers: Any) -> tuple[list[Any], list[str], str]:
-        """Return the questions of one run, the tools offered to the model, and the result of its call."""
+        """Run one turn; return the questions, the tools offered to the model, and the result of its call."""
         words.write_text(text)
         frontend = ScriptedFrontend(*answers)
         model = ScriptedModel(tool_round(("shape__t", {})), text_round("ok"))

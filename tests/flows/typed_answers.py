@@ -1,4 +1,4 @@
-"""A command at a terminal whose prompts are answered one after another."""
+"""A command at a terminal, with typed answers to its prompts."""
 
 import os
 import pty
@@ -11,7 +11,7 @@ PROMPT_SECONDS = 30
 
 
 def answer_prompts(program: Program, answers: Sequence[tuple[str, str]], *arguments: str) -> tuple[int, str]:
-    """Type each text when its prompt is there; return the exit code and everything that was shown."""
+    """Type each text when its prompt appears; return the exit code and the complete output."""
     master, slave = pty.openpty()
     shown = ""
     with program.start(*arguments, stdin=slave, stdout=slave, stderr=slave) as process:
@@ -35,7 +35,7 @@ def answer_prompts(program: Program, answers: Sequence[tuple[str, str]], *argume
 
 
 def _read(master: int) -> str:
-    """Return what is shown next, "" at the end of the command."""
+    """Return the next piece of output, or "" when the command has ended."""
     ready, _, _ = select.select([master], [], [], PROMPT_SECONDS)
     assert ready, "nothing more was shown"
     try:

@@ -1,4 +1,4 @@
-"""The setup of every attack: hostile servers, a frontend that refuses what was not allowed, and the evidence."""
+"""The setup of every attack: hostile servers, a frontend that refuses by default, and recorded effects."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class SelectiveFrontend:
         self.asked: list[Question[Any]] = []
 
     async def ask(self, question: Question[Any]) -> Any:
-        """Answer a question; an answer may be a function of the question, also an asynchronous one."""
+        """Answer a question; a configured answer may be a function of the question, which may be asynchronous."""
         self.asked.append(question)
         left = self.answers.get(question.KIND)
         if not left:
@@ -54,12 +54,12 @@ class SelectiveFrontend:
         return await answer if isinstance(answer, Awaitable) else answer
 
     def questions_of(self, kind: type[Question[Any]]) -> list[Any]:
-        """Return the questions of that kind so far."""
+        """Return the questions of one kind asked so far."""
         return [question for question in self.asked if isinstance(question, kind)]
 
 
 class RecordingModel(ScriptedModel):
-    """A model that only sampling requests call; each call is an effect."""
+    """A model that only sampling requests should reach; each call is recorded as an effect."""
 
     def __init__(self, setup: "AttackSetup", *rounds: Any) -> None:
         super().__init__(*rounds)
@@ -129,7 +129,7 @@ class AttackSetup:
     # -- the host
     @asynccontextmanager
     async def open_host(self, model: Any, frontend: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
-        """Open a host on this store and audit log; all servers that may start are ready."""
+        """Open a host with this store and audit log, and wait until all servers that may start are ready."""
         required = AuditConfig(required=True)
         audit_log = more.pop("audit_log", None) or AuditLog(AuditStore(self.ledger), required)
         ready = more.pop("ready", True)
@@ -183,7 +183,7 @@ AttackFn = Callable[[AttackSetup], Awaitable[None]]
 
 
 class Attack(Struct, frozen=True):
-    """One attack: `allowed_effects` are what was agreed to and may happen; `may_start`, whether a process may start."""
+    """One attack; `allowed_effects` were consented to, and `may_start` tells whether a process may start."""
 
     description: str
     run: AttackFn
@@ -272,7 +272,7 @@ def _start_rows(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[R
 
 
 def _call_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
-    """Return the rows of a call: with these arguments, this definition, and an approval for this call alone."""
+    """Return the rows of a callthat approve exactly this call, with its arguments and tool definition."""
     about = {"kind": "tool", "server": effect["server"], "subject": effect["name"]}
     about["arguments"] = arguments_digest(effect["arguments"])
     started = _find_row(rows, event="started", definition=effect["definition"], **about)

@@ -34,12 +34,12 @@ from tests.flows.consent_attacks.attack import MODERN, AttackSetup, SelectiveFro
 
 
 def call_twice(name: str = "s__t", arguments: Any = None) -> ScriptedModel:
-    """Return a model that calls a tool in two rounds."""
+    """Return a model that calls a tool in each of two rounds."""
     return ScriptedModel(tool_round((name, arguments or {})), tool_round((name, arguments or {})), text_round("ok"))
 
 
 async def allow_in_earlier_run(setup: AttackSetup, server: ServerConfig, answer: Any, **more: Any) -> None:
-    """Run the program once so that the tool is allowed and runs."""
+    """Run the host once with the tool allowed, and let it run."""
     frontend = SelectiveFrontend(approve_tool=[answer], trust_server=[TrustAlways()])
     async with setup.open_host(
         ScriptedModel(tool_round(("s__t", {})), text_round("ok")), frontend, server, **more

@@ -1,4 +1,4 @@
-"""A hostile server, run as a program: it follows its plan and records what reached it.
+"""A hostile server, run as a program, that follows a plan and records what reaches it.
 
 The plan is a JSON file, read again for each message; when it changes, its `push` messages are sent. Each line of the
 witness file has the effect and the number of rows in the audit log on disk at that moment.
@@ -17,7 +17,7 @@ Message = dict[str, Any]
 
 
 def count_audit_rows(ledger: str) -> int:
-    """Return how many rows are on disk now."""
+    """Return the number of rows in the audit log on disk."""
     try:
         with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as db:
             return int(db.execute("SELECT coalesce(max(seq), 0) FROM ledger").fetchone()[0])
@@ -26,14 +26,14 @@ def count_audit_rows(ledger: str) -> int:
 
 
 def record_effect(what: str, **more: Any) -> None:
-    """Add a line."""
+    """Append a line to the witness file."""
     line = {"what": what, "server": os.environ["SERVER"], "seen": count_audit_rows(os.environ["LEDGER"]), **more}
     with open(os.environ["WITNESS"], "a") as file:
         file.write(json.dumps(line) + "\n")
 
 
 class HostileServer:
-    """A server that offers, does and asks what its plan contains; `send` takes its own messages."""
+    """A server that follows its plan; `send` is called with the messages it writes."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -53,7 +53,7 @@ class HostileServer:
             sys.stdout.flush()
 
     def send_pushes(self, had: Message) -> None:
-        """Send the plan's `push` messages each time they change."""
+        """Send the plan's `push` messages whenever they change."""
         while True:
             time.sleep(0.01)
             now = self.plan
@@ -72,7 +72,7 @@ class HostileServer:
         self.send(message)
 
     def handle(self, message: Message) -> Message | None:
-        """Return the answer to a request; None if there is none, or not yet."""
+        """Return the response to a request, or None if there is no response yet or at all."""
         if "method" not in message:
             self._reply(message)
             return None
@@ -177,7 +177,7 @@ def serve_stdio(server: HostileServer) -> None:
 
 
 def serve_http(server: HostileServer) -> None:
-    """Serve JSON without streams; `redirect` in the plan sends calls elsewhere."""
+    """Serve JSON without streams; if the plan contains `redirect`, tool calls are redirected."""
     from http.server import BaseHTTPRequestHandler, HTTPServer  # a third of the start-up time
 
     class Handler(BaseHTTPRequestHandler):

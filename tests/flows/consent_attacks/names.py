@@ -12,7 +12,7 @@ from tests.flows.consent_attacks.attack import AttackSetup, SelectiveFrontend, a
 
 
 def answer_for_tool(server: str, name: str, answer: Any) -> Any:
-    """Return a function that gives this answer for one tool, by its wire names, and refuses every other one."""
+    """Return a function that answers questions about one tool, given by its wire names, and refuses all others."""
     return lambda question: answer if (question.server, question.tool) == (server, name) else question.refusal()
 
 
@@ -26,7 +26,7 @@ def call_every_tool(request: ModelRequest) -> Sequence[ModelEvent]:
 async def run_with_one_allowed(
     setup: AttackSetup, allowed: tuple[str, str], answer: Any, *servers: Any
 ) -> SelectiveFrontend:
-    """Allow one tool; then let an unaware model call every available tool, twice."""
+    """Allow one tool, then let a model call every available tool twice."""
     frontend = SelectiveFrontend(approve_tool=[answer_for_tool(*allowed, answer) for _ in range(40)])
     async with setup.open_host(
         ScriptedModel(call_every_tool, call_every_tool, text_round("ok")), frontend, *servers

@@ -1,4 +1,4 @@
-"""Attacks by server requests: forms, URLs, sampling and roots, in both eras and out of order."""
+"""Attacks by server requests: forms, URLs, sampling and roots, in both protocol eras, including out of order."""
 
 from contextlib import suppress
 from typing import Any
@@ -29,7 +29,7 @@ URL = "https://example.com/pay?x=1"
 
 
 def attack_form_request(*names: str, **properties: Any) -> ServerRequest:
-    """Return a request for a form with these texts."""
+    """Return a request for a form with this message and these fields."""
     fields = {**{name: {"type": "string"} for name in names}, **properties}
     schema = {"type": "object", "properties": fields}
     return ["elicitation/create", {"message": "?", "requestedSchema": schema}]
@@ -57,7 +57,7 @@ async def call_manually(
     revision: str = HANDSHAKE,
     **more: Any,
 ) -> None:
-    """Call the tool by hand; each step has requests by key, or is a complete answer."""
+    """Call the tool manually; each step of the server is a set of requests keyed by name, or a complete answer."""
     plan = [step if "asks" in step or "answer" in step else {"asks": step} for step in steps]
     server = setup.stdio_server("s", "t", revision=revision, calls={"t": plan})
     async with setup.open_host(model, frontend, server, **more) as host:
@@ -318,7 +318,7 @@ async def unrelated_request(setup: AttackSetup) -> None:
 
 
 async def wait_for_refusals(setup: AttackSetup, count: int) -> None:
-    """Wait until the server got this many refusals."""
+    """Wait until the server has received this many refusals."""
     with anyio.fail_after(10):
         while len([effect for effect in setup.effects() if effect["what"] == "refused"]) < count:
             await anyio.to_thread.run_sync(setup.effect_file.stat)

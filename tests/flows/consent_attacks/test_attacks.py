@@ -1,4 +1,4 @@
-"""Nothing runs, answers, opens or starts without a recorded consent, whichever of many attacks is tried."""
+"""No attack makes anything run, open, start or be disclosed without recorded consent."""
 
 from pathlib import Path
 
