@@ -1,4 +1,4 @@
-"""Valid server messages of both eras, from which the mutations are made."""
+"""Valid server messages of both protocol eras, which the fuzzers mutate."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Mutated HTTP/1.1 responses through our parser and h11: what h11 refuses is refused, the rest is read alike."""
+"""Mutated HTTP/1.1 responses through mcphost's parser and h11, which must refuse and read the same."""
 
 import asyncio
 import random
@@ -71,7 +71,7 @@ class ParsedResponse(NamedTuple):
 
 
 async def parse_ours(pieces: list[bytes]) -> ParsedResponse | None:
-    """Return what our connection reads before the server closes it; None if it refuses."""
+    """Return what mcphost's parser reads before the server closes the connection, or None if it refuses."""
     connection = HttpConnection()
     connection.send_request(b"")
     for piece in pieces:
@@ -88,7 +88,7 @@ async def parse_ours(pieces: list[bytes]) -> ParsedResponse | None:
 
 
 def parse_h11(data: bytes) -> ParsedResponse | None:
-    """Return what h11 reads before the server closes the connection; None if it refuses."""
+    """Return what h11 reads before the server closes the connection, or None if it refuses the response."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_LIMIT)
     connection.send(h11.Request(method="POST", target="/", headers=[("host", "x"), ("content-length", "0")]))
     connection.send(h11.EndOfMessage())
@@ -129,7 +129,7 @@ class AnswerGenerator:
         return data
 
     def split(self, data: bytes) -> list[bytes]:
-        """Return the bytes in pieces, as a network brings them."""
+        """Split the bytes into pieces, as a network may deliver them."""
         at = sorted(self.rng.randrange(len(data) + 1) for _ in range(self.rng.choice((0, 0, 1, 2, 5))))
         return [data[a:b] for a, b in zip([0, *at], [*at, len(data)], strict=True)]
 
@@ -204,7 +204,7 @@ class ParserReport(NamedTuple):
 
 
 def run(count: int, seed: int) -> ParserReport:
-    """Compare both parsers on *count* answers."""
+    """Compare both parsers on *count* responses."""
     return asyncio.run(_run(count, seed))
 
 
@@ -228,6 +228,6 @@ async def _run(count: int, seed: int) -> ParserReport:
 
 
 def _normalize(answer: ParsedResponse) -> ParsedResponse:
-    """Return the answer with the case of codings as h11 has it."""
+    """Return the response with the letter case of transfer codings that h11 uses."""
     headers = {name: value.lower() if name == "transfer-encoding" else value for name, value in answer.headers.items()}
     return answer._replace(headers=headers)

@@ -1,6 +1,6 @@
 """Mutated event streams through the real HTTP client, event decoder, exchange and session; only the socket is fake.
 
-Requests and answers travel through `transport.http1` as bytes. Each trial opens a session with a well-behaved server,
+Requests and responses travel through `transport.http1` as bytes. Each trial opens a session with a well-behaved server,
 makes calls whose answers are broken streams, and then calls a well-behaved server again.
 """
 
@@ -47,7 +47,7 @@ STATUS_LINES = (b"200 OK",) * 120 + (
 
 
 class FakeTransport(asyncio.Transport):
-    """The server end of one connection: it reads requests and feeds the peer's bytes to the protocol piece by piece."""
+    """The server's end of a connection; it reads requests and feeds response bytes to the client piecemeal."""
 
     def __init__(self, peer: "StreamServer", connection: http1.HttpConnection) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class FakeTransport(asyncio.Transport):
         self._planned = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Receive bytes of a request; answer it when it is complete."""
+        """Receive part of a request; respond once the request is complete."""
         self._request += bytes(data)
         while (end := self._request.find(b"\r\n\r\n")) >= 0:
             head = self._request[:end].decode("latin-1")
@@ -126,7 +126,7 @@ class StreamServer:
         self.left = most
 
     def respond(self, verb: str, fields: dict[str, str], body: bytes) -> tuple[bytes, bool]:
-        """Return the bytes of an answer, and whether the connection ends after them."""
+        """Return the bytes of a response, and whether the connection ends after them."""
         if verb == "DELETE":
             return _http_response(b"200 OK", b"", b""), False
         if verb == "GET":
@@ -147,7 +147,7 @@ class StreamServer:
         return self._broken(self._stream(message["id"], answer))
 
     def _get(self, fields: dict[str, str]) -> tuple[bytes, bool]:
-        """Return what follows an event, or the stream of unsolicited messages."""
+        """Respond to a GET request: resume a stream after an event, or open the stream of unsolicited messages."""
         last = fields.get("last-event-id", "")
         if last.startswith("r") and last[1:].isdigit() and self.rng.random() < 0.7:
             message = valid_answer_for(int(last[1:]), "tools/list", self.revision, 0)
@@ -161,7 +161,7 @@ class StreamServer:
         return self._broken(self._stream(0, {"jsonrpc": "2.0", **self.rng.choice(corpus.NOTIFICATIONS)}))
 
     def _stream(self, ident: int, answer: dict[str, Any]) -> bytes:
-        """Return events around the answer, some of them broken."""
+        """Return an event stream that contains the response among other events, some of them broken."""
         rng = self.rng
         events: list[bytes] = []
         end = rng.choice(LINE_ENDS)

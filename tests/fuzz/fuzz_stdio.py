@@ -1,7 +1,7 @@
 """Mutated lines through the real line reader, multiplexer and session, thousands of sessions in one process.
 
 A session is opened with a well-behaved peer, then the peer sends broken lines while calls wait for answers, then it
-behaves again. In any case every call ends with a result or an error of ours, and the session still works.
+behaves again. Every call must end with a result or an McpHostError, and the session must still work.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class PipePeer:
             self.open.clear()
 
     def answer(self, ident: int | str, which: int = 0) -> None:
-        """Return the right answer to a request; none to a subscription, which stays open."""
+        """Return a valid response to a request, or none to a subscription, which stays open."""
         method = self.open.pop(ident)
         if method == "subscriptions/listen":
             return
@@ -120,11 +120,11 @@ class PipePeer:
         self.write_later(Mutator(random.Random(0)).encode(message) + b"\n")
 
     def valid_answer(self, ident: int | str, method: str, which: int = 0) -> dict[str, Any]:
-        """Return the right answer to a request."""
+        """Return a valid response to a request."""
         return valid_answer_for(ident, method, self.revision, which)
 
     def write_later(self, data: bytes) -> None:
-        """Write it in the next turn of the loop, as a pipe would."""
+        """Write the message in the next iteration of the event loop, as a pipe would."""
         asyncio.get_running_loop().call_soon(self.feed, data)
 
     def feed(self, data: bytes) -> None:
@@ -142,7 +142,7 @@ class PipePeer:
 
 
 def valid_answer_for(ident: int | str, method: str, revision: str, which: int) -> dict[str, Any]:
-    """Return one of several valid answers of a server of that revision."""
+    """Return one of several responses that are valid for a server of this revision."""
     stateless = revision == REVISIONS[-1]
     if method == "server/discover" and not stateless:
         return {"jsonrpc": "2.0", "id": ident, "error": {"code": -32601, "message": "Method not found"}}
@@ -178,7 +178,7 @@ def request_handler() -> FakeRequestHandler:
 
 
 async def exercise(session: Session, rng: random.Random) -> None:
-    """Make a request and inspect the result, as the host does."""
+    """Send a random request and inspect the result, as the host does."""
     if rng.random() < 0.2:
         listing = await rng.choice(LISTINGS)(session)
         assert len(listing.entries) + len(listing.problems) <= MAX_ITEMS + 1
@@ -205,7 +205,7 @@ class FuzzSession:
         self.calls = 0
 
     async def run(self) -> None:
-        """Open, break, behave, check."""
+        """Open a session, send broken lines, then check that the session still works."""
         rng, peer = self.rng, self.peer
         if rng.random() < 0.1:
             for _ in range(rng.randrange(20)):
@@ -253,7 +253,7 @@ class FuzzSession:
                 self.report.add_duration(self.where, time.perf_counter() - started_at)
 
     def broken_line(self) -> bytes:
-        """Return one broken line, or a complete line that does not belong here."""
+        """Return one broken line, or a valid line that is out of place."""
         rng, peer = self.rng, self.peer
         roll = rng.random()
         if roll < 0.0002:
@@ -280,7 +280,7 @@ class FuzzSession:
         return self.mutator.encode_mutated(message)
 
     async def call(self, session: Session) -> None:
-        """Make one call and wait for its end."""
+        """Send one request, and check that it ends with a result or an McpHostError."""
         started_at = anyio.current_time()
         try:
             await exercise(session, self.rng)
@@ -297,7 +297,7 @@ class FuzzSession:
             self.report.add_fault(self.where, f"a call took {took:.0f} s of its clock")
 
     async def watch(self, session: Session) -> None:
-        """Watch for changes, too."""
+        """Watch for change notifications as well."""
         try:
             async for _ in session.changes(
                 WatchedChanges(tools=True, resources=True, prompts=True, uris=("demo://a",))
@@ -320,7 +320,7 @@ class FuzzSession:
                 return
 
     async def check_session(self, session: Session) -> None:
-        """Check that a valid answer is accepted afterwards, and that nothing is left over."""
+        """Check that the session still accepts a valid response, and that no state is left over."""
         mux = self.peer.mux
         try:
             result = await session.request(VALID_REQUEST)

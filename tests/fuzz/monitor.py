@@ -19,7 +19,7 @@ GROWTH_LIMIT = 100 * 1024 * 1024
 
 
 class SkippingSelector(selectors.DefaultSelector):
-    """A selector that does not wait: the clock of its loop jumps to the next timer instead."""
+    """A selector that never waits; instead, it advances its event loop's clock to the next timer."""
 
     skipped = 0.0
 
@@ -34,7 +34,7 @@ class SkippingSelector(selectors.DefaultSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """An event loop without waiting: an hour of time limits passes in no time, in the right order."""
+    """An event loop with virtual time: timers fire in order without waiting, even after an hour."""
 
     def __init__(self) -> None:
         self.skipping = SkippingSelector()
@@ -47,7 +47,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 @dataclass
 class FuzzReport:
-    """What a run did and what was wrong in it."""
+    """Report of a fuzzing run and the faults it found."""
 
     seed: int
     inputs: int = 0
@@ -86,7 +86,7 @@ def peak_memory() -> int:
 
 
 def run_monitored(report: FuzzReport, work: Callable[[], Coroutine[Any, Any, None]]) -> FuzzReport:
-    """Run it on a loop without waiting; uncaught errors become faults of the report."""
+    """Run a coroutine function on a VirtualTimeLoop; uncaught errors become faults in the report."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

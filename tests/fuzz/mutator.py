@@ -1,4 +1,4 @@
-"""Mutations of messages, in their JSON and in their bytes; all follow from one random generator."""
+"""Mutations of messages, in their JSON and in their bytes, all derived from one random generator."""
 
 import json
 import random
@@ -42,7 +42,7 @@ class Mutator:
         return raw
 
     def encode(self, value: Any) -> bytes:
-        """Return JSON as different programs write it."""
+        """Return JSON in one of the styles that different programs use."""
         rng = self.rng
         style = rng.randrange(6)
         separators = (",", ":") if style else (", ", ": ")
