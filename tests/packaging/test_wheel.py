@@ -1,7 +1,7 @@
 """The built wheel is complete, installs without development packages, and runs a tool-calling turn.
 
 The development environment hides one class of faults: some releases of litellm need the `mcp` SDK for every call with
-tools, and the SDK is installed as a test peer. Here it is not.
+tools, and the SDK is installed there as a test peer, but not here.
 """
 
 import json
