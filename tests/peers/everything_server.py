@@ -12,7 +12,7 @@ from tests.peers import node
 
 @contextmanager
 def serve_everything(transport: str) -> Iterator[str]:
-    """The server on a port of its own."""
+    """Run the server on a free port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     environment = {**os.environ, "PORT": str(port)}

@@ -1,4 +1,4 @@
-"""A server over stdio in plain Python with one fault, named on the command line; without a fault it behaves.
+"""A server over stdio in plain Python with one fault, named on the command line; without one, it behaves correctly.
 
 It speaks the handshake era (`server/discover` gets -32601), and `modern` makes it speak 2026-07-28 only.
 """

@@ -38,7 +38,7 @@ class OidcProvider:
         return [item["grant"] for item in self.events if item["event"] == event]
 
     async def refresh(self, of: dict[str, Any]) -> httpx.Response:
-        """Return the token endpoint's response to the refresh token of an event."""
+        """Send an event's refresh token to the token endpoint and return the response."""
         form = {"grant_type": "refresh_token", "refresh_token": of["refresh"], "client_id": of["client"]}
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             return await client.post(f"{self.origin}/token", data=form)
@@ -46,7 +46,7 @@ class OidcProvider:
 
 @asynccontextmanager
 async def run_oidc_provider(seconds: int = 60) -> AsyncIterator[OidcProvider]:
-    """Run a provider whose access tokens live for *seconds*."""
+    """Run a provider whose access tokens expire after *seconds*."""
     script = str(Path(__file__).with_name("oidc.mjs"))
     command = [node.node_executable(), script, str(node.package_root() / "node_modules"), str(seconds)]
     async with await anyio.open_process(command, stderr=None) as process:
@@ -86,7 +86,7 @@ class OidcUser:
     codes: list[str] = field(default_factory=list)
 
     async def ask_client_id(self, **asked: str) -> None:
-        """Return nothing; no client is registered by hand."""
+        """Return None, because no client is registered manually."""
 
     async def sign_in(self, *, url: str, code: str, **shown: Any) -> str | None:
         self.times += 1
@@ -98,7 +98,7 @@ class OidcUser:
 
 
 def create_oidc_browser(folder: Path, login: str) -> str:
-    """Create a program for $BROWSER in which that user signs in."""
+    """Create a program for $BROWSER that signs in as this user."""
     program = folder / f"browser-{login}"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BROWSER_SCRIPT}" {login} "$@"\n')
     program.chmod(0o755)

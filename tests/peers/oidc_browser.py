@@ -17,7 +17,7 @@ PROMPT = re.compile(r'name="prompt" value="(\w+)"')
 
 
 class _OtherMachine(Exception):
-    """The browser was redirected to a machine on which it does not run."""
+    """Raised when the browser is redirected to a host on another machine."""
 
 
 def visit_elsewhere(address: str, login: str) -> str:

@@ -13,7 +13,7 @@ DEFAULT_ANSWERS = {"share_roots": "session"}
 
 
 class PipeSurvey:
-    """Commands on a pipe; questions meanwhile get the prepared answers of their kind."""
+    """Commands on a pipe; questions asked during a command get the prepared answers for their kind."""
 
     def __init__(self, program: Program, pipe: PipeClient, config: str) -> None:
         self.program = program
@@ -22,7 +22,7 @@ class PipeSurvey:
         self.questions: list[dict[str, Any]] = []
 
     def run(self, do: str, answers: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-        """Return a command's result; a question without a prepared answer fails the test."""
+        """Run a command and return its result; a question without a prepared answer fails the test."""
         self.questions = []
         ident = self.pipe.send(do, server=SERVER, **fields)
         while event := self.pipe.read():
@@ -42,18 +42,18 @@ class PipeSurvey:
         return result["result"]
 
     def call_failing(self, tool: str, **arguments: Any) -> str:
-        """Return the text of a tool that reported an error."""
+        """Call a tool that must report an error; return its text."""
         result = self.run("call", tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"], result["result"]["isError"]) == (True, 8, True), result
         return result["result"]["text"]
 
     def list_names(self, kind: str, *, refresh: bool = True) -> list[str]:
-        """Return the names of a kind, listed again or as cached."""
+        """Return the names of a kind of feature, from the server or, without *refresh*, from the cache."""
         offered = self.run("list", kind=kind, refresh=refresh)["result"][kind]
         return [item.get("name") or item["uri"] for item in offered]
 
     def run_command(self, command: str, *arguments: str, code: int = 0) -> Any:
-        """Return the JSON of a separate command, which starts or reaches the server anew."""
+        """Return the JSON of a separate command, which makes its own connection to the server."""
         flags = ("--mcp-config", self.config, "--json")
         return json.loads(self.program.text(command, *arguments, *flags, code=code))
 
@@ -62,7 +62,7 @@ class PipeSurvey:
         return self.pipe.events[mark:]
 
     def wait_for_event(self, mark: int, **expected: Any) -> dict[str, Any]:
-        """Return the first event with these fields after the first `mark` ones, read already or still to come."""
+        """Return the first event with these fields after the first `mark` ones, waiting for it if necessary."""
         while True:
             for event in self.events_since(mark):
                 if expected.items() <= event.items():
@@ -76,7 +76,7 @@ class PipeSurvey:
 
     @contextmanager
     def second_pipe(self, *flags: str) -> Iterator["PipeSurvey"]:
-        """Open another pipe with the same server."""
+        """Open another pipe to the same server."""
         with self.program.pipe("--mcp-config", self.config, *flags) as pipe:
             yield PipeSurvey(self.program, pipe, self.config)
 

@@ -1,4 +1,4 @@
-"""The server of `sdk_server` with one of everything else that 2026-07-28 has; started the same way."""
+"""The server of `sdk_server` with every other feature of revision 2026-07-28; it is started the same way."""
 
 from typing import Any
 

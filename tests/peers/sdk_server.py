@@ -47,13 +47,13 @@ def fail() -> str:
 
 @server.tool(structured_output=False)
 def big(size: int) -> str:
-    """A text of that many characters."""
+    """A text with this many characters."""
     return "x" * size
 
 
 @server.tool(structured_output=False)
 def greet(ctx: Context) -> "str | InputRequiredResult":
-    """Asks for a name in an input round, then greets (2026-07-28 only)."""
+    """Asks for a name through an input request, then greets (2026-07-28 only)."""
     if not ctx.input_responses:
         form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
         request = ElicitRequest(params=ElicitRequestFormParams(message="Your name?", requested_schema=form))
@@ -71,7 +71,7 @@ class Person(BaseModel):
 
 @server.tool(structured_output=False)
 async def survey(ctx: Context) -> "str | InputRequiredResult":
-    """Asks for a form, an address, the model and the folders: in one round, or one after the other before 2026."""
+    """Requests a form, a URL, sampling and roots: all at once, or one by one before revision 2026-07-28."""
     message = SamplingMessage(role="user", content=TextContent(type="text", text="Capital of France?"))
     if ctx.protocol_version != "2026-07-28":
         user = await ctx.elicit("Who are you?", Person)

@@ -1,4 +1,4 @@
-"""mcphost processes, a real authorization server and a real keyring: stored, contested, per account, revoked."""
+"""mcphost processes, a real authorization server and a real keyring: stored, shared and revoked sign-ins."""
 
 import json
 import threading
@@ -33,7 +33,7 @@ class UserMachine:
         self.program.env |= keyring
 
     async def run(self, *arguments: str, code: int = 0, login: str = "ada") -> Any:
-        """Return the document of one command."""
+        """Run a command and return its JSON output."""
         env = {"BROWSER": create_oidc_browser(self.folder, login)}
         work = partial(self.program.text, *arguments, "--json", code=code, seconds=60, **env)
         out = await anyio.to_thread.run_sync(work)
@@ -47,7 +47,7 @@ async def machine(npm_peers: Path, tmp_path: Path) -> AsyncIterator[UserMachine]
 
 
 def account_entries(provider: OidcProvider, *names: str) -> dict[str, Any]:
-    """Return an entry for each account of the server."""
+    """Return the JSON entry of each account of the server."""
     return {name: {"url": provider.url, "mcphost": {"oauth": {"account": name}}} for name in names}
 
 

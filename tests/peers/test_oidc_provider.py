@@ -1,4 +1,4 @@
-"""A real foreign authorization server: sign-in, refresh, rotation, step-up, revocation and discovery."""
+"""A real third-party authorization server: sign-in, refresh, rotation, step-up, revocation and discovery."""
 
 from pathlib import Path
 

@@ -40,7 +40,7 @@ async def run_matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.Pr
 
 
 def print_row(cell: Cell, outcomes: list[probes.ProbeOutcome] | str) -> None:
-    """Print one row of the table, and below it what failed."""
+    """Print one row of the table, followed by its failures."""
     if isinstance(outcomes, str):
         print(f"{cell!s:<{WIDTH}} missing: {outcomes}", flush=True)
         return

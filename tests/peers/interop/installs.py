@@ -21,7 +21,7 @@ REQUIREMENTS = {
 
 
 def python(library: str) -> str:
-    """Return the interpreter that has the library; mcp2 is our development dependency. Raises PeersMissing."""
+    """Return the interpreter that has the library; mcp2 is a development dependency. Raises PeersMissing."""
     if library not in REQUIREMENTS:
         return sys.executable
     requirement = REQUIREMENTS[library]

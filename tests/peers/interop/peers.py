@@ -36,7 +36,7 @@ class Peer:
     limits: dict[str, KnownLimitation] = field(default_factory=dict)
 
     def command(self, transport: str, delay: float) -> list[str]:
-        """Return the command that starts it. Raises PeersMissing."""
+        """Return the command that starts the peer. Raises PeersMissing."""
         if self.library in ("sdk-first", "sdk-one", "server"):
             script = str(HERE / "typescript_peer.mjs")
             return [
@@ -55,7 +55,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Cell:
-    """One peer over one transport, started with a delay of that many seconds."""
+    """One peer over one transport, started after a delay in seconds."""
 
     peer: Peer
     transport: str
@@ -71,7 +71,7 @@ class Cell:
         return "handshake" if self.transport == "sse" else self.peer.era
 
     def limit(self, probe: str) -> KnownLimitation | None:
-        """Return why the probe is expected to fail here; None if it must pass."""
+        """Return why the probe is expected to fail here, or None if it must pass."""
         return self.peer.limits.get(f"{probe} {self.transport}", self.peer.limits.get(probe))
 
 
@@ -160,7 +160,7 @@ ALWAYS_RUN = (
 
 
 def all_cells() -> list[Cell]:
-    """Return every peer over every transport; on stdio with every start delay."""
+    """Return every peer over every transport, and on stdio with every start delay."""
     return [
         Cell(peer, transport, delay)
         for peer in INTEROP_PEERS

@@ -40,7 +40,7 @@ PARIS_BLOCK = Raw(b'{"type":"text","text":"Paris"}')
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """The outcome of one probe: no fault if it passed; `limit` if it was expected to fail."""
+    """The outcome of one probe: no fault if it passed; `limit` is set if it was expected to fail."""
 
     probe: str
     fault: str = ""
@@ -49,7 +49,7 @@ class ProbeOutcome:
 
     @property
     def is_good(self) -> bool:
-        """Return whether it passed, or failed as expected."""
+        """Return whether the probe passed, or failed as expected."""
         return not self.fault if self.limit is None else self.limit.evidence in self.fault
 
 
@@ -91,7 +91,7 @@ class ProbeSession:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
-        """Connect and listen to changes."""
+        """Connect to the peer and watch for changes."""
         opener = ClientSessionOpener(expand=str, eras=self.eras)
         async with AsyncExitStack() as stack:
             opening = opener.open(self.config, self.answers, self.observer)
@@ -114,7 +114,7 @@ class ProbeSession:
         """Do nothing; the listing is read from `watching`."""
 
     async def call(self, tool: str, on_notice: Callable[[Notification], None] | None = None, **arguments: Any) -> str:
-        """Return the text that a tool answers."""
+        """Call a tool and return the text of its result."""
         result = await self.session.request(
             CallTool(tool, arguments), on_notification=on_notice, deadline=PROBE_SECONDS
         )
@@ -124,7 +124,7 @@ class ProbeSession:
         return block.text
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Wait for a condition; the probe's own limit ends the wait."""
+        """Wait for a condition, up to the probe's time limit."""
         while not done():  # noqa: ASYNC110 - over many sources
             await anyio.sleep(0.02)
 
@@ -327,7 +327,7 @@ def _error_text(error: BaseException) -> str:
 
 @asynccontextmanager
 async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
-    """Open a probe session with the peer, which is started here unless stdio is its transport."""
+    """Open a probe session with the peer; unless the transport is stdio, start the peer first."""
     command, demanded = cell.peer.command(cell.transport, cell.delay), cell.peer.demanded or "auto"
     if cell.transport == "stdio":
         yield ProbeSession(cell, ServerConfig(name="peer", command=command[0], args=tuple(command[1:]), era=demanded))
@@ -352,7 +352,7 @@ async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
 
 
 def _start_listening(command: list[str], port: int) -> tuple[subprocess.Popen[str], int]:
-    """Start a process that listens on that port, or on any with 0; return it with its port."""
+    """Start a server process listening on *port*, or on any free port if it is 0; return it and its port."""
     environment = {**os.environ, "FASTMCP_LOG_LEVEL": "CRITICAL", "PEER_PORT": str(port)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
     assert process.stdout is not None

@@ -44,7 +44,7 @@ class Person(BaseModel):
 
 
 def has_rounds(ctx: Any) -> bool:
-    """Return whether the request is of the stateless era, where a server asks through its result."""
+    """Return whether the request is from the stateless era, in which servers ask for input through results."""
     return HAS_ROUNDS and ctx.session.protocol_version == "2026-07-28"
 
 

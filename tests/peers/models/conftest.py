@@ -1,4 +1,4 @@
-"""One worker process and one loop for a file of model tests: importing litellm takes seconds.
+"""One worker process and one event loop per file of model tests, because importing litellm takes seconds.
 
 Not for the session: asynchronous fixtures wider than a test share anyio's runner, and once a test has cancelled it,
 every later test on it fails.
@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
-    """Run the real worker; keys of the developer's own environment must never reach a test."""
+    """Run the real worker, without the API keys in the developer's environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(worker_client, "WORKER_COMMAND", model_worker_command())
         process = WorkerProcess(LOG.append)

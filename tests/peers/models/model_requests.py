@@ -1,4 +1,4 @@
-"""Requests to models in the tests, and the APIs they use."""
+"""Model requests for the tests, and the provider APIs that they use."""
 
 import base64
 from typing import Any
@@ -67,7 +67,7 @@ def create_model(route: str, base: str, worker: WorkerProcess, **deadlines: floa
 
 
 async def ask_model(model: LiteLlmModel, *messages: Message | str, tools: tuple[ToolSpec, ...] = TOOLS) -> ModelRound:
-    """Run one round to its end, errors included."""
+    """Run one model round until it ends, even with an error."""
     heard = ModelRound()
     conversation = tuple(user_message(message) if isinstance(message, str) else message for message in messages)
     try:

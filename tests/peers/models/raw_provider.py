@@ -1,4 +1,4 @@
-"""A model provider on loopback that shows what a mock hides: silence, truncated streams and client hang-ups."""
+"""A model provider on loopback for faults that a mock cannot show: silence, truncated streams and client hang-ups."""
 
 import json
 import time
@@ -60,7 +60,7 @@ class RawProvider:
         self.reset()
 
     def reset(self) -> None:
-        """Wait for another caller, and for its end."""
+        """Reset the events, to wait for another request and its end."""
         self.hung_up: float | None = None
         self.asked = anyio.Event()
         self.gone = anyio.Event()
@@ -128,7 +128,7 @@ class RawProvider:
             await self._chunk(stream, b"")
 
     def _refuse_tools(self, body: dict[str, Any]) -> str:
-        """Return the message that refuses the request's tools, "" if there is none."""
+        """Return the message that refuses the request's tools, or "" if it is not refused."""
         for at, (name, tool) in enumerate(zip(tool_names(body), tool_definitions(body), strict=True)):
             if name in self.bad_tools and self.bad_keyword in json.dumps(tool):
                 return self.bad_tools[name].format(name=name, at=at)
@@ -197,7 +197,7 @@ WordEventFn = Callable[[str], tuple[str, dict[str, Any]]]
 
 
 def stream_format(path: str) -> tuple[WordEventFn, list[tuple[str, dict[str, Any]]]]:
-    """Return how one API streams a word, and what precedes the first."""
+    """Return how an API streams a word, and what it sends before the first word."""
     if "generateContent" in path or "GenerateContent" in path:
         return lambda word: (
             "",

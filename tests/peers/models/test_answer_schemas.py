@@ -1,4 +1,4 @@
-"""The schema of an answer on the wire: in each provider's own form, where that goes together with tools."""
+"""The schema of an answer on the wire, in each provider's own form, where it can be combined with tools."""
 
 from contextlib import suppress
 from typing import Any

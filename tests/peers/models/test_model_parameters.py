@@ -209,7 +209,7 @@ async def test_a_later_request_begins_with_the_same_tools_and_messages(
 
 
 def without_mark(value: Any) -> Any:
-    """Return JSON without its cache marks."""
+    """Return JSON without cache markers."""
     if isinstance(value, dict):
         return {key: without_mark(item) for key, item in value.items() if key != "cache_control"}
     return [without_mark(item) for item in value] if isinstance(value, list) else value

@@ -225,7 +225,7 @@ async def test_items_that_come_only_as_a_whole_are_read(
 
 
 def chat_config(base: str) -> ModelConfig:
-    """Return the configuration of the reasoning model for its other API."""
+    """Return the configuration of the reasoning model for the Chat Completions API."""
     return ModelConfig(name="openai/gpt-5", api_base=f"{base}/v1", api="auto")
 
 

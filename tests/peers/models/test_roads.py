@@ -1,4 +1,4 @@
-"""Each provider's road through the real worker: what its answer is read as, and the bytes of the next request.
+"""Each provider's API through the real worker: how its answer is parsed, and the bytes of the next request.
 
 The forms are those of the API references: OpenAI (Chat Completions, Responses), Anthropic (Messages), Google
 (`streamGenerateContent`), Ollama (`/api/chat`), and of DeepSeek, vLLM and llama.cpp for `reasoning_content`.
@@ -236,7 +236,7 @@ WANTED: dict[str, list[Json]] = {
 
 
 def without_extras(value: Any, road: str) -> Any:
-    """Return a message as sent without cache marks; for Ollama also without empty lists and ids of calls."""
+    """Return a message as sent without cache markers; for Ollama also without empty lists and ids of calls."""
     if isinstance(value, list):
         return [without_extras(item, road) for item in value]
     if not isinstance(value, dict):
