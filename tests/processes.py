@@ -6,7 +6,7 @@ import psutil
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process with this pid runs; a zombie does not."""
+    """Return whether a process with this pid runs; zombies do not count."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -14,7 +14,7 @@ def is_alive(pid: int) -> bool:
 
 
 def command_line(process: psutil.Process) -> list[str]:
-    """Return the program and its arguments; an empty list when the process is gone."""
+    """Return the program and its arguments, or an empty list if the process is gone."""
     try:
         return process.cmdline()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
@@ -34,7 +34,7 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return every process below this one; none if it has ended."""
+    """Return every process below this one, or none if it has ended."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -42,7 +42,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill those that still run. psutil checks the start time, so a reused pid is spared."""
+    """Kill the processes that are still running. psutil checks the start time, so a reused pid is spared."""
     for process in processes:
         try:
             process.kill()
