@@ -16,7 +16,7 @@ BUSY_LOOP = "while True: pass"
 
 @contextmanager
 def busy_cores(cores: int) -> Iterator[None]:
-    """Keep `cores` processes busy until the block is left."""
+    """Keep `cores` processes busy until the block ends."""
     started = [subprocess.Popen([sys.executable, "-c", BUSY_LOOP]) for _ in range(cores)]
     try:
         yield
@@ -27,7 +27,7 @@ def busy_cores(cores: int) -> Iterator[None]:
 
 
 def run_once(tests: list[str]) -> str | None:
-    """Run the tests alone, one after another; return their output if one fails."""
+    """Run the tests sequentially; return their output if one fails."""
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", *tests]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.stdout if done.returncode else None
