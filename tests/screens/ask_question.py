@@ -52,7 +52,7 @@ each_example_question = pytest.mark.parametrize("question", EXAMPLE_QUESTIONS, i
 
 
 async def open_guarded_dialog(driver: Any, question: Any) -> tuple[Any, Any]:
-    """Show a question and return it with its dialog, which is still guarded."""
+    """Show a question; return it and its dialog, which does not accept keys yet."""
     pending = PendingQuestion(driver, question)
     await driver.until(
         lambda: getattr(driver.app.screen, "guard", None) is not None and driver.app.screen.guard.is_shown, "the dialog"

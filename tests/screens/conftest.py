@@ -35,7 +35,7 @@ class AppDriver:
         self._drawn: set[Screen[Any]] = set()
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Wait until a condition is true, and draw a dialog or a page when it first appears."""
+        """Wait until a condition is true; draw each dialog or page the first time the wait ends on it."""
         deadline = monotonic() + 60
         while not truth():
             if monotonic() > deadline or self.app._exception:
@@ -50,7 +50,7 @@ class AppDriver:
         pytest.fail(f"never came: {what or truth}\n{self.text()}")
 
     def draw_last(self) -> None:
-        """Draw the last screen of a test, unless it is the chat again after the dialogs and pages under test."""
+        """Draw the last screen of a test, unless it is the chat and dialogs or pages were drawn before."""
         if not self._drawn or not isinstance(self.app.screen, ChatScreen):
             draw(self.app)
 
@@ -61,7 +61,7 @@ class AppDriver:
         return screen if hasattr(screen, "is_guarded") and not screen.is_guarded else None
 
     async def enter_question(self) -> Any:
-        """Wait for a question, enter it as a user does, and wait until it accepts answers."""
+        """Wait for a question, focus it as a user does, and wait until it accepts answers."""
         await self.until(
             lambda: (
                 self.app.screen.query("QuestionCard")
@@ -73,7 +73,7 @@ class AppDriver:
         return self.dialog
 
     async def enter(self) -> None:
-        """Enter the question with F8 and wait until it accepts keys."""
+        """Focus the question with F8 and wait until it accepts keys."""
         await self.pilot.press("f8")
         await self.until(
             lambda: (
@@ -128,7 +128,7 @@ GUARD_SECONDS = input_guard.GUARD_SECONDS
 
 @pytest.fixture(autouse=True)
 def _patch_idle_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat a key or a pause of zero seconds as handled once the app has nothing left to do."""
+    """Let the pilot consider a key or a zero-second pause handled as soon as the app is idle."""
     monkeypatch.setattr("textual.app.wait_for_idle", wait_settled)
     monkeypatch.setattr("textual.pilot.wait_for_idle", wait_settled)
     monkeypatch.setattr(Pilot, "_wait_for_screen", wait_messages_handled)
@@ -141,7 +141,7 @@ def _share_styles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _shorten_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the answer guard: hundreds of questions are answered here, and few tests are about its delay."""
+    """Shorten the answer guard, because hundreds of questions are answered here and few tests depend on its delay."""
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", 0.01)
 
 
@@ -190,7 +190,7 @@ Turn = Callable[[FakeHost, int, str], Awaitable[str]]
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Files":
-    """Return the configuration files of a whole program, which `files.open()` runs."""
+    """Return the configuration files of a complete program, which `files.open()` runs."""
     from tests.screens.real_program import Files
 
     return Files.create(tmp_path, monkeypatch)

@@ -65,5 +65,5 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 
 
 def everything_fields() -> tuple[Field, ...]:
-    """Return its fields."""
+    """Return the fields of the form."""
     return parse_form(Raw(encode({"type": "object", "properties": PROPERTIES, "required": ["name"]})))

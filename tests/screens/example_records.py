@@ -85,7 +85,7 @@ def example_account(**more: Any) -> Account:
 
 
 def example_accounts() -> list[StoredAccount]:
-    """Return two accounts of one server, one that ended at another, and one whose server is gone."""
+    """Return two accounts of one server, an expired one of another, and one whose server was removed."""
     ended = example_account(is_renewable=False, expires=time() - 60)
     return [
         StoredAccount(account=replace(example_account(), account=""), servers=("hub",)),
@@ -96,7 +96,7 @@ def example_accounts() -> list[StoredAccount]:
 
 
 def example_spending(conversation: str, now: float) -> list[SpendingEntry]:
-    """Return requests of two models on several days; the newest two are those of one turn of the conversation."""
+    """Return requests of two models on several days; the newest two belong to one turn of the conversation."""
     shares = (
         TokenShare("definitions", "github", "", 31_200),
         TokenShare("results", "files", "search_files", 9_800),

@@ -55,7 +55,7 @@ Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 
 
 class FakeModel:
-    """A model that is never called."""
+    """A model that must not be called."""
 
     name = "scripted/one"
     label = "claude-sonnet · work"
@@ -75,7 +75,7 @@ class FakeModel:
 
 
 class FakeEventQueue:
-    """Events in order, until the reader leaves."""
+    """Queue of events in order; iteration ends when the reader closes it."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[events.HostEvent] = asyncio.Queue()
@@ -142,7 +142,7 @@ def sample_server(name: str, state: Any = "ready", *, full: bool = True, **more:
 
 
 async def finish_at_once(call: str) -> None:
-    """Return the result of a manual call that takes no time."""
+    """Finish a manual call immediately."""
     del call
 
 
@@ -322,7 +322,7 @@ class FakeServers:
 
 
 class FakeManualCalls:
-    """The user's manual calls; `withheld` is why a hook withholds results."""
+    """The user's manual calls; `withheld` is the reason why a hook withholds results."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -619,7 +619,7 @@ class FakeHost:
     async def tool(
         self, call: str, where: str, tool: str, arguments: dict[str, Any], result: str = "done", **more: Any
     ) -> bool:
-        """Propose a call, ask, run it; return whether it ran."""
+        """Propose a call, ask the user and run it if allowed; return whether it ran."""
         self.put(events.ToolProposed(call, where, tool, arguments))
         verdict = await self.frontend.ask(
             ApproveTool(

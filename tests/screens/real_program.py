@@ -1,4 +1,4 @@
-"""The whole program but its terminal, with configuration files of its own."""
+"""The complete program except its terminal, with separate configuration files."""
 
 import json
 import sys
@@ -50,7 +50,7 @@ class Files:
     def open(
         self, size: tuple[int, int] = (80, 24), *, approved: bool = True
     ) -> AbstractAsyncContextManager[AppDriver]:
-        """Run the program; servers of a file named on the command line are approved."""
+        """Run the program; servers in a file named on the command line count as approved."""
         named = (str(self.folder / "mcp.json"),) if approved else ()
         return _open_app(Options(config_dir=str(self.folder), mcp_config=named, model="demo"), size)
 

@@ -21,7 +21,7 @@ _LONGEST_SECONDS = 30
 async def wait_settled(*_: float) -> None:
     """Wait until no task of this loop can continue at once and the screen is up to date.
 
-    It replaces Textual's `wait_for_idle`, which considers a process idle that got no turn on a busy machine, and
+    It replaces Textual's `wait_for_idle`, which considers a process idle that got no CPU time on a busy machine, and
     waits a second for one that draws an animation.
     """
     await asyncio.sleep(_FRAME_SECONDS)
@@ -71,7 +71,7 @@ def frames_on_demand() -> Iterator[None]:
 
 
 def draw(app: App[object], *, behind: bool = False) -> None:
-    """Draw what changed on the screen since the last time; with `behind`, also the dimmed screens behind it."""
+    """Draw what changed on the screen since the last call; with `behind`, also the dimmed screens behind it."""
     if app._screen_stack and app.is_running:
         compositor: Any = app.screen._compositor
         compositor.render_update(screen_stack=app._background_screens if behind else None, now=True)

@@ -284,7 +284,7 @@ async def show_continued_turn(pilot: Any, host: FakeHost) -> None:
 
 
 def show_question(question: Question[Any]) -> ScreenSetup:
-    """Return a step that shows a question over the chat."""
+    """Return a screenshot step that shows a question over the chat."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         pilot.app.run_worker(host.frontend.ask(question))
@@ -656,7 +656,7 @@ async def no_servers(pilot: Any, host: FakeHost) -> None:
 
 
 async def full_lists(pilot: Any, host: FakeHost) -> None:
-    """Show full lists with names that do not fit."""
+    """Show long lists with names that do not fit."""
     one, other, *_ = host.views
     catalog = replace(one.catalog, tools=extreme_content.many_tools())
     config = replace(
@@ -690,7 +690,7 @@ def _folders() -> tuple[str, ...]:
 
 
 async def show_folders(pilot: Any, host: FakeHost) -> None:
-    """Show a list of folders of each kind, of which one server knows two."""
+    """Show a list with each kind of folder; one server knows two of them."""
     work, notes, data = _folders()
     project = RootConfig(f"{work}/../../notes", "", "project", f"{work}/.mcp.json")
     host.roots = Roots(
@@ -710,14 +710,14 @@ async def show_folders(pilot: Any, host: FakeHost) -> None:
 
 
 async def polled_sign_in(pilot: Any, host: FakeHost) -> None:
-    """Show a device code that was polled a few times, and now less often."""
+    """Show a device code that was polled a few times, with a longer interval now."""
     await show_question(SIGN_IN_CODE)(pilot, host)
     host.put(SignInProgress(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
     await _settle(pilot)
 
 
 async def server_sign_in(pilot: Any, host: FakeHost) -> None:
-    """Show the page of a server with a sign-in."""
+    """Show the servers page while a server is signing in."""
     words = "reading the authorization server's metadata"
     one, *others = host.views
     host.views = (
@@ -827,7 +827,7 @@ async def show_system_prompt(pilot: Any, host: FakeHost) -> None:
 
 
 async def show_background(pilot: Any, host: FakeHost) -> None:
-    """Show a call that offers to go on without it, one in the background, and the result of a third."""
+    """Show a call that can be moved to the background, one in the background, and the result of a third."""
     late = Message(
         role="user",
         parts=(

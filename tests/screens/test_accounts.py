@@ -1,4 +1,4 @@
-"""Who is signed in to which server, and for how long: in the sidebar and on the servers page."""
+"""The account of each server and its remaining time, in the sidebar and on the servers page."""
 
 from time import time
 from typing import Any

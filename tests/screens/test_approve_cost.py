@@ -1,4 +1,4 @@
-"""The question about the cost of a request: complete, stopped by default, never sent by accident."""
+"""The question about the cost of a request: shown completely, refused by default, never answered by accident."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The list of attachments above the message: looked at, removed and previewed by keyboard and by mouse."""
+"""The list of attachments above the message: viewing, removing and previewing by keyboard and mouse."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""The audit log screen: paged, searched and verified; a grant is revoked by two key presses."""
+"""The audit log screen: paging, search and verification; two key presses revoke a grant."""
 
 import sqlite3
 from contextlib import closing

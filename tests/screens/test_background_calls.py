@@ -1,4 +1,4 @@
-"""Calls that go on without the answer: sent there from the card, shown while they run and where they end."""
+"""Background calls: sent there from the call's card, shown while they run, and shown with their result."""
 
 import re
 from time import monotonic

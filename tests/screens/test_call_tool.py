@@ -1,4 +1,4 @@
-"""A tool called by hand from the servers page: its form, its card, and its result in the next message."""
+"""A tool called manually from the servers page: its form, its card, and its result in the next message."""
 
 from typing import Any
 

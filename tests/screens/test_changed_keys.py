@@ -1,4 +1,4 @@
-"""Changed keys in the running app: they work, the old ones do not, and everything shown names them."""
+"""Changed keys in the running app: the new keys work, the old ones do not, and all hints name the new ones."""
 
 from typing import Any
 

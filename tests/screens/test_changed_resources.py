@@ -1,4 +1,4 @@
-"""Attached resources that a server changed: marked in the list and at the message, and refreshed with one key."""
+"""Attached resources that a server changed: marked in the list and on the message, and refreshed with one key."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Summaries in the chat: offered, read beside their messages, edited, used, undone; nothing is used by accident."""
+"""Summaries in the chat: offered, compared with their messages, edited, used and undone; none is used by accident."""
 
 import re
 from typing import Any
@@ -95,7 +95,7 @@ async def test_hostile_sentences_and_messages_stay_text(run: Run) -> None:
 
 
 def summary_round(request: ModelRequest) -> list[ModelEvent]:
-    """Answer as a model that summarizes: one sentence for the first two messages."""
+    """Return a model round with a summary: one sentence for the first two messages."""
     assert "1" in request.messages[-1].text
     return text_round("Ada wrote a lot, and got an answer. [1, 2]")
 

@@ -1,4 +1,4 @@
-"""Unsent texts: saved while they are typed, restored with their conversation, and gone once they are sent."""
+"""Unsent text: saved while it is typed, restored with their conversation, and gone once they are sent."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Rules for every question: the focus starts on refusing, early keys are ignored, and the keyboard suffices."""
+"""Rules for every question: the initial focus is on refusal, early keys are ignored, a keyboard is sufficient."""
 
 from collections.abc import Callable
 from time import monotonic

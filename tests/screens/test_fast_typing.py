@@ -13,7 +13,7 @@ BURST = ("a", "b", "c", "backspace", "x", "left", "y", "home", "z", "end", "ctrl
 
 
 def press_at_once(driver: Any, *keys: str) -> None:
-    """Press all of these keys before the first one is handled."""
+    """Press all keys before the first one is handled."""
     for key in keys:
         driver.app.post_message(events.Key(key, key if len(key) == 1 else None))
 

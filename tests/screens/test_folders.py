@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def work_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Create folders below a path short enough to fit on one line of every screen."""
+    """Create folders whose paths are short enough for one line on every screen."""
     with tempfile.TemporaryDirectory(prefix="f-") as folder:
         yield create_folders(Path(folder).resolve(), monkeypatch)
         monkeypatch.undo()
@@ -200,7 +200,7 @@ async def test_no_key_shares_folders_before_all_of_them_were_on_the_screen(run: 
 
 
 def sharing_question(*names: str) -> ShareRoots:
-    """Return a question about several servers."""
+    """Return a question about sharing a folder with several servers."""
     root = Root("file:///srv/a")
     askers = tuple(RequestingServer(server=name, why=f"why {name}", roots=(root,)) for name in names)
     return ShareRoots(server=names[0], why="it asks", roots=(root,), askers=askers)

@@ -1,4 +1,4 @@
-"""Form fields on Textual's widgets: the pointer, keys in one piece, long lists, and text of servers as it is."""
+"""Form fields on Textual's widgets: the mouse, keys that arrive together, long lists, and literal text from servers."""
 
 from typing import Any
 

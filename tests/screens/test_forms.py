@@ -22,7 +22,7 @@ FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
 async def fill_and_send(driver: Any, question: FillForm, *steps: str) -> Any:
-    """Open the form, press keys or type texts, press ctrl+s, and return what the server gets."""
+    """Open the form, press keys or type texts, press ctrl+s, and return what the server receives."""
     waiting = PendingQuestion(driver, question)
     dialog = await driver.enter_question()
     await driver.until(lambda: dialog.is_read, "that all of it was shown")

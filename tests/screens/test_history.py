@@ -18,7 +18,7 @@ DAY_SECONDS = 86_400
 
 
 async def fill(database: object, **texts: str) -> None:
-    """Store a conversation of two messages for each text, the last a day older than the one before."""
+    """Store a conversation of two messages for each text, each a day older than the previous one."""
     store = ConversationStore(database)  # type: ignore[arg-type]
     now = time.time()
     for age, (name, text) in enumerate(texts.items()):

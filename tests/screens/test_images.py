@@ -1,4 +1,4 @@
-"""Images in results: drawn in half blocks where the terminal can, named where it cannot, folded like other blocks."""
+"""Images in results: drawn in half blocks if the terminal can, otherwise described; folded like other blocks."""
 
 import base64
 import io
@@ -150,7 +150,7 @@ async def test_parallel_calls_have_their_images_below_their_own_cards(run: Run) 
 
 
 def notice_rows(driver: Any) -> list[str]:
-    """Return the rows of the notices without the scrollbar."""
+    """Return the rows of notices, without the scrollbar."""
     return [row[:60] for row in driver.text().splitlines()[2:20]]
 
 

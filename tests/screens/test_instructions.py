@@ -1,4 +1,4 @@
-"""AGENTS.md on the screen: the question shows the whole text, the page shows what counts."""
+"""AGENTS.md on the screen: the question shows the whole text, the page shows which files are in use."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -29,7 +29,7 @@ async def project_grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
 
 
 def use_project(driver: Any, grants: GrantStore, folder: Path, text: str) -> None:
-    """Let the host read the instructions of this folder."""
+    """Make the host read the instructions in *folder*."""
     (folder / "AGENTS.md").write_text(text)
     places = ProjectPlaces(config_dir=folder / "config", folder=folder)
     approvals = ProjectApprovals(grants, driver.frontend, create_in_memory_log(), "ask")

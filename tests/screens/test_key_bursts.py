@@ -1,4 +1,4 @@
-"""Keys that arrive together, as over a slow connection: an input that one of them opens gets all that follow."""
+"""Keys that arrive together, as over a slow connection: an input that one of them opens receives all later ones."""
 
 from pathlib import Path
 from typing import Any
@@ -189,7 +189,7 @@ async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Run, 
 
 
 def keys_to_button(dialog: Any, button: str) -> list[str]:
-    """Return the keys from the focus to that button."""
+    """Return the keys that move the focus to the button."""
     ways = [item for item in dialog.focus_chain if item.parent.id == "buttons"]
     return ["right"] * (ways.index(dialog.query_one(f"#{button}")) - ways.index(dialog.focused))
 

@@ -25,7 +25,7 @@ SEQUENCE = re.compile(r"\x1b_G([^;\x1b]*)(?:;([^\x1b]*))?\x1b\\")
 
 
 def read_sequences(written: list[str]) -> list[tuple[dict[str, str], str]]:
-    """Return keys and payload of each graphics sequence; everything written must be one."""
+    """Return the keys and the payload of each graphics sequence; anything else in the output is an error."""
     text = "".join(written)
     assert SEQUENCE.sub("", text) == ""
     return [

@@ -1,4 +1,4 @@
-"""Changed configuration files and profiles on screen: the whole program but its terminal, with real files."""
+"""Changed configuration files and profiles on screen: the complete program except its terminal, with real files."""
 
 import tomllib
 

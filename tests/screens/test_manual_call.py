@@ -1,4 +1,4 @@
-"""Manual tool calls: one card from start to end, stopped like an answer, whatever else happens meanwhile."""
+"""Manual tool calls: one card from start to end, and stopped like an answer, even while other things happen."""
 
 import asyncio
 from typing import Any

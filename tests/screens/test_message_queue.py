@@ -16,7 +16,7 @@ def sent(driver: AppDriver) -> list[str]:
 
 
 async def start_slow_answer(driver: AppDriver) -> None:
-    """Begin a turn in which a tool call waits for its question."""
+    """Begin a turn in which a tool call waits for the user's approval."""
     await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
     await driver.type("note: buy milk")
     await driver.pilot.press("enter")
@@ -24,7 +24,7 @@ async def start_slow_answer(driver: AppDriver) -> None:
 
 
 def submit(driver: AppDriver, text: str) -> None:
-    """Send a text as if it had been typed, past the question that takes the keys."""
+    """Send a text as if it had been typed, bypassing the question that has the focus."""
     driver.app.chat.submit(Draft(text, "typed"))
 
 

@@ -29,7 +29,7 @@ KEYLESS = AvailableModel(
 
 
 class FakeModels:
-    """A set-up that lists three models and records what is used."""
+    """A setup that lists three models and records what is used."""
 
     is_first_run = False
 

@@ -1,4 +1,4 @@
-"""Opening a long conversation: the newest messages are there at once, and all others soon and for every action."""
+"""Opening a long conversation: the newest messages appear immediately, the others before they are needed."""
 
 import gc
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ QUESTIONS = 1_200
 
 
 def make_messages(name: str = "talk", questions: int = QUESTIONS) -> tuple[Message, ...]:
-    """Return messages with a question, a call, its result and an answer each, all of which name their place."""
+    """Return messages with a question, a call, its result and an answer each, all numbered."""
     made: list[Message] = []
     for number in range(questions):
         call = f"{name}{number}"
@@ -60,7 +60,7 @@ def slow_loading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_loading(transcript: Transcript) -> bool:
-    """Return whether messages are missing."""
+    """Return whether older messages are still missing."""
     return len(list_questions(transcript)) < QUESTIONS
 
 
@@ -159,7 +159,7 @@ async def test_find_reaches_the_oldest_message_right_after_opening(run: Run) -> 
 
 
 class EditApp(App[None]):
-    """An app with a transcript that lists the edits asked for."""
+    """An app with a transcript that records the requested edits."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -32,7 +32,7 @@ async def paste(driver: Any, text: str) -> None:
 
 
 async def assert_sent_as_message(driver: Any, text: str) -> None:
-    """Enter sends this as a message, and it calls nothing."""
+    """Check that Enter sends this as a message, and that no tool is called."""
     await driver.pilot.press("enter")
     await driver.until(lambda: driver.host.sent or driver.host.called, "what enter does")
     assert driver.host.called == []
@@ -40,7 +40,7 @@ async def assert_sent_as_message(driver: Any, text: str) -> None:
 
 
 async def assert_not_sent(driver: Any, text: str) -> None:
-    """Enter does nothing with it."""
+    """Check that Enter does not send this text."""
     await driver.pilot.press("enter")
     await driver.pilot.pause()
     assert (driver.host.called, driver.host.sent, composer_input(driver).text) == ([], [], text)

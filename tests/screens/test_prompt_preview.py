@@ -1,4 +1,4 @@
-"""Prompts of several messages or with media: shown before they are inserted, with their roles, and taken back."""
+"""Prompts of several messages or with media: shown before they are inserted, with their roles, and removed again."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A question takes no key that was meant for something else: it is shown first, then entered."""
+"""A question never takes a key meant for something else: it is shown first and focused later."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def click(driver: Any, selector: str) -> None:
 
 
 async def wait_for_card(driver: Any, *texts: str) -> Any:
-    """Wait for the question that waits beside the message."""
+    """Wait for the card of an unfocused question above the composer."""
     await driver.until(
         lambda: driver.app.chat.query("QuestionCard") and all(text in driver.text() for text in texts), "the card"
     )

@@ -1,4 +1,4 @@
-"""Approval requires that the whole request was on the screen."""
+"""Approval is possible only after the whole request was on the screen."""
 
 import json
 from typing import Any

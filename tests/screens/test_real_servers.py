@@ -1,4 +1,4 @@
-"""Questions of real servers in the real dialogs: the whole program but its terminal, by keyboard alone."""
+"""Questions of real servers in the real dialogs: the complete program except its terminal, by keyboard alone."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
 
 
 class RealAppDriver(AppDriver):
-    """A driver of the whole program; `visited` is the URL that the browser was started with."""
+    """A driver of the complete program; `visited` is the URL that the browser was started with."""
 
     def __init__(self, folder: Path, *run: Run) -> None:
         super().__init__(*run)
@@ -43,7 +43,7 @@ class RealAppDriver(AppDriver):
         self.told: list[str] = []
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Wait as the driver does, but allow processes more time."""
+        """Wait until a condition is true, with more time than AppDriver allows, because processes must start."""
         until = time.monotonic() + SECONDS
         while not truth():
             if time.monotonic() > until:
@@ -59,7 +59,7 @@ class RealAppDriver(AppDriver):
                 self.told.append(event.text)
 
     async def ready(self, tools: int) -> None:
-        """Wait until the server is there with all its tools, some of which it adds after the handshake."""
+        """Wait until the server is ready with all of its tools, some of which it adds after the handshake."""
 
         def is_there() -> bool:
             view = self.host.servers.view("peer")
@@ -68,13 +68,13 @@ class RealAppDriver(AppDriver):
         await self.until(is_there, f"{tools} tools")
 
     async def call(self, tool: str, **arguments: Any) -> None:
-        """Start a manual call by a command line."""
+        """Start a manual call with a slash command."""
         self.finished.clear()
         self.app.chat.query_one(Composer).set_text(f"!peer/{tool} {json.dumps(arguments)}", "typed")
         await self.pilot.press("enter")
 
     async def asked(self, kind: type[Any]) -> Any:
-        """Wait for that question and enter it."""
+        """Wait for the question and focus it."""
         await self.until(lambda: self.is_asked, kind.__name__)
         await self.enter()
         assert isinstance(self.dialog, kind)
@@ -83,11 +83,11 @@ class RealAppDriver(AppDriver):
 
     @property
     def is_asked(self) -> bool:
-        """Return whether a question is open, or waits beside the message."""
+        """Return whether a question is open, or waits unfocused."""
         return bool(self.dialog or self.app.screen.query("QuestionCard"))
 
     async def answer(self, kind: type[Any], *keys: str) -> str:
-        """Answer that question by these keys; return what the screen showed."""
+        """Answer the question with these keys; return the text that the screen showed."""
         dialog = await self.asked(kind)
         shown = self.text()
         await self.pilot.press(*keys)
@@ -154,10 +154,7 @@ def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 @pytest.fixture
 def open_everything(open_app: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[RealAppDriver]]:
-    """Return the same with server-everything, which requests the folders at once; `roots` are the keys that answer.
-
-    The question comes with the first call.
-    """
+    """Return `open_app` with server-everything, which requests the roots at once; *roots* are the keys to answer."""
 
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[RealAppDriver]:
@@ -368,7 +365,7 @@ AGREED: dict[type[Any], tuple[str, ...]] = {
 
 
 async def _answered(driver: RealAppDriver, tool: str, **keys: tuple[str, ...]) -> list[str]:
-    """Call a tool and answer whatever it asks, agreeing unless a dialog is named with other keys; the dialogs."""
+    """Call a tool and answer its questions, with consent or with the keys given for a dialog; return the dialogs."""
     await driver.call(tool)
     recorded: list[str] = []
     while True:

@@ -34,7 +34,7 @@ NEWER = {**CLOCK, "version": "1.1.0", "packages": [package("pypi", "clock-mcp", 
 
 @pytest.fixture
 def runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder at the front of PATH with an uvx and an npx that are the demo server."""
+    """A folder at the front of PATH with programs uvx and npx that run the demo server."""
     folder = tmp_path / "runners"
     folder.mkdir()
     for name in ("uvx", "npx"):
@@ -50,7 +50,7 @@ def use_registry(files: Files, registry: RegistryServer) -> None:
 
 
 async def open_registry(driver: AppDriver, word: str = "") -> None:
-    """Open the page, and ask for a word if there is one."""
+    """Open the page, and search for *word* if it is given."""
     await driver.pilot.press("f3", "b")
     await driver.until(lambda: " of " in driver.text() and "publisher" in driver.text(), "the first servers")
     if word:

@@ -1,4 +1,4 @@
-"""A resource template: its arguments are asked for, then the resource is attached like any other."""
+"""A resource template: the user fills in its arguments, then the resource is attached like any other."""
 
 import asyncio
 from typing import Any

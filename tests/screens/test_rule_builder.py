@@ -41,7 +41,7 @@ async def save_rule(driver: Any, pending: PendingQuestion) -> Any:
 
 
 async def focus_field(driver: Any, title: str) -> None:
-    """Move to the field of that title by the tab key."""
+    """Move to the field with this title by pressing Tab."""
     for _ in range(20):
         row = driver.app.screen.form.current_row
         if row is not None and row.field.title == title:

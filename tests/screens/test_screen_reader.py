@@ -1,4 +1,4 @@
-"""The mode for screen readers: one column, plain text, nothing that moves, a line for each state and question."""
+"""The mode for screen readers: one column, plain text, no animation, and a line for each state and question."""
 
 import re
 from itertools import pairwise

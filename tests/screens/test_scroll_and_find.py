@@ -1,4 +1,4 @@
-"""Reading and search: no character is lost at an edge, the conversation scrolls while typing, names are found."""
+"""Reading and search: no character is cut off at an edge, the conversation scrolls, and names can be found."""
 
 from typing import Any
 

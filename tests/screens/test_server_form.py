@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FakeEditor:
-    """An editor that records the changes; "bad" cannot be saved."""
+    """An editor that records the changes; a server named "bad" cannot be saved."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""The screen before there is a host: typed text stays, entered messages are sent once the host is attached."""
+"""The screen before there is a host: typed text is kept, and entered messages are sent once the host is attached."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Contrast of everything that is drawn, in every theme, and themes that are read again while they are edited."""
+"""Contrast of everything that is drawn, in every theme, and themes reloaded while they are edited."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Every end of a turn is shown, and the focus is where the user expects it."""
+"""Every end of a turn is shown, and leaves the focus where the user expects it."""
 
 import asyncio
 from typing import Any

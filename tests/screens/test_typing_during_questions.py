@@ -22,7 +22,7 @@ RUNS, SENTENCES, MOST_OPEN = 10, 50, 3
 
 
 class Typist:
-    """A user who types on regardless; `typed` is every character but Enter."""
+    """A user who keeps typing whatever happens; `typed` holds every character except Enter."""
 
     def __init__(self, driver: Any, clock: ManualClock, random: Random) -> None:
         self.driver, self.clock, self.random = driver, clock, random
@@ -35,7 +35,7 @@ class Typist:
         self.kinds = iter(kinds * 100)
 
     async def press(self, key: str, character: str) -> None:
-        """Press one key and wait until the next one."""
+        """Press one key and pause as long as a typist does."""
         self.driver.app.post_message(events.Key(key, character))
         if self.random.random() < 0.1:
             return  # the next key arrives together with this one
@@ -48,13 +48,13 @@ class Typist:
             await self.something_happens()
 
     async def heard(self) -> None:
-        """Wait until the keys so far were handed on."""
+        """Wait until all pressed keys have been handled."""
         app, prompt = self.driver.app, self.driver.app.chat.composer_input
         while not (app._message_queue.empty() and prompt._message_queue.empty()):  # noqa: ASYNC110 - Textual's queues
             await asyncio.sleep(0)
 
     async def something_happens(self) -> None:
-        """Open a question or withdraw one."""
+        """Open a question or withdraw an open one."""
         if len(self.open) < MOST_OPEN and self.random.random() < 0.6:
             self.ask()
         elif self.open:
@@ -66,14 +66,14 @@ class Typist:
         self.aside += self.driver.app._minimized is not None
 
     def ask(self) -> None:
-        """Open a question of another kind than before."""
+        """Open a question of a different kind than the previous one."""
         question = next(self.kinds)
         one = PendingQuestion(self.driver, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
         self.asked.append(one)
         self.open.append(one)
 
     async def rest(self) -> None:
-        """Stop typing for so long that a question takes the focus, at any moment of that."""
+        """Stop typing long enough for a question to take the focus, and stop at a random moment of that."""
         while self.open and self.random.random() < 0.8:
             self.open.pop().worker.cancel()
         await wait_settled()
@@ -93,7 +93,7 @@ class Typist:
 
     @property
     def arrived(self) -> str:
-        """Return the text in messages and in the composer."""
+        """The text that reached messages and the composer."""
         return "".join(text for text, _ in self.driver.host.sent) + str(self.driver.app.chat.composer_input.text)
 
 

@@ -1,4 +1,4 @@
-"""Several waiting calls: one list that refuses all by default; each is opened and read before any of them runs."""
+"""Several waiting calls in one list, which refuses all by default; each must be read before any of them runs."""
 
 from typing import Any
 
