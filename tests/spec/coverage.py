@@ -11,7 +11,7 @@ from tests.spec.manifest import LEVELS, ManifestEntry, manifest
 
 
 def coverage_table() -> str:
-    """Return claimed and all requirements, a row per area and a column per level; then reasoned and open ones."""
+    """Return claimed and total requirements by area and level, then the reasoned and open ones."""
     entries = manifest()
     total = Counter((entry.row.area, entry.row.level) for entry in entries)
     covered = Counter((entry.row.area, entry.row.level) for entry in entries if entry.state == "covered")
@@ -37,7 +37,7 @@ def _cell(covered: int, total: int) -> str:
 
 
 def open_requirements(area: str | None) -> str:
-    """Return the requirements without test or reason, of one area or of all; `at` names the open revisions."""
+    """Return the requirements without a test or a reason, in one area or all; `at` names the open revisions."""
     lines: list[str] = []
     for entry in manifest():
         if entry.state == "open" and area in (None, entry.row.area):

@@ -40,7 +40,7 @@ class Requirement(NamedTuple):
 
     @property
     def applicable_revisions(self) -> tuple[str, ...]:
-        """Return the revisions it applies to; `any` means all."""
+        """Return the revisions that the requirement applies to; `any` means all."""
         if self.revisions == "any":
             return REVISIONS
         found: set[str] = set()
@@ -51,7 +51,7 @@ class Requirement(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A test that claims a requirement; `revisions` is empty for all of them."""
+    """A test that claims a requirement; empty `revisions` stand for all of them."""
 
     file: str
     test: str
@@ -76,13 +76,13 @@ class ManifestEntry(NamedTuple):
         return "open" if self.uncovered_revisions() else "reasoned"
 
     def uncovered_revisions(self) -> tuple[str, ...]:
-        """Return the revisions with neither."""
+        """Return the revisions with neither a test nor a reason."""
         return tuple(at for at in self.row.applicable_revisions if not self.tests[at] and at not in self.reasons)
 
 
 @cache
 def requirements() -> tuple[Requirement, ...]:
-    """Return the list in order; its first line names the columns."""
+    """Return the requirements in the order of the file, whose first line names the columns."""
     lines = (HERE / "requirements.tsv").read_text(encoding="utf-8").splitlines()
     return tuple(Requirement(*line.split("\t")) for line in lines[1:])
 
@@ -131,7 +131,7 @@ def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
 
 
 def _attribute(call: ast.Call) -> str:
-    """Return the last word of a decorator's callee, which costs far less than unparsing all of it."""
+    """Return the last word of a decorator's callee, which is much faster than unparsing all of it."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 

@@ -67,7 +67,7 @@ class MutationResult(NamedTuple):
 
 @cache
 def mutations() -> tuple[Mutation, ...]:
-    """Return every mutation, in the order of the files and in theirs."""
+    """Return every mutation, in the order of the files and of their tables."""
     found: list[Mutation] = []
     for path in sorted(MUTATIONS.glob("*.toml")):
         for ident, tables in tomllib.loads(path.read_text(encoding="utf-8")).items():
@@ -78,7 +78,7 @@ def mutations() -> tuple[Mutation, ...]:
 
 
 def select_tests(entry: ManifestEntry, revisions: Iterable[str] = ()) -> list[str]:
-    """Return the pytest arguments for the tests that claim the row, without the slow ones where others do."""
+    """Return the pytest arguments for the tests that claim the row, without slow tests if there are others."""
     claims: list[Claim] = []
     for revision in revisions or entry.row.applicable_revisions:
         claims += [claim for claim in entry.tests[revision] if claim not in claims]
@@ -180,7 +180,7 @@ def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[t
 
 
 def report(mutation: Mutation, judgement: MutationResult, tests: list[str], *, every: bool) -> None:
-    """Print the verdict, with the marked tests of a survivor; with `every` also each test that passes all the same."""
+    """Print the verdict, with the marked tests of a survivor; with *every*, also each test that still passes."""
     verdict = judgement.verdict
     marked = "" if verdict == "killed" else f" ({' '.join(tests)})"
     print(f"{verdict}: {mutation.id} in {mutation.file}{marked}", flush=True)

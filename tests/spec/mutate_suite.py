@@ -14,7 +14,7 @@ from tests.spec.mutate import MutationRunner, copy_project, mutations
 
 
 def unproved_cases(ident: str, cases: dict[str, str], judge: MutationRunner) -> list[str]:
-    """Return the cases, each with its revision, that no mutation of the row makes fail."""
+    """Return the cases, each with its revision, that fail with no mutation of the row."""
     left = dict(cases)
     for mutation in (mutation for mutation in mutations() if mutation.id == ident):
         tried = [case for case, revision in left.items() if not mutation.revisions or revision in mutation.revisions]

@@ -33,7 +33,7 @@ class PytestOutcome(NamedTuple):
 
 
 class PytestForkServer:
-    """A server for the project in that folder; a context manager."""
+    """A server that runs pytest in the project folder; a context manager."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -88,7 +88,7 @@ def serve_requests() -> None:
 
 
 def _run(arguments: list[str], report: Path) -> None:
-    """Run pytest in this process, which ends with it."""
+    """Run pytest in this process, then exit."""
     code = 3
     try:
         os.setsid()

@@ -1,4 +1,4 @@
-"""Every message that we write is valid by the schema of its revision: one session sends all of them."""
+"""Every message that mcphost sends is valid according to its revision's schema; one session sends them all."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def capabilities(revision: Revision) -> dict[str, Any]:
 
 
 class EveryAnswerServer:
-    """A server that gives every kind of answer, so that the client sends everything it can."""
+    """A server that gives every kind of response, so that the client sends everything it can."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
@@ -220,7 +220,7 @@ async def cancel_call(session: Session, call: CallTool, until: str = "", peer: S
 
 
 async def ask_all_questions(peer: ScriptedServer, server: EveryAnswerServer) -> None:
-    """Ask every question a server may ask: twice where there is a choice, and once where it is refused."""
+    """Ask every question a server may ask: twice if the user has a choice, and once if it is always refused."""
     asks: list[tuple[str, dict[str, Any]]] = [
         ("ping", {}),
         ("roots/list", {}),
@@ -291,7 +291,7 @@ async def test_every_message_we_write_is_valid_in_its_revision(revision: Revisio
 
 
 def test_the_check_itself_detects_faults() -> None:
-    """Otherwise the tests above prove nothing."""
+    """Without this, the tests above would prove nothing."""
     schema = wire_schema("2024-11-05")
     good = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"any": 1}}}
     assert schema.check_message(good) == []

@@ -1,4 +1,4 @@
-"""The replies to server requests are valid by the schema of the server's revision."""
+"""The replies to server requests are valid according to the schema of the server's revision."""
 
 import json
 from pathlib import Path

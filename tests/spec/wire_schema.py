@@ -1,4 +1,4 @@
-"""Validation of our messages by the schema of their revision, without unknown members."""
+"""Validation of mcphost's messages with their revision's schema; unknown members are errors."""
 
 import json
 from functools import cache
@@ -24,7 +24,7 @@ class RevisionSchema:
         self.notifications = self._methods("ClientNotification")
 
     def _methods(self, union: str) -> dict[str, str]:
-        """Map methods to their definitions, for everything in a union (which may be a single definition)."""
+        """Map methods to their definitions, for each member of a union (which may be a single definition)."""
         members = [item["$ref"].rsplit("/", 1)[-1] for item in self._defs[union].get("anyOf", [])] or [union]
         return {self._defs[name]["properties"]["method"]["const"]: name for name in members}
 
@@ -42,7 +42,7 @@ class RevisionSchema:
         return [f"{'/'.join(map(str, error.instance_path))}: {error.message}" for error in errors]
 
     def _unknown_members(self, schema: Any, value: Any, at: str) -> list[str]:
-        """Return members that no part of the schema names; JSON Schema allows them, another implementation may not."""
+        """Return members that no part of the schema names; JSON Schema allows them, but other programs may not."""
         shapes = self._object_schemas(schema)
         if isinstance(value, list):
             items = [shape["items"] for shape in shapes if isinstance(shape.get("items"), dict)]
@@ -73,11 +73,11 @@ class RevisionSchema:
         return [schema, *(shape for item in inner for shape in self._object_schemas(item))]
 
     def has_definition(self, name: str) -> bool:
-        """Return whether the revision has a definition of that name."""
+        """Return whether the revision has a definition with this name."""
         return name in self._defs
 
     def check_message(self, message: Any) -> list[str]:
-        """Return the faults of one of our requests or notifications."""
+        """Return the faults of a request or notification from mcphost."""
         if not isinstance(message, dict):
             return ["it is no object"]
         method = message.get("method")
@@ -92,7 +92,7 @@ class RevisionSchema:
         return [*self.schema_errors(envelope, message), *self.find_faults(kinds[method], specific)]
 
     def check_response(self, message: Any, result: str) -> list[str]:
-        """Return the faults of one of our answers whose result should be the definition `result`."""
+        """Return the faults of a response from mcphost, whose result should match the definition `result`."""
         newer = self.has_definition("JSONRPCResultResponse")
         if "error" in message:
             return self.schema_errors("JSONRPCErrorResponse" if newer else "JSONRPCError", message)
