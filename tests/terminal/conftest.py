@@ -36,7 +36,7 @@ if "127.0.0.1" in url:
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[DialogUser]:
-    """A user whose browser records each URL and visits it on this machine; without a keyring."""
+    """A user whose browser records each URL and visits it on this machine, without a keyring."""
     browser = VISIT.format(file=str(tmp_path / "visited"))
     own = {"BROWSER": create_browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     with Terminal(tmp_path, environment=own) as terminal:

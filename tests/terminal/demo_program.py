@@ -1,4 +1,4 @@
-"""The demo in a terminal: open it, ask it, quit it."""
+"""The demo in a terminal: open it, send it a message, quit it."""
 
 import json
 import sys
@@ -42,5 +42,5 @@ def quit_program(terminal: Terminal) -> None:
 
 
 def with_forked_worker() -> tuple[str, ...]:
-    """Return the command of a real mcphost whose model worker is forked, so that the model's library is loaded."""
+    """Return the command of a real mcphost whose model worker is forked with the model's library loaded."""
     return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker_command()))

@@ -10,7 +10,7 @@ from tests.terminal.dialog_user import DialogUser
 
 
 def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Check that the test refuses each of these by Escape, whatever was typed ahead, and agrees to each."""
+    """Check that the test refuses each of these dialogs with Escape, even after typing ahead, and accepts each."""
 
     def decorate(test: Callable[[DialogUser], None]) -> Callable[..., None]:
         @wraps(test)
@@ -25,7 +25,7 @@ def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callabl
 
 
 def terminal_tests() -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Return the test functions of this folder by `module.function`."""
+    """Return this folder's test functions, keyed by `module.function`."""
     return {
         f"{path.stem}.{item.name}": item
         for path in sorted(Path(__file__).parent.glob("test_*.py"))
@@ -35,7 +35,7 @@ def terminal_tests() -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def driven_dialogs() -> list[str]:
-    """Return the class names that `drives_dialogs` is given in this folder, read from the source."""
+    """Return the class names passed to `drives_dialogs` in this folder, read from the source."""
     return [
         ast.unparse(kind)
         for test in terminal_tests().values()

@@ -28,7 +28,8 @@ Texts = Sequence[str]
 class DialogUser:
     """A terminal with the program, its peer, and the dialogs that were tested in each way.
 
-    `refused` are those that keys typed ahead did not answer and Escape refused, `agreed` those with the effect.
+    `refused` lists those that early keys did not answer and Escape refused, `agreed` those whose acceptance took
+    effect.
     """
 
     def __init__(self, terminal: Terminal, folder: Path) -> None:
@@ -61,21 +62,21 @@ class DialogUser:
         self.terminal.start_chat("--model", "demo", "--mcp-config", str(config), *flags)
 
     def wait_for_servers(self) -> None:
-        """Wait for the servers."""
+        """Wait until the servers are ready."""
         self.terminal.wait_for("1/1 server", "F6 history", seconds=30)
 
     def effects(self, mark: int = 0) -> list[str]:
-        """Return what reached the peers since then, except processes: `tool add`, `form`, `refused roots/list`."""
+        """Return what reached the peers since *mark*, such as `tool add` or `form`, without process starts."""
         seen = [effect for effect in self.setup.effects()[mark:] if effect["what"] != "process"]
         return [f"{message['what']} {message['name']}" if message.get("name") else message["what"] for message in seen]
 
     def expect_effects(self, mark: int, *effects: str) -> None:
-        """Wait until exactly this reached the peers."""
+        """Wait until exactly these effects have reached the peers since *mark*."""
         self.terminal.wait_until(lambda _: len(self.effects(mark)) >= len(effects), f"effects {effects}")
         assert sorted(self.effects(mark)) == sorted(effects)
 
     def answers(self, mark: int) -> list[str]:
-        """Return the user's answers since then from the audit log, such as `tool deny`."""
+        """Return the user's answers in the audit log since *mark*, such as `tool deny`."""
         rows = self._rows()[mark:]
         return [f"{row['kind']} {row['decision']}" for row in rows if row["event"] == "answered"]
 
@@ -87,12 +88,12 @@ class DialogUser:
 
     @property
     def marks(self) -> tuple[int, int]:
-        """Return how many events the servers and the audit log have."""
+        """The number of recorded effects and of audit rows so far."""
         return len(self.setup.effects()), len(self._rows())
 
     # -- at the keyboard
     def type_message(self, text: str) -> None:
-        """Type a message; nothing is sent yet."""
+        """Type a message without sending it."""
         # One row at a time; right after Escape it is read as another key.
         while "Type a message" not in (screen := self.terminal.screen()):
             self.terminal.press("C-u")
@@ -102,7 +103,7 @@ class DialogUser:
         self.terminal.wait_until(lambda screen: text.strip() in map(str.strip, screen.splitlines()), text)
 
     def message_action(self, text: str) -> Callable[[], None]:
-        """Return an action that sends that message, with letters typed right after it."""
+        """Return an action that sends a message and types letters right after it."""
 
         def sent() -> None:
             self.terminal.wait_for_turn_end()
@@ -119,7 +120,7 @@ class DialogUser:
         return lambda: self.terminal.press(*keys)
 
     def dialog_matcher(self, kind: type[Any], texts: Texts) -> Callable[[str], bool]:
-        """Return a check for that dialog on a screen: its text and its refusing button; or the waiting card."""
+        """Return a function that finds the dialog on a screen, by its text and refusing button, or its waiting card."""
         buttons = [label for _, label in getattr(kind, "BUTTONS", ())[:1]]
 
         def is_there(screen: str) -> bool:
@@ -129,7 +130,7 @@ class DialogUser:
         return is_there
 
     def wait_for_dialog(self, kind: type[Any], *texts: str) -> str:
-        """Wait until that dialog accepts keys; return the screen."""
+        """Wait until the dialog accepts keys; return the screen."""
         is_there = self.dialog_matcher(kind, texts)
 
         def heeds(screen: str) -> bool:
@@ -147,13 +148,13 @@ class DialogUser:
         return accepts_keys(screen) or not issubclass(kind, Dialog)
 
     def press_through(self, kind: type[Any], *texts: str, key: str) -> None:
-        """Continue from that dialog by a key, on the way to another one."""
+        """Wait for a dialog and press a key that leads on from it to another one."""
         is_there = self.dialog_matcher(kind, texts)
         self.wait_for_dialog(kind, *texts)
         self.press_until([key], lambda screen: not is_there(screen), f"{kind.__name__} answered")
 
     def press_until(self, keys: Texts, heard: Callable[[str], bool], what: str) -> str:
-        """Press keys; again when nothing comes of it, because the machine was so slow that they were too early."""
+        """Press keys; repeat them if they have no effect, because on a slow machine they may be too early."""
         for attempt in range(_ATTEMPTS):
             for number, key in enumerate(keys):
                 if number:
@@ -169,9 +170,9 @@ class DialogUser:
     def _open_typing_ahead(
         self, opens: Callable[[], None], keys: Texts, is_there: Callable[[str], bool], what: str
     ) -> bool:
-        """Open it while pressing these keys until it is shown, and once more right then.
+        """Open a dialog while pressing keys until it is shown, and press them once more right then.
 
-        Return whether all of them certainly came before it accepted keys.
+        Return whether all of them were certainly pressed before the dialog accepted keys.
         """
         opens()
         deadline, before = time.monotonic() + 30, time.monotonic()
@@ -245,7 +246,7 @@ class DialogUser:
         return screen
 
     def expect_answers(self, mark: int, *answers: str) -> None:
-        """Wait until exactly these answers are in the audit log."""
+        """Wait until exactly these answers are in the audit log since *mark*."""
         self.terminal.wait_until(lambda _: len(self.answers(mark)) >= len(answers), f"answers {answers}")
         assert self.answers(mark) == list(answers), self.answers(mark)
 

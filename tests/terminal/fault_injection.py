@@ -9,7 +9,7 @@ from mcphost.tui.dialogs import secret_storage, sign_in
 
 
 def fail_exchange(*given: Any, **more: Any) -> Any:
-    """Fail instead of exchanging the code: the code, the verifier and the state are arguments and in the error."""
+    """Fail instead of exchanging the code; the arguments and the error contain the code, verifier and state."""
     raise RuntimeError(f"mistaken about {given!r}")
 
 

@@ -1,4 +1,4 @@
-"""A server and a model that put what acts on terminals, hides or deceives into every text, and how to look for it."""
+"""A server and a model that put control sequences and hidden text everywhere, and a search for the effects."""
 
 import asyncio
 import json
@@ -47,12 +47,12 @@ _HEADER = dict.fromkeys((0, 10, 13, 34, 92)) | dict.fromkeys(range(256, 1114112)
 
 
 def hostile_text(source: str) -> str:
-    """Return the text with the name of its origin before it."""
+    """Return the text preceded by the name of its origin."""
     return f"({source}) {HOSTILE_TEXT}"
 
 
 def find_effects(stream: bytes, *, screen: bool = False) -> list[str]:
-    """Return the parts of a program's output that acted, hid or broke something; `screen`: Textual drew it."""
+    """Return the harmful parts of a program's output; set *screen* for output drawn by Textual."""
     text = stream.decode("utf-8", "surrogateescape")
     out = [match.group() for match in (*_EVIL_CSI.finditer(text), *_BROKEN.finditer(text))]
     if screen:
@@ -157,7 +157,7 @@ for line in sys.stdin:
 
 
 def write_config(folder: Path, name: str = "evil", *, changed: bool = False) -> Path:
-    """Write a configuration with that server; `changed`: one of its tools differs from before."""
+    """Write a configuration with the hostile server; with *changed*, one of its tools has changed."""
     script = folder / "server.py"
     script.write_text(SERVER.replace('evil("before")', 'evil("after")') if changed else SERVER)
     config = folder / "servers.json"
@@ -166,7 +166,7 @@ def write_config(folder: Path, name: str = "evil", *, changed: bool = False) -> 
 
 
 def hostile_server_entry(folder: Path) -> dict[str, Any]:
-    """Return the entry that starts that server."""
+    """Return the entry that starts the hostile server."""
     return {
         "command": sys.executable,
         "args": [str(folder / "server.py"), json.dumps(HOSTILE_TEXT)],
@@ -175,7 +175,7 @@ def hostile_server_entry(folder: Path) -> dict[str, Any]:
 
 
 def run_on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
-    """Return every byte that `mcphost WORDS` writes to a terminal; `typed` answers its question."""
+    """Return every byte that `mcphost WORDS` writes to a terminal; `typed` answers its prompt."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (40, 4000))
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
@@ -339,14 +339,14 @@ class _Model(BaseHTTPRequestHandler):
 
 @contextmanager
 def model_server() -> Iterator[str]:
-    """Run a model server on loopback; return its base URL."""
+    """Run the hostile model server on loopback; return its base URL."""
     with _serving(_Model) as base:
         yield f"{base}/v1"
 
 
 @contextmanager
 def sign_in_server() -> Iterator[str]:
-    """Run a server that requires a sign-in and never gets one; return its base URL."""
+    """Run a server that requires a sign-in, which never succeeds; return its base URL."""
     with _serving(_Web) as base:
         yield base
 

@@ -1,4 +1,4 @@
-"""A terminal whose folders are file systems of their own, which can be filled, freed and made read-only.
+"""A terminal with folders on separate file systems, which can be filled, freed and made read-only.
 
 They exist only in a mount namespace of the shell, so neither root nor a real disk is needed. They are reached from
 outside as `/proc/PID/root/…`.
@@ -42,7 +42,7 @@ class Mounts:
         return Path(f"/proc/{self._shell}/ns/mnt").readlink()
 
     def inside(self, path: Path) -> Path:
-        """Return the path under which a file of the namespace is reached from outside."""
+        """Return the path at which a file in the namespace can be accessed from outside."""
         return Path(f"/proc/{self._shell}/root{path}")
 
     def add_disk(self, folder: Path, size: str = "4m") -> None:
@@ -51,7 +51,7 @@ class Mounts:
         self._run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
 
     def fill(self, folder: Path) -> None:
-        """Leave no free byte on the file system of a folder."""
+        """Fill the file system of a folder completely."""
         self._run("sh", "-c", 'cat /dev/zero >> "$1" 2>/dev/null; true', "sh", str(folder / BALLAST))
 
     def free(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A model behind Ollama's wire that does what a message says, so that a scripted conversation has one possible course.
+"""A model with Ollama's API that follows instructions in messages, so that a scripted conversation is deterministic.
 
 `call TOOL JSON` calls the tool whose name ends with TOOL, `recall WORD` repeats the first earlier line with WORD,
 `wait` answers once `go_on` is set, and a request for a summary gets a short sentence for each
@@ -20,7 +20,7 @@ _RECALL = re.compile(r"recall (\w+)")
 
 
 class ScriptedModel:
-    """Answers of a local model server; `requests` holds the bodies of the chat requests it got."""
+    """A local model server; `requests` holds the bodies of the chat requests that it received."""
 
     def __init__(self, window: int = 8_192) -> None:
         """Use a context window of *window* tokens."""

@@ -52,7 +52,7 @@ class TmuxClient:
         return answer
 
     def wait_closed(self) -> None:
-        """Wait until it has ended, as it does with its server."""
+        """Wait until the client has ended, as it does when its server ends."""
         with self._client:
             assert self._client.stdin
             self._client.stdin.close()
@@ -115,7 +115,7 @@ class Terminal:
         kill(psutil.wait_procs(left, timeout=1)[1])
 
     def kill_server(self) -> None:
-        """Take the terminal away, with its server."""
+        """Kill the tmux server, and the terminal with it."""
         subprocess.run([*self._tmux, "kill-server"], capture_output=True)
         self._control.wait_closed()
 
@@ -129,7 +129,7 @@ class Terminal:
         self.press("Enter")
 
     def start_chat(self, *arguments: str) -> None:
-        """Type the command of a chat that is forked, for tests that are about neither its start nor a signal."""
+        """Type a command that forks a chat, for tests that concern neither startup nor signals."""
         self.run(*chat_command({**os.environ, **self._environment}), *arguments)
 
     def type(self, text: str) -> None:
@@ -142,7 +142,7 @@ class Terminal:
         self._pressed, self._keys = time.monotonic(), keys
 
     def click(self, text: str, *, last: bool = False) -> None:
-        """Press and release the left mouse button in the middle of the first, or the last, such text on the screen."""
+        """Click in the middle of the first or last occurrence of a text on the screen with the left button."""
         rows = [(row, line) for row, line in enumerate(self.wait_for(text).split("\n"), 1) if text in line]
         row, line = rows[-1] if last else rows[0]
         column = cell_len(line[: line.index(text)]) + cell_len(text) // 2 + 1
@@ -150,15 +150,15 @@ class Terminal:
             self.tmux("send-keys", "-l", "--", f"\x1b[<0;{column};{row}{ending}")
 
     def screen(self) -> str:
-        """Return the text on the screen now."""
+        """Return the current text on the screen."""
         return self.tmux("capture-pane", "-p")
 
     def wait_for(self, *texts: str, seconds: float = 15) -> str:
-        """Wait until all texts are on the screen together; the screen then."""
+        """Wait until all texts are on the screen together; return the screen."""
         return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts}", seconds)
 
     def wait_for_question(self, *texts: str, seconds: float = 15) -> str:
-        """Enter a question and wait until it shows these texts and accepts keys; return the screen."""
+        """Focus a question and wait until it shows these texts and accepts keys; return the screen."""
 
         def asks(screen: str) -> bool:
             if is_unfocused(screen):
@@ -173,18 +173,18 @@ class Terminal:
         return screen
 
     def wait_for_shell(self, seconds: float = 15) -> str:
-        """Wait until the shell shows its prompt again; return the screen then.
+        """Wait until the shell shows its prompt again; return the screen.
 
         The prompt before the last command does not count: keys typed while a program still ends are discarded.
         """
         return self.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds)
 
     def wait_between_keys(self) -> None:
-        """Wait as long as a user between two keys: a question accepts no letter right after another."""
+        """Wait as long as a user between two key presses, because a question ignores letters in quick succession."""
         time.sleep(_PACE_SECONDS)
 
     def wait_for_turn_end(self) -> str:
-        """Wait until no turn runs, so that a message can be sent; the screen then.
+        """Wait until no turn is running, so that a message can be sent; return the screen.
 
         The last word of an answer is on the screen before its turn is over.
         """
@@ -202,7 +202,7 @@ class Terminal:
     def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = 15) -> str:
         """Wait until the screen satisfies `holds`; fail with the screen as it is.
 
-        A question that ignored a key as typed too early shows that, and gets it again.
+        If a question shows that it ignored a key as too early, the key is pressed again.
         """
         deadline = time.monotonic() + seconds
         while not holds(screen := self.screen()):
@@ -213,7 +213,7 @@ class Terminal:
         return screen
 
     def processes(self) -> list[psutil.Process]:
-        """Return every living process that the shell started."""
+        """Return every running process that the shell started."""
         with suppress(psutil.NoSuchProcess):
             self._started = [*self._started, *self._shell.children(recursive=True)]
         return [process for process in set(self._started) if process.is_running()]
@@ -224,7 +224,7 @@ class Terminal:
         return program
 
     def is_plain(self) -> bool:
-        """Return whether there is no alternate screen and no mouse reports, and the line discipline suits a shell."""
+        """Return whether the alternate screen and mouse reports are off, and the line discipline suits a shell."""
         flags = self.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}").strip()
         return flags == "001"
 
@@ -235,17 +235,17 @@ def status(screen: str) -> str:
 
 
 def accepts_keys(screen: str) -> bool:
-    """Return whether a question accepts keys."""
+    """Return whether the screen shows a question that accepts keys."""
     return _ACTIVE_QUESTION.search(screen) is not None
 
 
 def is_unfocused(screen: str) -> bool:
-    """Return whether a question, beside a message or over everything, does not accept letters yet."""
+    """Return whether the screen shows a question, as a card or a dialog, that does not have the focus yet."""
     return "click to open" in screen or "press F8 or tab to answer" in screen
 
 
 def wait_gone(processes: list[psutil.Process], seconds: float) -> None:
-    """Wait until all have ended; a zombie has ended. Fails naming those that live."""
+    """Wait until all processes have ended, counting zombies as ended; fail with the names of those still running."""
     deadline = time.monotonic() + seconds
     while alive := [process for process in processes if _alive(process)]:
         assert time.monotonic() < deadline, (

@@ -21,7 +21,7 @@ YEAR_FORWARD, HOUR_BACK = "+365d", "-1h"
 
 
 class Clock:
-    """The wall clock of the programs in a terminal, by libfaketime; the monotonic clock goes on as it is."""
+    """The wall clock of the programs in a terminal, set by libfaketime; the monotonic clock is not affected."""
 
     def __init__(self, folder: Path) -> None:
         libraries = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
@@ -45,7 +45,7 @@ class Clock:
         self._changed = time.monotonic()
 
     def wait_until_seen(self) -> None:
-        """Wait until all programs use the offset: libfaketime counts whole seconds so it may be late by one."""
+        """Wait until all programs use the offset; libfaketime counts in whole seconds, so this may take one second."""
         time.sleep(max(0.0, self._changed + CACHE_SECONDS + 1.1 - time.monotonic()))
 
 

@@ -1,4 +1,4 @@
-"""Prompts of commands at the terminal, left by ctrl+c: exit code 130, the terminal restored, nothing half stored."""
+"""Prompts of commands at the terminal, interrupted with Ctrl+C: exit code 130, nothing stored in part."""
 
 import json
 import sys
@@ -33,13 +33,13 @@ class ShellTerminal:
         self.terminal.run(MCPHOST_PATH, *command)
 
     def answer(self, prompt: str, text: str) -> None:
-        """Type that once this is asked."""
+        """Type *text* once the prompt appears."""
         self.terminal.wait_for(prompt, seconds=20)
         self.terminal.type(text)
         self.terminal.press("Enter")
 
     def interrupt(self, prompt: str, typed: str = "half a word") -> None:
-        """Press Ctrl+C while typing that."""
+        """Press Ctrl+C while typing an answer to the prompt."""
         self.terminal.wait_for(prompt, seconds=20)
         self.terminal.type(typed)
         self.terminal.press("C-c")

@@ -130,7 +130,7 @@ def test_the_terminal_is_itself_again_after_quitting(terminal: Terminal) -> None
 
 
 def settings(screen: str) -> list[str]:
-    """Return the words of `stty -a`, without the typed command and the prompts."""
+    """Return the words of `stty -a`, without the typed command and the shell prompts."""
     lines = screen.splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("speed"))
     end = next(number for number, line in enumerate(lines) if "echoctl" in line)

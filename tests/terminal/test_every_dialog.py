@@ -51,7 +51,7 @@ ONLY_ON_SCREEN = {
 
 
 def _asking() -> set[type[Any]]:
-    """Return every dialog and every form over the chat that has no kinds of its own."""
+    """Return all dialog classes, and the forms shown over the chat, that have no subclasses."""
     for room in (mcphost.tui.dialogs, mcphost.tui.screens):
         for module in iter_modules(room.__path__, f"{room.__name__}."):
             import_module(module.name)

@@ -1,4 +1,4 @@
-"""Every small form over the chat in the real program, by keyboard alone: Escape leaves, typing ahead never confirms."""
+"""Every small form over the chat in the real program, by keyboard: Escape closes, early keys never confirm."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,13 +40,13 @@ REPLIES = {
 
 
 def stored_files(folder: Path) -> dict[str, bytes]:
-    """Return what the program stores for the user, as it is on disk."""
+    """Return the files that the program stores for the user."""
     paths = (path for where in ("config", "data") for path in (folder / where).rglob("*.*"))
     return {path.name: path.read_bytes() for path in paths if path.suffix in {".toml", ".json"}}
 
 
 def assert_escape_leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
-    """Assert that keys arriving with the opening key do not confirm it, and that Escape leaves it without effect."""
+    """Assert that keys arriving with the opening key do not confirm it, and that Escape closes it without effect."""
     (happened, recorded), kept = user.marks, stored_files(user.setup.folder)
     user.terminal.press(key, *ahead)
     there = user.dialog_matcher(kind, texts)
@@ -58,7 +58,7 @@ def assert_escape_leaves(user: DialogUser, kind: type[Any], key: str, *texts: st
 
 
 def postpone(user: DialogUser, key: str, *texts: str) -> Callable[[], None]:
-    """Return an action that opens that page."""
+    """Return an action that opens a page."""
 
     def opened() -> None:
         user.terminal.press(key)

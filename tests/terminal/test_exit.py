@@ -1,4 +1,4 @@
-"""Every way to end the program works like quit: conversation saved, servers ended, terminal restored."""
+"""Every way to end the program works like quitting: conversation saved, servers ended, terminal restored."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def run_chat_turn(
     answer: str = ANSWER,
     program: tuple[str, ...] = (MCPHOST_PATH,),
 ) -> None:
-    """Run a chat with one server and one finished turn; without a model, with the demo's, which needs no library."""
+    """Run a chat with one server and one finished turn; without *model*, it uses the demo model."""
     config = folder / "mcp.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config.write_text(json.dumps({"mcpServers": {"demo": server}}))
@@ -57,7 +57,7 @@ def send_second_message(terminal: Terminal) -> None:
 
 
 def mcphost(folder: Path, *arguments: str) -> str:
-    """Return what a command prints about the folder that the terminal used."""
+    """Run a command with the terminal's folders and return its output."""
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     done = subprocess.run(
         [MCPHOST_PATH, *arguments], env={**os.environ, **homes}, capture_output=True, text=True, timeout=20
@@ -67,7 +67,7 @@ def mcphost(folder: Path, *arguments: str) -> str:
 
 
 def saved_sessions(folder: Path) -> list[dict[str, object]]:
-    """Return what `mcphost sessions list --json` prints for the terminal's folder."""
+    """Return the output of `mcphost sessions list --json` with the terminal's folders."""
     listed = json.loads(mcphost(folder, "sessions", "list", "--json"))
     return listed if isinstance(listed, list) else listed["sessions"]
 
@@ -104,7 +104,7 @@ def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> 
 
 
 class EndlessModel(OpenAiStub):
-    """A model server that begins to answer and then sends nothing more until the test is over."""
+    """A model server that begins to answer and then sends nothing more until the test ends."""
 
     def __init__(self) -> None:
         super().__init__("", {})

@@ -1,4 +1,4 @@
-"""A call's arguments in an external editor: the editor has the terminal meanwhile, which is always restored."""
+"""A call's arguments in an external editor, which uses the terminal meanwhile; the terminal is restored."""
 
 import json
 import os

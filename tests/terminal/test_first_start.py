@@ -1,4 +1,4 @@
-"""The first minute: an empty home with Claude Code's configuration and Ollama's wire, up to a tool call's answer."""
+"""A user's first minute: from a home with Claude Code's configuration and Ollama to a tool call's result."""
 
 import json
 import os
@@ -19,7 +19,7 @@ DEMO_SERVER = {"type": "stdio", "command": sys.executable, "args": ["-m", "mcpho
 
 
 def answer_chat(request: dict[str, Any]) -> bytes:
-    """Answer `/api/chat` as Ollama streams it: a call of the tool `add` first, its result after that."""
+    """Answer `/api/chat` as Ollama streams it: first a call of the tool `add`, then its result."""
     result = next((message["content"] for message in request["messages"] if message["role"] == "tool"), None)
     if result is None:
         names = [tool["function"]["name"] for tool in request.get("tools", ())]

@@ -1,4 +1,4 @@
-"""A disk that fills up during a chat: everything is told, nothing is lost, and it goes on once there is space."""
+"""A disk that fills up during a chat: failures are reported, nothing is lost, and the chat can continue."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""A terminal that disappears without a signal, as without a controlling terminal."""
+"""A terminal that disappears without a signal, as if there were no controlling terminal."""
 
 import os
 import pty

@@ -16,14 +16,14 @@ from tests.terminal.terminal import Terminal
 
 
 def leave_question(terminal: Terminal, question: str) -> None:
-    """Press Escape once it is accepted."""
+    """Press Escape once the question accepts keys, and wait until it is closed."""
     terminal.wait_for_question(question)
     terminal.press("Escape")
     terminal.wait_until(lambda screen: question not in screen, f"the end of {question}")
 
 
 def unfold_until(terminal: Terminal, mark: str) -> None:
-    """Walk back through the conversation, opening each block, until one shows that mark."""
+    """Walk back through the conversation, opening each block, until one shows *mark*."""
     terminal.press("C-t")
     terminal.wait_for("[ ] step")
     terminal.press("Enter")
@@ -49,7 +49,7 @@ def close_page(terminal: Terminal, page: str) -> None:
 
 
 def call_by_hand(terminal: Terminal, tool: str) -> None:
-    """Call a tool by hand; Enter would take a suggestion that is still open."""
+    """Call a tool manually, without Enter accepting a suggestion that is still open."""
     terminal.type(f"!evil/{tool}")
     terminal.wait_for("(tool-words)")
     terminal.type(" ")

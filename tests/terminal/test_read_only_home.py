@@ -1,4 +1,4 @@
-"""A home that cannot be written: the chat works, tells what is not kept, and loses no question."""
+"""A home that cannot be written: the chat works, reports what cannot be saved, and loses no question."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def day(tmp_path: Path) -> Iterator[Day]:
 
 
 def make_read_only(day: Day, mounts: Mounts, *names: str) -> None:
-    """Begin a conversation, and open the chat again with folders that cannot be written."""
+    """Begin a conversation, and reopen the chat with folders made read-only."""
     begin_on_disks(day, mounts, *FOLDERS)
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", seconds=60)
@@ -38,7 +38,7 @@ def see_history(day: Day) -> None:
 
 
 def leave(day: Day, *told: str) -> str:
-    """Quit, and return the terminal with what was told at the end."""
+    """Quit, and return the screen once it shows the final messages."""
     day.terminal.press("C-q")
     day.terminal.wait_for_shell()
     screen = day.terminal.wait_for(*told)

@@ -67,7 +67,7 @@ def use_tools(day: Day) -> None:
 
 
 def steer(day: Day) -> None:
-    """Queue, take back and stop."""
+    """Queue messages, take them back, and stop answers."""
     terminal = day.terminal
     day.step("a message sent during an answer waits")
     day.send("wait for me")
@@ -85,7 +85,7 @@ def steer(day: Day) -> None:
 
 
 def correct(day: Day) -> None:
-    """Edit, retry, use another model, fork, and go back."""
+    """Edit and retry messages, switch models, fork, and go back."""
     terminal = day.terminal
     day.step("edit an earlier message and send it again")
     terminal.press("C-t")
@@ -129,7 +129,7 @@ def correct(day: Day) -> None:
 
 
 def read(day: Day) -> None:
-    """Find, copy, fold a paste, and look at costs, tasks and themes."""
+    """Find and copy text, fold a paste, and view costs, tasks and themes."""
     terminal = day.terminal
     day.step("find a word of an earlier result")
     terminal.press("C-f")
@@ -169,7 +169,7 @@ def read(day: Day) -> None:
 
 
 def summarize(day: Day) -> None:
-    """Let a summary stand for the first messages, and take it back."""
+    """Replace the first messages with a summary, and undo it."""
     terminal = day.terminal
     day.step("summarize the beginning, after reading what would be sent")
     day.send("/compact")
@@ -257,7 +257,7 @@ def keep(day: Day) -> None:
 
 
 def come_back(day: Day) -> None:
-    """Lose the program, and find everything as it was in another window."""
+    """Kill the program, and find everything unchanged in another window."""
     terminal = day.terminal
     day.step("kill the program while a text is not sent yet")
     day.send("good night")

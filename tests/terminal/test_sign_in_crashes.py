@@ -18,7 +18,7 @@ BROKEN = str(Path(__file__).with_name("fault_injection.py"))
 
 
 def secrets_of(peer: OAuthPeer) -> set[str]:
-    """Return the secrets in memory at the fault."""
+    """Return the secrets in memory when the fault occurs."""
     return {*peer.codes, *(question["state"] for question in peer.asked)}
 
 

@@ -1,4 +1,4 @@
-"""The theme follows the terminal's background, which tmux tells like any terminal."""
+"""The theme follows the terminal's background, which tmux reports like other terminals."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Two chats at once with one home: both talk and call tools, and none loses anything of the other."""
+"""Two chats at once with one home: both send messages and call tools, and neither loses the other's data."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A chat in a project, in a terminal, with a server and a model behind Ollama's wire that are real programs."""
+"""A chat in a project, in a terminal, with real processes as the server and as the model, which has Ollama's API."""
 
 import json
 import sqlite3
@@ -17,7 +17,7 @@ DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
 
 class Day:
-    """A chat in a terminal, in a project with a file, and the steps that were taken in it."""
+    """A chat in a terminal, in a project with a file, and the steps taken so far."""
 
     def __init__(self, folder: Path, model: ScriptedModel, environment: Mapping[str, str], terminal: Terminal) -> None:
         self.folder, self.project = folder, folder / "project"
@@ -30,7 +30,7 @@ class Day:
         print(f"{len(self.steps)}. {name}")
 
     def send(self, text: str) -> None:
-        """Type a message when no turn runs, and send it."""
+        """Send a message once no turn is running."""
         self.terminal.wait_for_turn_end()
         self.terminal.type(text)
         self.terminal.wait_for(text[-30:])
@@ -58,7 +58,7 @@ class Day:
         terminal.wait_until(is_answered, "an answered question")
 
     def close_screen(self) -> None:
-        """Leave a screen with Escape, back to the chat."""
+        """Close a screen with Escape and return to the chat."""
         self.terminal.wait_between_keys()
         self.terminal.press("Escape")
         self.terminal.wait_for("^P palette", "esc stop")
@@ -69,7 +69,7 @@ class Day:
             return str(db.execute("SELECT body FROM unsent_texts").fetchall())
 
     def audited_calls(self) -> tuple[list[int], list[int]]:
-        """Return the rows that began a tool call, and those that ended ones say they are about."""
+        """Return the numbers of the audit rows that start tool calls, and those to which rows of ended calls refer."""
         with closing(sqlite3.connect(self.folder / "data" / "ledger.db")) as db:
             rows = db.execute("SELECT event, seq, about FROM ledger WHERE kind = 'tool' ORDER BY seq").fetchall()
         started = [seq for event, seq, _ in rows if event == "started"]
@@ -79,8 +79,8 @@ class Day:
 def begin_chat(day: Day) -> None:
     """Open a chat with a configured model and server, and approve the server.
 
-    The files are copied by the shell, whose file systems may be others. A start card would depend on how fast the model
-    server is found.
+    The shell copies the files, because it may have other file systems mounted. Without a configuration, the start card
+    would open, and its content depends on how fast the model server is found.
     """
     config, seed = day.folder / "config", day.folder / "seed"
     seed.mkdir()
@@ -95,7 +95,7 @@ def begin_chat(day: Day) -> None:
 
 
 def quit_chat(day: Day) -> str:
-    """Quit, and return the screen once the shell accepts commands and the last line of the program is there.
+    """Quit, and return the screen once the shell accepts commands and the program's last line is shown.
 
     The prompt alone does not tell that: the one from before the program is on the screen when its own screen closes.
     """
@@ -106,7 +106,7 @@ def quit_chat(day: Day) -> str:
 
 @contextmanager
 def open_day(folder: Path, model: ScriptedModel, more: Mapping[str, str] | None = None) -> Generator[Day]:
-    """Open a terminal in a project, beside a model server, with an empty configuration and *more* variables."""
+    """Open a terminal in a project, with a model server, an empty configuration and *more* environment variables."""
     project = folder / "project"
     project.mkdir()
     (project / "notes.txt").write_text("".join(f"line {number}\n" for number in range(1, 61)))
