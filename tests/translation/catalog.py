@@ -1,6 +1,6 @@
 """The catalog of translations, extracted from the code: `uv run python -m tests.translation.catalog` updates it.
 
-New texts get an empty translation, texts that are gone are removed, and the compiled file is written beside it.
+New texts get an empty translation, removed texts are dropped, and the compiled file is written beside the catalog.
 """
 
 import ast
@@ -114,7 +114,7 @@ _PHRASE = re.compile(r"[a-z]{2,} [a-z]")
 
 
 def find_sentences(path: Path) -> Iterator[str]:
-    """Yield the sentences that a module below the screen makes for people, with fields for the values in them.
+    """Yield the user-facing sentences in a module below the UI, with fields in place of values.
 
     These are the messages and hints of errors, and the reasons and results that questions and reports carry.
     """
@@ -171,7 +171,7 @@ def _texts_of(node: ast.expr) -> Iterator[str]:
 
 
 def _name_field(value: ast.expr, taken: list[str]) -> str:
-    """Return a name for the field of a value: its last identifier, with a number if it is taken."""
+    """Return a name for the field of a value: its last identifier, with a number if that name is taken."""
     words = [one for one in ast.walk(value) if isinstance(one, ast.Name | ast.Attribute)]
     shown = next((one.attr if isinstance(one, ast.Attribute) else one.id for one in words if one), "value").strip("_")
     name = re.sub(r"\W", "", shown.lower()) or "value"
