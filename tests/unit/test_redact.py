@@ -1,4 +1,4 @@
-"""Secrets leave no trace in logs, audit and screens."""
+"""Secrets never appear in logs, the audit log or on the screen."""
 
 import resource
 import subprocess

@@ -1,4 +1,4 @@
-"""The catalog of translations is complete, current, and fills the same fields as the English texts."""
+"""The catalog of translations is complete, current, and has the same fields as the English texts."""
 
 import re
 from typing import Any

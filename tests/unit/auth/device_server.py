@@ -7,7 +7,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 
 
 class DeviceCodeServer(OAuthPeer):
-    """A server that answers polls from `said`, then with a token."""
+    """A server that answers polls with the errors in `said`, then with a token."""
 
     said: list[str]
     code: dict[str, Any]
@@ -41,7 +41,7 @@ class DeviceCodeUser:
         self.shown: list[dict[str, Any]] = []
 
     async def ask_client_id(self, **asked: str) -> None:
-        """Return nothing; no client is registered by hand."""
+        """Return None, because no client is registered manually."""
 
     async def sign_in(self, **shown: Any) -> str | None:
         self.shown.append(shown)

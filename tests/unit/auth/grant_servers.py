@@ -40,7 +40,7 @@ def decode_jwt(jwt: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class DpopServer(OAuthPeer):
-    """A server that requires proofs, with a nonce of its own at each of the two servers."""
+    """A server that requires proofs, with a different nonce at each of the two servers."""
 
     def good(self, request: ReceivedRequest, nonce: str, token: str = "") -> bool:
         import jwt
@@ -83,7 +83,7 @@ class DpopServer(OAuthPeer):
 
 
 def create_private_key_pem() -> str:
-    """Return a private key in the usual format."""
+    """Return a private key in PEM format."""
     key = ec.generate_private_key(ec.SECP256R1())
     kind = serialization.PrivateFormat.PKCS8
     return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption()).decode()

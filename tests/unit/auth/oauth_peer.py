@@ -26,7 +26,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 
 @dataclass
 class OAuthPeer:
-    """Both servers; changed attributes take effect at once."""
+    """Both servers; changes of attributes take effect immediately."""
 
     origin: str = ""
     lifetime: int | None = 3600
@@ -259,7 +259,7 @@ class RefusedRequest:
 
 
 def create_oauth(peer: OAuthPeer, user: Any, token_store: TokenStore | None = None, **settings: Any) -> OAuthProvider:
-    """Return the product's OAuthProvider for that peer."""
+    """Return the product's OAuthProvider for a peer."""
     target = SignInTarget(server="peer", url=peer.url, **settings)
     return OAuthProvider(
         target, OAuthHttpClient(UrlPolicy(peer.url)), token_store or TokenStore(MemoryBackend(), None), user

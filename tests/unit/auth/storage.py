@@ -1,4 +1,4 @@
-"""Places for secrets, and users who choose one."""
+"""Storage places for secrets, and users who choose one."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The loopback listener against browsers, other programs of this machine, and pages that know the port."""
+"""The loopback listener against browsers, other programs on this machine, and web pages that know the port."""
 
 import socket
 

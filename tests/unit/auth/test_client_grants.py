@@ -1,4 +1,4 @@
-"""Sign-ins without a user, and tokens that are bound to a key: what is sent, where, and how often."""
+"""Sign-ins without a user, and key-bound tokens: what is sent, where, and how often."""
 
 import base64
 import json

@@ -17,7 +17,7 @@ SECRET = "the-client-secret-7"
 
 
 class KnownClientPeer(OAuthPeer):
-    """A peer that knows one client by its id, secret and redirect URI."""
+    """A peer that knows one client, with its id, secret and redirect URI."""
 
     secret: str = SECRET
 

@@ -1,4 +1,4 @@
-"""Secrets in a file: for its owner alone, intact after every accident, and encrypted if there is a passphrase."""
+"""Secrets in a file: readable by its owner only, intact after every failure, and encrypted if there is a passphrase."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Locks between processes: a waiting process goes before the last holder."""
+"""Locks between processes: a waiting process gets the lock before its last holder."""
 
 import fcntl
 import threading

@@ -1,4 +1,4 @@
-"""A code instead of a browser and back, during a sign-in, as the user chooses."""
+"""Switching between browser and device code during a sign-in, as the user chooses."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sign-in through a proxy that resolves the names: a real one on loopback, with CONNECT, and its requests."""
+"""Sign-in through a real proxy on loopback that resolves host names and records its requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

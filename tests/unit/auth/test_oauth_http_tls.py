@@ -19,7 +19,7 @@ async def answer_hello(request: ReceivedRequest) -> None:
 
 
 def create_tls_requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClient:
-    """Return requests to a name that only our own resolver knows."""
+    """Return requests to a name that only a test resolver knows."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         asked.append(host)

@@ -1,4 +1,4 @@
-"""Requested scopes: valid ones, no more than a user can read; and which granted ones are stored."""
+"""Requested scopes, which must be valid and few enough to read, and which granted scopes are stored."""
 
 from typing import Any
 

@@ -68,7 +68,7 @@ LARGE = """
 
 
 def run_script(folder: Path, body: str) -> tuple[list[str], float]:
-    """Return the output of the script, and how many seconds the whole program took."""
+    """Return the output of the script, and the seconds that the program took."""
     with secret_service(folder) as env:
         (daemon,) = [
             child for child in psutil.Process().children(recursive=True) if child.name().startswith("gnome-keyring-d")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FailingBackend:
-    """A keyring backend that fails in one way; `kept` has what it received."""
+    """A keyring backend that fails in one way; `kept` holds the secrets that it received."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault

@@ -34,7 +34,7 @@ ADDRESSES = {
 
 
 async def sign_in_error_text(peer: OAuthPeer) -> str:
-    """Return message and hint of a sign-in that fails before the browser opens or a secret is sent."""
+    """Return the message and hint of a sign-in that fails before the browser opens or a secret is sent."""
     user = BrowserUser()
     with pytest.raises(SignInRequired) as raised:
         await send_with_sign_in(create_oauth(peer, user), peer)

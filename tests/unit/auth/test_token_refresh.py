@@ -1,4 +1,4 @@
-"""Aging tokens: refreshed before and after they expire, once for all tasks and processes, and stored."""
+"""Token refresh, before or after expiry: once for all tasks and processes, and the new tokens are stored."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""WWW-Authenticate as servers really write it."""
+"""WWW-Authenticate headers as real servers write them."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""mcphost chat and demo before and after the screen: folders of the demo, the theme."""
+"""mcphost chat and demo before and after the UI runs: the demo's folders, and the theme."""
 
 import logging
 import os

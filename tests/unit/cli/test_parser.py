@@ -1,4 +1,4 @@
-"""The command line itself: flags before and after the command, one short error for the rest."""
+"""Command-line parsing: flags before and after the command, and one short error for anything invalid."""
 
 from argparse import Namespace
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Fixtures of the client tests: an ended stream is resumed soon."""
+"""Fixtures of the client tests; they shorten waits."""
 
 import pytest
 
@@ -17,5 +17,5 @@ def fast_task_polling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _shorten_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the wait after the end of a stream; one test checks its real length."""
+    """Shorten the wait after the end of a stream; one test checks the real value."""
     monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", 0.05)

@@ -1,6 +1,6 @@
 """A scripted stdio server for the era tests: `era_server.py KIND DELAY NOTES`.
 
-DELAY seconds pass before it reads anything. NOTES is a file that gets a line for each start and each message.
+It waits DELAY seconds before it reads anything. It adds a line to the file NOTES for each start and each message.
 """
 
 import json
@@ -37,7 +37,7 @@ def send_error(ident: Any, code: int, data: Any = None) -> None:
 
 
 def answer_handshake(ident: Any, message: dict[str, Any]) -> None:
-    """Answer as a server of the handshake era that does not know the other one."""
+    """Answer as a server of the handshake era that does not support the stateless era."""
     params = message.get("params") or {}
     if message["method"] == "initialize":
         result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": INFO}

@@ -40,7 +40,7 @@ class FakeRequestHandler:
 
 
 class RecordingObserver:
-    """An Observer that keeps everything."""
+    """A SessionObserver that records everything."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

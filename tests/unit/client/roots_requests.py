@@ -1,4 +1,4 @@
-"""The part that answers a server's `roots/list`, alone: what it writes is kept in a list."""
+"""The handler of a server's `roots/list` requests, tested in isolation; its messages are recorded in a list."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ EMPTY = Raw(b"{}")
 
 
 class IncomingRootsRequests:
-    """Requests of a server, and the replies; writing waits while `held` is not set."""
+    """Roots requests from a server, and the recorded replies; sending waits until `held` is set."""
 
     def __init__(self, held: anyio.Event | None = None) -> None:
         self.sent: list[JsonRpcMessage] = []
@@ -25,17 +25,17 @@ class IncomingRootsRequests:
         self.answering: ServerRequestDispatcher
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """Keep one message."""
+        """Record one message."""
         self.sent.append(message)
         if self._unblocked is not None:
             await self._unblocked.wait()
 
     def ask(self, ident: int | str, params: Raw = EMPTY) -> None:
-        """Take one request of the server."""
+        """Dispatch one request from the server."""
         self.answering.dispatch(JsonRpcRequest(ident, "roots/list", params), _no_context)
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Let the other tasks run until this is true."""
+        """Let the other tasks run until a condition is true."""
         while not done():
             await anyio.lowlevel.checkpoint()
 
@@ -48,7 +48,7 @@ async def _no_context() -> ServerRequestContext:
 async def answer_requests(
     answers: FakeRequestHandler, held: anyio.Event | None = None
 ) -> AsyncIterator[IncomingRootsRequests]:
-    """Answer for twenty seconds at most; the block ends when every answer was written."""
+    """Answer requests for at most twenty seconds; the block ends when every answer has been written."""
     requests = IncomingRootsRequests(held)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:

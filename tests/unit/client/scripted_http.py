@@ -92,7 +92,7 @@ async def open_http_session(
 
 
 def close_stream_after(data: bytes) -> RequestHandler:
-    """Answer a tool call with a stream of just this, and end it."""
+    """Answer a tool call with a stream that contains only this data and then ends."""
 
     async def call(request: ReceivedRequest) -> object:
         await request.stream()
@@ -103,7 +103,7 @@ def close_stream_after(data: bytes) -> RequestHandler:
 
 
 class SessionForgettingServer:
-    """A server of the handshake era whose sessions can be forgotten; each has a server name of its own."""
+    """A server of the handshake era whose sessions can be forgotten; the server's name differs in each session."""
 
     def __init__(self, *, lasting: bool = True, revision: str = "2025-11-25") -> None:
         self.revision = revision

@@ -34,7 +34,7 @@ def empty_result(peer: "ScriptedServer", method: str, params: dict[str, Any]) ->
 
 
 class RecordingPipe(InMemoryChannel):
-    """A pipe that keeps the lines that the client wrote; the client waits before each line while it `is_full`."""
+    """A pipe that records the client's lines; while `is_full`, the client has to wait before each line."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         super().__init__(warn, wait_writable=lambda: anyio.sleep_forever() if self.is_full else None)
@@ -49,8 +49,8 @@ class RecordingPipe(InMemoryChannel):
 class ScriptedServer:
     """A server with a script; `script(peer, method, params)` returns a result, an ErrorData, or NO_REPLY.
 
-    `seen` is every message that we wrote, decoded. `initialize` or `server/discover` is
-    answered by the revision, unless `opening` returns an answer.
+    `seen` holds every message from the client, decoded. `initialize` or `server/discover` is answered as the revision
+    requires, unless `opening` returns an answer.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class ScriptedServer:
         self.ident: Any = None
 
     def methods(self) -> list[str]:
-        """Return the methods of what was sent; answers as `answer`."""
+        """Return the methods of the client's messages, with "answer" for responses."""
         return [message.get("method", "answer") for message in self.seen]
 
     def answers(self) -> list[dict[str, Any]]:
-        """Return our answers to requests of the server."""
+        """Return the client's responses to the server's requests."""
         return [message for message in self.seen if "method" not in message]
 
     def say(self, **message: Any) -> None:
@@ -134,7 +134,7 @@ class ScriptedServer:
 
 
 class PipeOpener(ClientSessionOpener):
-    """The product's opener with the peer's pipe in place of a process."""
+    """The product's opener with the server's pipe in place of a process."""
 
     peer: ScriptedServer
 
@@ -150,7 +150,7 @@ async def connect_to(
     eras: EraStore | None = None,
     **more: Any,
 ) -> AsyncIterator[Session]:
-    """Open a session with the peer, negotiated by the real opener."""
+    """Open a session with a scripted server, negotiated by the real opener."""
     opener = PipeOpener(expand=str, limits=limits or Limits(request_timeout=5, connect_timeout=5), eras=eras)
     opener.peer = peer
     config = ServerConfig(name="peer", command="peer", **more)

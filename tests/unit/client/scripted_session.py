@@ -46,7 +46,7 @@ async def open_scripted_session(
     *,
     patience: float = 5,
 ) -> AsyncIterator[tuple[Session, list[dict[str, Any]], InMemoryChannel]]:
-    """Open a session whose requests are answered by `server(method, params)`: a result, an ErrorData, or None."""
+    """Open a session whose requests are answered by `server(method, params)`: a result, an error, or None."""
     pipe = InMemoryChannel()
     if isinstance(server, SubscriptionServer):
         server.pipe = pipe
@@ -101,7 +101,7 @@ class SubscriptionServer:
         self._changed = anyio.Event()
 
     def __call__(self, method: str, params: dict[str, Any]) -> Any:
-        """Answer a request; a filter that `honours` maps to None is never acknowledged."""
+        """Answer a request; the default is to call `handle_other`."""
         return self.handle_other(method, params)
 
     def listen(self, ident: int, params: dict[str, Any]) -> None:
@@ -114,16 +114,16 @@ class SubscriptionServer:
         self._changed = anyio.Event()
 
     async def until(self, count: int) -> None:
-        """Wait for that many subscriptions in all."""
+        """Wait until this many subscriptions have been opened in total."""
         while len(self.opened) < count:
             await self._changed.wait()
 
     def say(self, ident: Any, method: str, **params: Any) -> None:
-        """Send a notification of the subscription with that id."""
+        """Send a notification on the subscription opened by request *ident*."""
         meta = {"io.modelcontextprotocol/subscriptionId": ident}
         self.pipe.send(JsonRpcNotification(method, Raw(encode({**params, "_meta": meta}))))
 
     def end(self, ident: int) -> None:
-        """End it with a result."""
+        """End the subscription opened by request *ident* with a result."""
         meta = {"io.modelcontextprotocol/subscriptionId": ident}
         self.pipe.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "_meta": meta}))))

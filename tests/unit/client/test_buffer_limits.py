@@ -26,7 +26,7 @@ ROOTS = ListRootsResult((Root("file:///a"),))
 
 
 def memory_of(make: Callable[[], object]) -> int:
-    """Return the bytes kept by the result of `make`."""
+    """Return the size in bytes of the result of `make`."""
     tracemalloc.start()
     try:
         kept = make()

@@ -1,4 +1,4 @@
-"""Errors of a pipe server for `server/discover`, and the era that each implies."""
+"""Errors of a pipe server for `server/discover`, and the protocol era that each implies."""
 
 from typing import Any
 

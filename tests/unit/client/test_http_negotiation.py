@@ -1,4 +1,4 @@
-"""The last steps of the negotiation with an HTTP server: sign-in first, and HTTP+SSE at the end."""
+"""The last steps of the negotiation with an HTTP server: sign-in first, and HTTP+SSE last."""
 
 import json
 from collections.abc import Mapping
@@ -160,7 +160,7 @@ async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_hand
 
 
 class RememberedEras:
-    """A store of the era of one server."""
+    """An EraStore for one server."""
 
     def __init__(self, eras: ServerEras | None = None) -> None:
         self.eras = eras

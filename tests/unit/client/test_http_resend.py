@@ -58,7 +58,7 @@ class RenewingAuthorizer:
 
 
 def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
-    """Return a handler that lets only the last of these tokens call a tool."""
+    """Return a handler that accepts tool calls only with the last of these tokens."""
 
     async def call(request: ReceivedRequest) -> object:
         if request.message["method"] == "tools/call" and request.headers["authorization"] != f"Bearer {wants[-1]}":
@@ -72,7 +72,7 @@ def refuse_other_tokens(era: str, wants: list[str]) -> RequestHandler:
 async def open_sender(
     era: str, token: RenewingAuthorizer
 ) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
-    """Open a caller with the token t-0, at a server whose tools require t-1."""
+    """Open a RequestSender with the token t-0, for a server whose tools require t-1."""
     async with serve(refuse_other_tokens(era, ["t-1"])) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn, authorizer=token)
         async with dialer.connect() as channel:

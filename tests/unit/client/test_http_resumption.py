@@ -1,4 +1,4 @@
-"""Event streams that end before the answer: resumed where the revision allows it, at the server's pace."""
+"""Event streams that end before the response: resumed where the revision allows it, at the server's pace."""
 
 import anyio
 import pytest
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def answer_resumption(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[str], list[float]]:
-    """Return a handler that answers a GET after the event `ident`, and the recorded GETs with their times."""
+    """Return a handler that answers a GET resuming after event *ident*, and lists of recorded event ids and times."""
     heard: list[str] = []
     times: list[float] = []
 

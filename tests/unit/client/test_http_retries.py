@@ -1,4 +1,4 @@
-"""Busy and failing HTTP servers: what waits, what is retried and what is reported."""
+"""Busy and failing HTTP servers: which requests wait, which are retried, and what is reported."""
 
 import time
 from email.utils import formatdate
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat every connection that closes without an answer as closed after it read the request."""
+    """Assume that a server which closes a connection without a response has read the request."""
     monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)
 
 
@@ -38,7 +38,7 @@ TOOLS = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type
 
 
 def refuse_then_answer(*refusals: RequestHandler, then: RequestHandler) -> RequestHandler:
-    """Refuse in turn, and then answer."""
+    """Return a handler that refuses with each of *refusals* in turn, and then answers."""
     left = list(refusals)
 
     async def handler(request: ReceivedRequest) -> object:

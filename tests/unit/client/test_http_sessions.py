@@ -1,4 +1,4 @@
-"""Sessions that an HTTP server forgets: opened again within the connection, and refused requests are repeated."""
+"""HTTP sessions that the server forgets: a new session is opened, and refused requests are repeated."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A session whose server requires an account: sign-in while connecting, step-up in a call, otherwise unchanged."""
+"""A session whose server requires an account: sign-in while connecting, step-up during a call, otherwise unchanged."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Invalid JSON-RPC answers from a real process: each fails its own call, soon and with the reason."""
+"""Invalid JSON-RPC responses from a real process: each fails only its own call, promptly and with the reason."""
 
 import anyio
 import pytest

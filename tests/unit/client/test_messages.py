@@ -284,7 +284,7 @@ TRACE = {
 async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
     revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client that invents no keys cannot use a reserved one."""
+    """A client that invents no keys cannot misuse a reserved one."""
     for name, value in TRACE.items():
         monkeypatch.setenv(name, value)
     peer = ScriptedServer(revision=revision)

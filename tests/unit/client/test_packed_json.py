@@ -19,7 +19,7 @@ COUNT = 128
 
 
 def similar_definitions(block: int) -> list[bytes]:
-    """Return definitions that repeat each other, as those of one server do."""
+    """Return definitions that resemble each other, as those of one server do."""
     return [b'{"name":"search_%d_%d","description":"%s"}' % (block, number, b"text " * 120) for number in range(COUNT)]
 
 
@@ -30,7 +30,7 @@ def incompressible_texts() -> list[bytes]:
 
 
 class CountedZlib:
-    """zlib, with a count of the blocks that are compressed and expanded."""
+    """Wrapper of zlib that counts how often each of its functions is used."""
 
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()

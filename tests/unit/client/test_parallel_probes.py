@@ -1,4 +1,4 @@
-"""Two openings on one pipe: what is sent if the first one is answered while the second one waits."""
+"""Two opening requests on one pipe: what is sent if the first is answered while the second is delayed."""
 
 from typing import Any, cast
 

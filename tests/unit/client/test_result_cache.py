@@ -1,4 +1,4 @@
-"""The cache of lists and reads, and its expiry: the real session of the stateless era, with a manual clock."""
+"""The result cache and its expiry, in a real session of the stateless era with a manual clock."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ EVERY: list[ClientRequest[Any]] = [
 
 
 class CacheClock:
-    """The clock of the cache, moved by the test."""
+    """The cache's clock, set by the test."""
 
     now = 1000.0
 

@@ -1,4 +1,4 @@
-"""Tasks that the client runs for a server: questions answered later, bounded in number, time and bytes."""
+"""Tasks that the client runs for a server: requests answered later, bounded in number, time and bytes."""
 
 import weakref
 from typing import Any
@@ -52,7 +52,7 @@ class SlowHandler(FakeRequestHandler):
 
 
 class TaskRequestServer:
-    """A server that makes requests; `ask` returns our answer."""
+    """A server that sends requests; `ask` returns the client's response."""
 
     def __init__(self, peer: ScriptedServer) -> None:
         self.peer = peer
@@ -78,7 +78,7 @@ class TaskRequestServer:
         return (await self.ask(method, **params | more))["result"]["task"]
 
     async def until(self, ident: str, status: str) -> dict[str, Any]:
-        """Poll, as servers do."""
+        """Poll the task, as servers do, until it has this status; return its state."""
         with anyio.fail_after(20):
             while (state := (await self.ask("tasks/get", taskId=ident))["result"])["status"] != status:
                 await anyio.lowlevel.checkpoint()
@@ -300,7 +300,7 @@ async def test_the_list_is_paged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> None:
-    """A task of the server asks with a task: the acknowledgement names the first, the result the second."""
+    """A server's task sends a request that runs as a task itself; the acknowledgement names the server's task."""
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
     async with connect_to(peer, SlowHandler(let=True), era="handshake"):

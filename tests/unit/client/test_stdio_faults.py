@@ -1,4 +1,4 @@
-"""Faults of a server on its pipes: broken lines, floods, odd ends. Each costs its call at most, never the session."""
+"""Faults of a server on its pipes, such as broken lines and floods; each affects at most its own call."""
 
 import json
 import os

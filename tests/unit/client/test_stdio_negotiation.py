@@ -1,4 +1,4 @@
-"""Negotiation of the era with real processes that start late, support one era or both, and answer or not."""
+"""Negotiation of the protocol era with real processes that start late, support one era or both, or do not answer."""
 
 import sys
 from pathlib import Path
@@ -55,7 +55,7 @@ class NegotiationServer:
                 return session.facts.era
 
     def starts(self) -> list[list[str]]:
-        """Return the methods sent to each process."""
+        """Return the methods that each started process received."""
         return [part.split() for part in self.notes.read_text().split("started")[1:]]
 
 

@@ -1,4 +1,4 @@
-"""Tools that run as tasks on a scripted server of 2025-11-25: creation, polls, questions, ends, faults."""
+"""Tools that run as tasks on a scripted server of 2025-11-25: creation, polling, questions, completion and faults."""
 
 import json
 import logging

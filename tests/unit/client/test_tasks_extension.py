@@ -1,4 +1,4 @@
-"""The tasks extension of 2026-07-28 (SEP-2663) with a scripted server: handles, polls, inputs, ends, faults."""
+"""The tasks extension of 2026-07-28 (SEP-2663) with a scripted server: handles, polling, input and faults."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def input_required_task(*keys: str, **more: Any) -> dict[str, Any]:
 async def call_dig(
     jobs: ExtensionTaskServer, answers: FakeRequestHandler | None = None, *, deadline: float | None = None
 ) -> tuple[str, ScriptedServer]:
-    """Return the tool's text, and the server."""
+    """Call the tool `dig`; return the text of its result, and the server."""
     peer = create_extension_peer(jobs)
     async with connect_to(peer, answers) as session:
         return single_text(await session.request(CallTool("dig"), deadline=deadline)), peer
@@ -208,7 +208,7 @@ async def test_the_kind_of_a_polled_state_is_ignored(kind: str | None) -> None:
 
 @pytest.mark.req("task.ext.both-shapes")
 async def test_a_finished_task_handle_is_polled_once_for_its_result() -> None:
-    """A CreateTaskResult carries no result, whatever a server puts there."""
+    """A CreateTaskResult carries no result, whatever a server puts in it."""
     jobs = ExtensionTaskServer(
         created=task_handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}}
     )

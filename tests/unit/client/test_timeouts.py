@@ -101,7 +101,7 @@ async def test_the_time_of_a_call_is_paused_at_most_a_thousand_times_and_for_fou
 
 
 class FloodHandler(FakeRequestHandler):
-    """A handler that refuses each roots/list, one sooner than the other, and asks the user for a form."""
+    """A handler that refuses roots/list requests after varying delays, and shows forms to the user."""
 
     count = 0
 

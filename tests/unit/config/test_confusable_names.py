@@ -1,4 +1,4 @@
-"""Server names that can be mistaken for others: refused where nothing shows the difference, else renamed."""
+"""Server names that can be mistaken for others: refused if nothing shows the difference, otherwise renamed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`envFile`: which lines it may have, where it is, its bounds, and what an approval covers of it."""
+"""`envFile`: its syntax, location and limits, and the part of it that an approval covers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Hooks in config.toml: what is read, and that a wrong one is an error instead of being left out."""
+"""Hooks in config.toml: how they are parsed, and that an invalid hook is an error rather than skipped."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`${input:ID}`: definitions of VS Code's files, stored values, and what an approval says about them."""
+"""`${input:ID}`: definitions in VS Code's files, stored values, and what an approval says about them."""
 
 import json
 from pathlib import Path

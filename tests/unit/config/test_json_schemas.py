@@ -97,14 +97,14 @@ def is_accepted(schema: dict[str, Any], document: Any) -> bool:
 
 
 def entry_problems(entry: Any) -> list[str]:
-    """Return what the parser reports of an entry."""
+    """Return the problems that the parser reports for an entry."""
     problems: list[str] = []
     parse_servers({"mcpServers": {"time": entry}}, "mcp.json", "user", problems.append)
     return problems
 
 
 def settings_problems(text: str) -> list[str]:
-    """Return what the parser reports of a config.toml."""
+    """Return the problems that the parser reports for a config.toml."""
     problems: list[str] = []
     try:
         parse_settings(text, "config.toml", problems.append)

@@ -1,4 +1,4 @@
-"""A model's settings as texts of a form, and back."""
+"""A model's settings as text in form fields, and back."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands that download a program before they run it are known by name."""
+"""Commands that download a program before they run it are recognized by name."""
 
 import pytest
 

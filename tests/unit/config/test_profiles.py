@@ -1,4 +1,4 @@
-"""Profiles of config.toml: parsing, choice and effect."""
+"""Profiles in config.toml: parsing, selection and effect."""
 
 import tomllib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""References in a server's entry: which forms there are, what they become, and what is refused."""
+"""References in a server's entry: supported forms, their expansion, and what is refused."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""A restriction of a user's server applies under every name that a project gives the same server."""
+"""A restriction on a user's server also applies if a project configures the same server under another name."""
 
 import json
 from pathlib import Path

@@ -26,7 +26,7 @@ TIME: dict[str, Any] = {"command": "uvx", "args": ["mcp-server-time"]}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder that mcphost runs in; the configuration is in `config` beside it."""
+    """Return the working directory of mcphost; the configuration is in `config` beside it."""
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -1,4 +1,4 @@
-"""References in what a server's entry starts or reaches: the file, the restrictions, the approval and its question."""
+"""References in the command or URL of a server's entry: parsing, restrictions, and approval."""
 
 import json
 import os

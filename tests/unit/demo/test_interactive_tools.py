@@ -13,7 +13,7 @@ ERAS = ["handshake", "stateless"]
 
 
 class InteractiveClient:
-    """A client that calls a tool, answers its questions, and keeps them."""
+    """A client that calls a tool, answers its questions, and records them."""
 
     def __init__(self, peer: DemoClient, era: str, can: Any = None) -> None:
         self.peer, self.modern = peer, era == "stateless"
@@ -24,7 +24,7 @@ class InteractiveClient:
             peer.hello(capabilities=CAN if can is None else can)
 
     def call(self, tool: str, reply: Any, **arguments: Any) -> Any:
-        """Return the result. `reply` is a result, or a function of the question."""
+        """Call a tool and return the result. `reply` is a result, or a function of the question."""
         params = {"name": tool, "arguments": arguments}
         if not self.modern:
             return self._legacy(params, reply)
@@ -73,7 +73,7 @@ def test_tea_is_ordered_with_a_form(client: InteractiveClient) -> None:
 
 
 def visit_url(asked: Any) -> Any:
-    """Go there, and to a wrong address of it before."""
+    """Visit the URL, after trying a wrong one on the same server."""
     url = asked["params"]["url"]
     assert url.startswith("http://127.0.0.1:")
     opener = build_opener(ProxyHandler({}))

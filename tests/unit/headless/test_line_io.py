@@ -1,4 +1,4 @@
-"""Lines in and out of the pipe over real descriptors."""
+"""Input and output lines of the pipe over real file descriptors."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The schema of a run's answer: what counts as a match, what the model is sent, and the second attempt."""
+"""The schema of a run's answer: which answers match, what the model is sent, and the second attempt."""
 
 import json
 from pathlib import Path

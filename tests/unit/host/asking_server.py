@@ -1,4 +1,4 @@
-"""An in-process server whose tool `ask` makes server requests first, in the way of its revision."""
+"""An in-process server whose tool `ask` sends server requests first, in the way that its revision defines."""
 
 import json
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ ServerRequests = dict[str, tuple[str, dict[str, Any]]]
 
 
 def form_request(properties: dict[str, Any] | None = None, **more: Any) -> tuple[str, dict[str, Any]]:
-    """Return a request for a form with those fields."""
+    """Return a request for a form with these fields."""
     schema = {"type": "object", "properties": properties or {}, **more}
     return "elicitation/create", {"message": "Who are you?", "requestedSchema": schema}
 
@@ -42,7 +42,7 @@ def url_request(url: str, ident: str = "e1", **more: Any) -> tuple[str, dict[str
 
 
 def sampling_request(*messages: dict[str, Any], **more: Any) -> tuple[str, dict[str, Any]]:
-    """Return a sampling request; one text of the user if no messages are given."""
+    """Return a sampling request, with a single user message if no messages are given."""
     said = messages or ({"role": "user", "content": {"type": "text", "text": "Capital of France?"}},)
     return "sampling/createMessage", {"messages": list(said), "maxTokens": 100, **more}
 
@@ -51,7 +51,7 @@ ROOTS = ("roots/list", dict[str, Any]())
 
 
 class AskingServer(InProcessServer):
-    """A server; `asks` are the requests of its tool before it answers with the JSON of the replies by their keys.
+    """A server whose tool sends the requests `asks`, then returns the replies as JSON with the same keys.
 
     Arguments of the call may hold other `asks`. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
     """
@@ -134,7 +134,7 @@ class AskingServer(InProcessServer):
         self.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "content": [text]}))))
 
     async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
-        """Wait for this many replies to requests outside of calls."""
+        """Wait for this many replies to requests outside of calls, and return them."""
         while len(self.results) < count:
             await self.changed.wait()
         return self.results
@@ -152,7 +152,7 @@ async def open_asking_host(
     audit_log: Any = None,
     **more: Any,
 ) -> AsyncIterator[Host]:
-    """Open a host connected to them; a single one is called `peer`."""
+    """Open a host connected to the servers; a single one is named `peer`."""
     known = {"peer": peers} if isinstance(peers, AskingServer) else peers
     servers = tuple(
         ServerConfig(name=name, command="in-process", source="flag",
@@ -180,7 +180,7 @@ async def open_asking_host(
 async def collect_replies(
     folder: Path, revision: str, asks: ServerRequests, *answers: Any, model: Any = None, **more: Any
 ) -> Any:
-    """Return the server's replies when the frontend answers so, and the frontend's questions."""
+    """Return the server's replies and the frontend's questions, with these answers from the frontend."""
     peer, frontend = AskingServer(revision, asks), ScriptedFrontend(*answers)
     async with open_asking_host(folder, peer, frontend, model, **more) as host:
         outcome = await host.tools.call("peer", "ask", {})

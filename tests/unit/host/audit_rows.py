@@ -9,10 +9,10 @@ from mcphost.store.audit_store import AuditStore
 
 
 def create_audit_log(folder: Path) -> AuditLog:
-    """Return an audit log in a file of this folder."""
+    """Return an audit log stored in *folder*."""
     return AuditLog(AuditStore(folder / "audit.db"), AuditConfig())
 
 
 async def read_rows(audit_log: AuditLog, kind: str = "") -> list[AuditRow]:
-    """Return the rows of a kind, or all, oldest first."""
+    """Return all rows, or the rows of one kind, oldest first."""
     return [*reversed(await audit_log.read_page(AuditFilter(kind=kind)))]

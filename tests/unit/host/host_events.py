@@ -7,7 +7,7 @@ from mcphost.host.events import HostEvent
 
 
 async def wait_for_event(feed: EventQueue, kind: type[HostEvent]) -> Any:
-    """Return the next event of that kind."""
+    """Return the next event of the given type."""
     async for event in feed:
         if isinstance(event, kind):
             return event

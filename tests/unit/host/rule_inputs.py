@@ -1,4 +1,4 @@
-"""Tool calls as permission rules see them."""
+"""Tool calls in the form that permission rules match."""
 
 from typing import Any
 

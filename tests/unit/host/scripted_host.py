@@ -69,7 +69,7 @@ class InProcessServer(InMemoryChannel):
             self.answers["initialize"] = {**base, "protocolVersion": revision, "serverInfo": info}
 
     def asked(self, method: str) -> list[dict[str, Any]]:
-        """Return the params of every request with that method."""
+        """Return the params of every request with this method."""
         return [params for name, params in self.seen if name == method]
 
     def _receive(self, line: bytes) -> None:
@@ -108,7 +108,7 @@ ToolDefinition = dict[str, Any]
 
 
 def tool_definition(name: str, **members: Any) -> ToolDefinition:
-    """Return the definition of a tool without parameters, with more members."""
+    """Return the definition of a tool without parameters, with additional members."""
     return {"name": name, "inputSchema": {"type": "object"}, **members}
 
 
@@ -118,7 +118,7 @@ def tools_result(*definitions: ToolDefinition) -> dict[str, Any]:
 
 
 def text_result(text: str, **members: Any) -> dict[str, Any]:
-    """Return a result of one text."""
+    """Return a tool result with one text."""
     return {"content": [{"type": "text", "text": text}], **members}
 
 
@@ -128,7 +128,7 @@ def create_peer(
     info: dict[str, Any] | None = None,
     **answers: Any,
 ) -> InProcessServer:
-    """Return a server; the names of `answers` have `__` for the slash."""
+    """Return a server; in the names of *answers*, `__` stands for a slash."""
     given = {"tools": {}} if capabilities is None else capabilities
     return InProcessServer(
         {name.replace("__", "/"): answer for name, answer in answers.items()},
@@ -160,7 +160,7 @@ async def open_host_with(
     run_hook: RunHook | None = None,
     same_as: tuple[str, ...] = (),
 ) -> AsyncIterator[Host]:
-    """Open a host that is connected to all its servers; a single one is called `peer`.
+    """Open a host that is connected to all its servers; a single one is named `peer`.
 
     `reviewed`: servers whose results the user reviews before the model gets them. `same_as`: names of the user's
     servers that all of them lead to.
@@ -222,7 +222,7 @@ async def open_peer_host(
 ) -> AsyncIterator[Host]:
     """Open a host whose server `peer` is not started; `config` adds to its configuration.
 
-    With `url` the server is not one of `peers` but listens there.
+    With `url`, the server is not one of `peers` but listens at that URL.
     """
     database = Database(folder / "store.db")
     server = ServerConfig(name="peer", command="" if url else "peer", url=url, source="flag", **config)

@@ -1,4 +1,4 @@
-"""A host that can set up models and servers, with a home of its own."""
+"""A host that can set up models and servers, with a separate home folder."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -33,9 +33,9 @@ async def open_setup(
     backend: MemoryBackend | None = None,
     frontend: ScriptedFrontend | None = None,
 ) -> AsyncIterator[tuple[Host, Setup]]:
-    """Open a host with the configuration in *home*; model servers and Anthropic are looked for at closed ports.
+    """Open a host with the configuration in *home*, which looks for model servers and Anthropic at closed ports.
 
-    A model server of the test has as long as it needs to answer.
+    A test's model server may take any time to answer.
     """
     folder = home / "project"
     folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Arguments that a server may read differently: a rule that allows does not cover them, one that forbids does."""
+"""Arguments that a server may read differently: allow rules do not cover them, never-rules do."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Copies of text from other servers are found in arguments, however they are written."""
+"""Copies of text from other servers are found in arguments, in any encoding."""
 
 import base64
 import codecs

@@ -1,4 +1,4 @@
-"""Attachments made to fit the model: PDF files as text, large images scaled down, and what cannot be is told."""
+"""Attachments adapted to the model: PDF files as text, large images scaled down, the rest reported."""
 
 import base64
 import io

@@ -36,7 +36,7 @@ def offered_tool(name: str = "t", claims: ToolAnnotations | None = READS, **more
 
 
 class AutoApprovalSetup:
-    """An auto-approval with one tool on offer."""
+    """An auto-approval with one selectable tool."""
 
     def __init__(self, audit_file: Path | None = None) -> None:
         self.events: list[Any] = []

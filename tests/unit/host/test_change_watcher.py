@@ -26,7 +26,7 @@ CHANGED = "notifications/{}/list_changed"
 
 
 class ListServer:
-    """A server whose lists the test changes; `ttl` in milliseconds, `refuse` by method."""
+    """A server with changeable lists; `ttl` is in milliseconds, and `refuse` has the methods that it refuses."""
 
     def __init__(self, revision: str = "2025-11-25", **lists: list[str]) -> None:
         self.lists = {kind: lists.get(kind, []) for kind in LIST_RESULT_KEYS.values()}
@@ -62,7 +62,7 @@ class ListServer:
         return result
 
     def tell(self, method: str, subscription: Any = None, **params: Any) -> None:
-        """Send a notification; with a subscription, on that one."""
+        """Send a notification, on *subscription* if it is given."""
         if subscription is not None:
             params["_meta"] = {"io.modelcontextprotocol/subscriptionId": subscription}
         self.peer.say(method=method, params=params)

@@ -1,4 +1,4 @@
-"""The image in the clipboard: read by the desktop's programs, in bounds of size and time."""
+"""The image in the clipboard, read by the desktop's programs within limits on size and time."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 
 
 def install(folder: Path, name: str, script: str) -> dict[str, str]:
-    """Install a program, and return an environment in which it is found."""
+    """Install a program, and return an environment whose PATH contains it."""
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Warnings about server commands: risky ones have one, ordinary ones have none."""
+"""Warnings about server commands: risky commands cause one, ordinary ones do not."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""Summaries of a conversation: what they cover, how a request looks with one, and what never changes."""
+"""Summaries of a conversation: what they cover, how they change a request, and what they never change."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise

@@ -47,7 +47,7 @@ NOTHING = ConfigRules()
 
 
 class ConsentProgram:
-    """The consent policy of one process; `again` is another process with the same file."""
+    """The consent policy of one process; `again` creates another process with the same file."""
 
     def __init__(
         self,
@@ -451,7 +451,7 @@ async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(op
 
 
 def manual_tool(tool: str, words: str = "") -> Any:
-    """Return that tool of the server of `create_identity`, as the user calls it by hand."""
+    """Return a tool of the server in `create_identity`, as the user calls it manually."""
     now = create_definition(tool, words)
     connection = SimpleNamespace(
         config=SimpleNamespace(name="s", trust_annotations=False), digest="sd", account="", folder="/",

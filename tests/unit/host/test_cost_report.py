@@ -1,4 +1,4 @@
-"""What recorded requests cost: sums by day, model and part."""
+"""What recorded requests cost: totals by day, model and part."""
 
 import time
 

@@ -312,7 +312,7 @@ async def test_a_server_that_sends_to_address_after_address_is_remembered_with_t
 
 
 class UrlGateServer(AskingServer):
-    """A server whose tool works only after its URLs were visited; `open` is whether they were."""
+    """A server whose tool works only after its URLs were visited, which sets `open`."""
 
     def __init__(self, *urls: str) -> None:
         super().__init__("2025-11-25")

@@ -1,4 +1,4 @@
-"""40 ways to carry data of one server out through another: which of them are marked, told honestly."""
+"""40 ways to carry data of one server out through another, and which of them are marked."""
 
 import base64
 import codecs
@@ -23,7 +23,7 @@ FILE = "file written by fs: "
 
 
 class Scenario(NamedTuple):
-    """How the data is written in the last call, and whether that is a verbatim copy of 16 characters or more."""
+    """An attempt: how the data is written in the last call, and whether it is a verbatim copy (16 characters)."""
 
     name: str
     arguments: dict[str, Any]

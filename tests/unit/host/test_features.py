@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> ScriptedServer:
-    """Return a server with those lists; `answers(method, params)` handles other methods."""
+    """Return a server with these lists; `answers(method, params)` handles other methods."""
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method in LIST_RESULT_KEYS:
@@ -32,7 +32,7 @@ def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[
 
 
 def request_params(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
-    """Return the params of each request of that method, without the common ones."""
+    """Return the params of each request of this method, without the common params."""
     requests = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
     return [{key: value for key, value in params.items() if key != "_meta"} for params in requests]
 
@@ -300,7 +300,7 @@ async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Pa
 
 
 def requested_levels(peer: ScriptedServer, method: str) -> list[Any]:
-    """Return the log level that each request of that method asked for."""
+    """Return the log level in each request of this method."""
     requests = [message["params"]["_meta"] for message in peer.seen if message.get("method") == method]
     return [meta.get("io.modelcontextprotocol/logLevel") for meta in requests]
 

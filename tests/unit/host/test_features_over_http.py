@@ -90,7 +90,7 @@ class FeatureServer:
             await self.opened.wait()
 
     def about(self, key: str) -> ReceivedRequest:
-        """Return the newest subscription with that key in its filter."""
+        """Return the newest subscription with *key* in its filter."""
         return [
             subscription for subscription in self.listening if key in subscription.message["params"]["notifications"]
         ][-1]

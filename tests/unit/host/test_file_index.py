@@ -1,4 +1,4 @@
-"""The index of files for completion of `@path`: what it holds, what it leaves out, its bounds and its ranking."""
+"""The index of files for completion of `@path`: its content, exclusions, limits and ranking."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Hidden text in files, resources and pastes, which a user cannot see, does not reach the model."""
+"""Hidden text in files, resources and pastes, invisible to the user, does not reach the model."""
 
 import threading
 from pathlib import Path

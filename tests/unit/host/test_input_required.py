@@ -1,4 +1,4 @@
-"""Input rounds of the stateless era in the whole Host: nothing leaks between calls, nothing is sent needlessly."""
+"""Input requests of the stateless era in a complete Host: nothing leaks between calls or is sent needlessly."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""AGENTS.md: the user's own counts at once, a project's once it is approved, and exactly as it was shown."""
+"""AGENTS.md: the user's own is used immediately, a project's once approved, and exactly as it was shown."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -49,7 +49,7 @@ def open_project(tmp_path: Path, project: Path) -> Open:
 
 
 async def system_prompt(host: Host, model: ScriptedModel) -> str:
-    """Return the system prompt of the next request."""
+    """Run a turn and return the system prompt of its request."""
     await host.conversation.send("go")
     return model.requests[-1].system
 

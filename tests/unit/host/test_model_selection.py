@@ -1,4 +1,4 @@
-"""Switching models: what is lost with the new one is reported once it is ready."""
+"""Switching models: abilities that the new model lacks are reported once it is ready."""
 
 import anyio
 import pytest
@@ -25,7 +25,7 @@ def create_model(config: ModelConfig) -> ScriptedModel:
 
 
 async def switch_models(first: str, second: str) -> list[HostEvent]:
-    """Select one model after another; return the events of the second."""
+    """Switch from one model to another; return the resulting events."""
     events = EventBus()
     async with Lifetime() as lifetime:
         selection = ModelSelection(create_model, ModelConfig(name=first), events, lifetime)

@@ -1,4 +1,4 @@
-"""Tasks that outlive their call: what is stored while their server runs them."""
+"""Tasks that outlive their call, and what is stored while their server runs them."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Results passed to the model without review: those that a rule of the run covers, once that is recorded."""
+"""Results passed to the model without review: those covered by a rule of the run, once this is recorded."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Files of the project that a project's server uses are pointed out, and the content of its caFile is bound."""
+"""Files of the project that its server uses are pointed out, and the content of its caFile is approved."""
 
 from pathlib import Path
 from typing import Any

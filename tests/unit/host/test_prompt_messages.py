@@ -1,4 +1,4 @@
-"""Messages of a server's prompt in the conversation: their roles and contents, their bounds, and taking them back."""
+"""Messages of a server's prompt in the conversation: their roles and contents, their limits, and their removal."""
 
 import base64
 from collections.abc import AsyncGenerator

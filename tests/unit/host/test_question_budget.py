@@ -1,4 +1,4 @@
-"""The budget of open questions: per server and in all, counted before anything is built."""
+"""The budget of open questions, per server and in total, is checked before anything is built."""
 
 import pytest
 

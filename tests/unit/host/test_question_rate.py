@@ -29,7 +29,7 @@ def create_request_handler(audit_log: AuditLog, frontend: Any) -> ServerRequestH
 
 
 async def ask_and_withdraw(handler: ServerRequestHandler, frontend: ScriptedFrontend) -> Any:
-    """Ask, and take it back as soon as it is open; the reply when it was refused."""
+    """Send a request and withdraw it once its question is open; return the reply if it was refused instead."""
     replies: list[Any] = []
 
     async with anyio.create_task_group() as tasks:

@@ -1,4 +1,4 @@
-"""An approved call waits for the user once more before it is sent: its permission is checked again after that."""
+"""If an approved call waits for the user again before it is sent, its permission is checked again afterwards."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -49,7 +49,7 @@ CHANGES = pytest.mark.parametrize(
 async def call_during_change(
     folder: Path, peer: AskingServer, change: Change, kind: str, answer: Any
 ) -> tuple[str, list[str]]:
-    """Return the model's result and the audited outcome when things change behind a question of `kind`."""
+    """Apply *change* while a question of *kind* is open; return the model's result and the audited outcomes."""
     model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
     audit_log = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig())
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ChangingToolServer(OAuthPeer):
-    """A server with one tool, described by `words`; `stateless` sets the era, `wants` what is refused once, and how."""
+    """A server with one tool, described by `words`; `stateless` sets the era, `wants` the first refusals."""
 
     words = "kind"
     stateless = False

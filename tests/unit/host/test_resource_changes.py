@@ -1,4 +1,4 @@
-"""Attached resources that changed since: found by the server's reports, and sent as a difference if that is shorter."""
+"""Attached resources that change later: found through notifications, and sent as a diff if that is shorter."""
 
 import random
 from time import monotonic

@@ -1,4 +1,4 @@
-"""Images of a result for users: valid ones, also those that no model is sent."""
+"""Images in results, as shown to users: all valid ones, including those not sent to a model."""
 
 import base64
 import io
@@ -30,7 +30,7 @@ def image_content(data: str, **members: Any) -> dict[str, Any]:
 
 
 async def show_result(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.ToolFinished, ToolReturnPart]:
-    """Return the event of a call with this result, and what the model got."""
+    """Call a tool with this result; return the event, and the part that the model received."""
     peer = create_peer(tools__list=tools_result(tool_definition("look")), tools__call={"content": list(content)})
     model = ScriptedModel(tool_round(("peer__look", {})), text_round("ok"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:

@@ -59,7 +59,7 @@ GO = tool_round(("peer__it", {"n": 1}))
 
 
 class ReviewFrontend(ScriptedFrontend):
-    """A frontend that allows every call and answers reviews from a list; without an answer it waits forever."""
+    """A frontend that allows every call and answers reviews from a list; it waits forever when no answer is left."""
 
     def __init__(self, *answers: Any) -> None:
         super().__init__(*answers)
@@ -87,7 +87,7 @@ def tool_returns_of(request: ModelRequest) -> list[ToolReturnPart]:
 
 
 async def review_result(folder: Path, answer: Any, frontend: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
-    """Return the model's part of one result, and the events."""
+    """Run a turn with one reviewed result; return the part that the model received, and the events."""
     model = ScriptedModel(GO, text_round("ok"))
     async with open_host_with(folder, review_server(answer), model, frontend, reviewed=("peer",), **more) as host:
         feed = host.events.subscribe()
@@ -233,7 +233,7 @@ def numbered_secret(params: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_waiting_results_block_no_other_call_and_each_gets_its_own_answer(tmp_path: Path) -> None:
-    """There are more of them than calls that may run in parallel."""
+    """There are more waiting results than calls that may run in parallel."""
 
     class LateReviewFrontend(ReviewFrontend):
         async def ask(self, question: Question[Any]) -> Any:
@@ -360,7 +360,7 @@ async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) 
 
 
 async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path) -> None:
-    """The user turned reviewing on after the model had the beginning."""
+    """The user turned reviewing on after the model had received the beginning."""
     peer = review_server(text_result("x" * 300_000 + SECRET))
     kept = ResultStore(tmp_path / "results")
     async with open_host_with(

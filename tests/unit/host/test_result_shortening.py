@@ -55,7 +55,7 @@ def texts_of(message: Message) -> list[str]:
 
 
 def call(*uses: tuple[str, dict[str, Any]]) -> Callable[[ModelRequest], list[ModelEvent]]:
-    """Return a round that calls tools, with ids of their own, and counts the tokens of its request."""
+    """Return a round that calls tools with unique ids and reports the tokens of its request."""
 
     def play(request: ModelRequest) -> list[ModelEvent]:
         count = sum(len(message.tool_uses) for message in request.messages)

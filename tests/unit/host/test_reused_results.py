@@ -1,4 +1,4 @@
-"""Results of read-only calls are used again when an answer is made again, as far as the user allowed the call."""
+"""Results of read-only calls are reused when an answer is retried, if the user had allowed the call."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ READ_ONLY = {"readOnlyHint": True}
 
 
 def counting_peer(annotations: dict[str, Any] | None = None, description: str = "Read the tide") -> InProcessServer:
-    """Return a server whose tool `tide` returns another text each time it is called."""
+    """Return a server whose tool `tide` returns a different text at each call."""
     peer = create_peer()
     definition = tool_definition("tide", annotations=READ_ONLY if annotations is None else annotations)
     peer.answers["tools/list"] = tools_result({**definition, "description": description})
@@ -39,7 +39,7 @@ def counting_peer(annotations: dict[str, Any] | None = None, description: str = 
 
 
 def asking_model(*arguments: dict[str, Any], turns: int = 2) -> ScriptedModel:
-    """Return a model that calls `tide` with each of the arguments, one after another, in every turn."""
+    """Return a model that calls `tide` with each of the arguments, one after another, in each turn."""
     rounds = [*(tool_round(("peer__tide", one)) for one in arguments), text_round("done")]
     return ScriptedModel(*rounds * turns)
 

@@ -1,4 +1,4 @@
-"""Going back in a conversation: answers again, branches, forks, and the tool calls that stay done."""
+"""Going back in a conversation: retried answers, branches, forks, and tool calls that are not undone."""
 
 import sqlite3
 from pathlib import Path

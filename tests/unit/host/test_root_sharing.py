@@ -179,7 +179,7 @@ async def test_an_unreadable_folder_is_not_shared(folders: tuple[Path, Path], mo
 def create_stored_sharing(
     path: Path, folders: tuple[Path, Path], *answers: Any, digest: str = "d"
 ) -> tuple[RootSharing, RecordingAuditLog, ScriptedFrontend]:
-    """Return one run of mcphost with its answers on disk."""
+    """Return the RootSharing of one run, with answers stored on disk, its audit log and its frontend."""
     audit_log, frontend = RecordingAuditLog(), ScriptedFrontend(*answers)
     roots = Roots(tuple(RootConfig(str(item)) for item in folders))
     store = FolderAnswerStore(Database(path / "answers.db"))
@@ -262,7 +262,7 @@ PIPE = ServerRequestContext(revision=Revision.V2025_11_25)
 
 
 class RootsServers:
-    """Servers of one run, connected and making requests on their own."""
+    """Connected servers of one run, which can request roots at any time."""
 
     def __init__(self, folders: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
         self.audit_log, self.frontend, self.now = RecordingAuditLog(), ScriptedFrontend(*answers), 0.0
@@ -277,11 +277,11 @@ class RootsServers:
             server.mark_ready()
 
     async def ask(self, name: str) -> None:
-        """Send a roots/list of that server while none of its calls runs."""
+        """Send a roots/list request from a server that has no running call."""
         self.replies[name].append(await self.servers[name].answer("", PIPE))
 
     async def waiting(self, *names: str, count: int = 1) -> None:
-        """Wait until this many requests of each server are held."""
+        """Wait until this many requests of each server are on hold."""
         while not all(self.servers[name].held_count >= count for name in names):
             await anyio.lowlevel.checkpoint()
 

@@ -1,4 +1,4 @@
-"""What runs now is listed with its progress, and each call can be cancelled by itself."""
+"""Running calls are listed with their progress, and each can be cancelled separately."""
 
 from pathlib import Path
 

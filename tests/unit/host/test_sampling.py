@@ -1,4 +1,4 @@
-"""Sampling: the request is reviewed, answered in a context of its own, and the reply is reviewed, in both eras."""
+"""Sampling: the request is reviewed, answered in a separate context, and the reply reviewed, in both eras."""
 
 import json
 from pathlib import Path
@@ -68,7 +68,7 @@ def tool_result_block(ident: str, text: str = "sunny") -> dict[str, Any]:
 
 
 async def run_sampling(folder: Path, ask: Any, *answers: Any, model: Any = None, revision: str = "2025-11-25") -> Any:
-    """Return the one reply, the frontend's questions, and the model."""
+    """Run one sampling request; return the reply, the frontend's questions, and the model."""
     model = model or ScriptedModel(text_round("Paris"))
     received, questions = await collect_replies(
         folder, revision, {"a": ask}, *(answers or (ApproveUnchanged(), ApproveUnchanged())), model=model
@@ -549,7 +549,7 @@ class NestedSamplingServer(AskingServer):
         return following(reply) if callable(following) else following
 
     def _reply(self, message: Any) -> None:
-        """Reply in the handshake era."""
+        """Send the next sampling request, or end the call, after a reply to a server request."""
         ident, _, number = str(message.id).rpartition("/")
         reply = (
             {"result": loads(message.result)}
@@ -563,7 +563,7 @@ class NestedSamplingServer(AskingServer):
             self.ask(f"{ident}/{int(number) + 1}", *following)
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
-        """Answer a call in the stateless era."""
+        """Respond to a call with the next sampling request, as an input request, or with the final result."""
         responses = params.get("inputResponses")
         if not responses:
             super()._call(ident, params)
@@ -665,7 +665,7 @@ async def test_another_call_starts_again(tmp_path: Path) -> None:
 
 
 class HoldingServer(AskingServer):
-    """A server that holds all calls until released."""
+    """A server that delays all calls until released."""
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
         """Run a call."""

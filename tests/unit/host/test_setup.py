@@ -1,4 +1,4 @@
-"""Finding models and servers on this machine, and putting them to use: real files, HTTP, database and processes."""
+"""Finding models and servers on this machine, and using them, with real files, HTTP, database and processes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The work that a server's start leaves before it is ready, counted: each thread switch delays all others."""
+"""Counts of the work needed to start a server, because each thread switch delays all other servers."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Turns with servers that start slowly: how long a turn waits, what it begins without, and how that joins."""
+"""Turns with servers that start slowly: how long a turn waits, which servers it starts without, and how they join."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 class HeldPeer(InProcessServer):
-    """A server that answers nothing until it is released."""
+    """A server that delays all answers until it is released."""
 
     def __init__(self, *names: str) -> None:
         listed = {"tools/list": tools_result(*map(tool_definition, names))}

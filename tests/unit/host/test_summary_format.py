@@ -1,4 +1,4 @@
-"""The form of summaries: numbers of messages, lines of a model in bounds, and text that tries to forge a source."""
+"""The form of summaries: message numbers, limits on the model's lines, and text that tries to forge a source."""
 
 import json
 import time

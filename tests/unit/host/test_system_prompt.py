@@ -1,4 +1,4 @@
-"""The system prompt of one conversation: said to the model, saved with it, copied with it, and undone."""
+"""The system prompt of one conversation: sent to the model, saved and copied with the conversation, and undone."""
 
 import hashlib
 from collections.abc import AsyncGenerator

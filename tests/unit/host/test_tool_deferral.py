@@ -1,4 +1,4 @@
-"""Many tools: the model is sent few definitions, finds the others by search, and calls them as ever."""
+"""Many tools: the model is sent few definitions, finds the others by search, and calls them as usual."""
 
 import itertools
 from collections.abc import AsyncGenerator

@@ -9,7 +9,7 @@ from mcphost.serialization import Raw
 
 
 def ready_server(server: str, **words: str) -> Any:
-    """Return a ready server with these tools, by their descriptions."""
+    """Return a ready server; *words* are the tools' descriptions, keyed by tool name."""
     tools = {
         name: ToolDefinition(name, Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
         for name, said in words.items()

@@ -15,7 +15,7 @@ from tests.unit.host.scripted_host import create_peer, open_host_with, tool_defi
 async def call_tool_once(
     folder: Path, answer: Any, revision: str = "2026-07-28"
 ) -> tuple[ToolReturnPart, ToolFinished]:
-    """Return what model and user get when the model calls a tool with this answer."""
+    """Call a tool that returns *answer*; return the part for the model and the event for the user."""
     peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
     model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"), facts=ModelFacts(context_window=10_000_000))
     async with open_host_with(folder, peer, model, ScriptedFrontend(AllowOnce())) as host:

@@ -1,4 +1,4 @@
-"""Our parts as chat messages, and the worker's notes as events."""
+"""Conversion of message parts to chat messages, and of the worker's output to events."""
 
 from typing import Any
 

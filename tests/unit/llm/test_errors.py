@@ -1,4 +1,4 @@
-"""Failed calls: recorded errors of litellm 1.105 in, kinds and messages out."""
+"""Conversion of recorded litellm 1.105 errors to error kinds and messages."""
 
 import pytest
 

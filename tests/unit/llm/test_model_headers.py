@@ -1,4 +1,4 @@
-"""Extra headers for a provider: references, bounds and what HTTP allows."""
+"""Extra headers for a provider: references, limits and what HTTP allows."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lists of models from providers and trying keys, against real HTTP on loopback in the providers' documented forms."""
+"""Model lists from providers, and key checks, against real HTTP on loopback in the providers' documented forms."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ MISTRAL_LIST = {
 
 
 async def list_one(provider: str, path: str, answer: Any) -> tuple[tuple[ListedModel, ...], dict[str, str]]:
-    """Ask one provider; return its models and the headers it got."""
+    """Ask one provider; return its models and the headers it received."""
     with json_server({f"GET {path}": answer}) as server:
         environ = {f"{provider.upper()}_API_BASE": server.url}
         models = await list_provider_models({provider: KEY}, environ)

@@ -1,4 +1,4 @@
-"""Keys: which variable, in which order, and when none is needed or sent."""
+"""API keys: their environment variables, the order of precedence, and when none is needed or sent."""
 
 import pytest
 

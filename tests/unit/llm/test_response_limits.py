@@ -1,4 +1,4 @@
-"""A provider's answer as bytes, before anything reads it."""
+"""Limits on the bytes of a provider's response, enforced before it is parsed."""
 
 import gzip
 import json

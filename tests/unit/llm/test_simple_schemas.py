@@ -1,4 +1,4 @@
-"""Simpler forms of tool schemas: what every provider takes, and never a failure or a growth without bounds."""
+"""Simpler forms of tool schemas, which every provider accepts, without failures or unbounded growth."""
 
 import json
 from typing import Any

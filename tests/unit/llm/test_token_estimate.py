@@ -1,4 +1,4 @@
-"""Estimates of tokens: close to the tokenizers for Latin and Chinese text, computed once a message."""
+"""Estimates of tokens: close to the tokenizers for Latin and Chinese text, computed once for each message."""
 
 import gc
 import weakref

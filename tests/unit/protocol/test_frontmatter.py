@@ -43,7 +43,7 @@ def with_frontmatter(text: str) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """Return what a server that reads with PyYAML would send."""
+    """Return the JSON that a server using PyYAML would send."""
     if isinstance(value, dict):
         return {key if isinstance(key, str) else json.dumps(key): as_json(member) for key, member in value.items()}
     if isinstance(value, list):
@@ -161,7 +161,7 @@ def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
 
 
 def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader() -> None:
-    """If this reader and PyYAML both accept a text, both read the same."""
+    """If this reader and PyYAML both accept a text, they read the same values."""
     dice = random.Random(2640)
     pieces = [
         *"[]{},#-1~'\"",

@@ -1,4 +1,4 @@
-"""Large answers take a faster path through the envelope with the same result."""
+"""Large responses are parsed on a faster path, with the same result."""
 
 import pytest
 

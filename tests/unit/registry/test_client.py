@@ -1,4 +1,4 @@
-"""The client of a registry: pages, cache, work without a network, files, and answers that are not to be trusted."""
+"""The client of a registry: pages, cache, work without a network, files, and untrustworthy responses."""
 
 import json
 import time

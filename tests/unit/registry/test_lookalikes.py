@@ -1,4 +1,4 @@
-"""Warnings about entries that pass for another server, and none about ordinary ones."""
+"""Warnings about entries that imitate another server, and none about ordinary ones."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Install plans: exact commands, inputs, and entries that want more than a package's own words."""
+"""Install plans: exact commands, inputs, and entries that add arguments of their own."""
 
 import json
 from typing import Any

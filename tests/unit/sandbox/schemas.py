@@ -1,4 +1,4 @@
-"""Schemas as the validator gets them."""
+"""Schemas in the form that the validator receives."""
 
 from typing import Any
 

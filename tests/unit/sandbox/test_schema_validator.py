@@ -1,4 +1,4 @@
-"""Validation in a separate process: right answers, and hostile schemas that cost at most a second."""
+"""Validation in a separate process: correct results, and hostile schemas cost at most a second."""
 
 import contextlib
 import os

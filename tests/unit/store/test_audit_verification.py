@@ -1,4 +1,4 @@
-"""Every change of an audit log is detected and located, even without triggers or by editing the file."""
+"""Every change of an audit log is detected and located, even if triggers are removed or the file is edited."""
 
 import json
 import re
@@ -20,7 +20,7 @@ ROWS = 12
 
 
 def create_audit_reader(folder: Path, count: int = ROWS) -> AuditReader:
-    """Return a reader of an audit log with `count` rows, the first being its start, without triggers."""
+    """Return a reader of an audit log with `count` rows, including the start row, without triggers."""
 
     async def work() -> None:
         audit_store = AuditStore(folder / "l.db", folder / "l.head")

@@ -1,4 +1,4 @@
-"""Stored grants: listed, searched, counted, suspended and revoked, by two programs on one file."""
+"""Stored grants: listed, searched, counted, suspended and revoked, by two programs that share a file."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""The user's earlier messages of all conversations, read from a real store."""
+"""The user's earlier messages of all conversationsin all conversations, from a real store."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A scripted HTTP server on loopback: each request is passed to a function that writes any bytes."""
+"""A scripted HTTP server on loopbackthat passes each request to a function, which may write any bytes."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ class ReceivedRequest:
         await self.send(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
 
     async def wait_closed(self) -> None:
-        """Wait until the client closes its end."""
+        """Wait until the client closes its end of the connection."""
         await self._reader.read()
 
     @property
@@ -75,7 +75,7 @@ class RawServer:
         return f"http{'s' if self.secure else ''}://127.0.0.1:{self.port}/mcp"
 
     def calls(self) -> list[str]:
-        """Return verb and JSON-RPC method of every request so far."""
+        """Return the HTTP verb and JSON-RPC method of every request so far."""
         return [
             f"{message.method} {message.message.get('method', 'answer') if message.body else ''}".strip()
             for message in self.seen
@@ -86,7 +86,7 @@ class RawServer:
 async def serve(
     handler: Callable[[ReceivedRequest], Awaitable[object]], context: ssl.SSLContext | None = None
 ) -> AsyncIterator[RawServer]:
-    """Serve until the block is left, with TLS when there is a context; a handler that returns False closes."""
+    """Serve until the block ends, with TLS if *context* is given; close a connection if the handler returns False."""
     running: set[asyncio.Task[Any]] = set()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""The environment of a server: the settings of the network, never a path that depends on the working directory."""
+"""The environment of a server: it keeps network settings, and no path that depends on the working directory."""
 
 import os
 

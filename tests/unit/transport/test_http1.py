@@ -1,4 +1,4 @@
-"""The HTTP/1.1 client: framing split anywhere, hostile answers, kept connections."""
+"""The HTTP/1.1 client: framing split anywhere, hostile responses, reused connections."""
 
 from collections.abc import Awaitable, Callable
 

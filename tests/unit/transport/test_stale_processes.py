@@ -33,7 +33,7 @@ HOST = (
 
 @pytest.fixture
 def host_record(tmp_path: Path, process_group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a host that recorded the group and still lives."""
+    """Return the record of a host that is still running and has recorded the process group."""
     with subprocess.Popen(
         [sys.executable, "-c", HOST, str(tmp_path), str(process_group[0])], stdout=subprocess.PIPE
     ) as host:

@@ -34,7 +34,7 @@ def documented_connector() -> Any:
 
 
 class UnixSocketOpener(ClientSessionOpener):
-    """An opener that reaches servers with a path as address by the documented transport."""
+    """An opener that reaches servers whose address is a path, through the documented transport."""
 
     def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
         return documented_connector()(server.name, server.url, observer.warn)

@@ -1,4 +1,4 @@
-"""The watchdog ends what a killed mcphost leaves behind, and nothing else."""
+"""The watchdog ends the processes that a killed mcphost leaves behind, and nothing else."""
 
 import os
 import signal

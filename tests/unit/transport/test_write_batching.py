@@ -48,7 +48,7 @@ class RecordingMultiplexer:
         self.mux = Multiplexer(self.queued.append, None, lambda _: None, "peer", write_now=self.at_once.append)
 
     async def request(self, ident: int, *answered: int) -> None:
-        """Enter the exchange of one request; at its end the server answers these."""
+        """Enter the exchange of one request, and let the server answer these requests."""
         async with self.mux.exchange(JsonRpcRequest(ident, "ping")) as messages:
             for item in answered:
                 self.mux.receive_line(serialize_message(JsonRpcResponse(item, Raw(b"{}"))))

@@ -1,4 +1,4 @@
-"""Texts of dialogs in Chinese: what the program compares or counts is never a translated word."""
+"""Texts of dialogs in Chinese: the program never compares or counts translated words."""
 
 from collections.abc import Iterator
 

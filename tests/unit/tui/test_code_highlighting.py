@@ -1,4 +1,4 @@
-"""Multiline text is drawn as lines; decisive invisible characters have a sign; colours change no character."""
+"""Multiline text is drawn as lines; significant invisible characters are marked; colors change no character."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Diffs of calls that change a file: only if the file is certain, and at bounded cost."""
+"""Diffs of calls that change a file: shown only if the target file is certain, and at bounded cost."""
 
 import os
 from pathlib import Path

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class RecordingStage:
-    """A stage that records what it was asked to show."""
+    """A stage that records what it is asked to show."""
 
     def __init__(self) -> None:
         self.open: list[tuple[Any, Callable[[Any], None]]] = []

@@ -47,7 +47,7 @@ def wrapped_rows(text: str, width: int) -> list[str]:
 
 
 def cell_count(text: str) -> int:
-    """Return the cells in any terminal: joined letters count, and so do marks that take a cell in some."""
+    """Return the maximum width in cells in any terminal; joined letters and marks are counted separately."""
     return sum(measure_character(character)[0] for character in text)
 
 

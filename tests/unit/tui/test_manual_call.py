@@ -1,4 +1,4 @@
-"""Calls typed by hand."""
+"""Tool calls typed as slash commands."""
 
 import pytest
 

@@ -44,7 +44,7 @@ def test_ordinary_text_is_passed_to_the_terminal_unchanged() -> None:
 
 
 class RecordingDriver(ResilientDriver):
-    """A driver that records whether it was to start the screen again."""
+    """A driver that records whether it was asked to restart the screen."""
 
     def __init__(self, fileno: int) -> None:
         self.fileno, self.resumed = fileno, 0

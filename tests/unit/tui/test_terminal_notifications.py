@@ -1,4 +1,4 @@
-"""Notifications go to a user who looks elsewhere, once, and carry nothing but our words and short names."""
+"""Notifications reach a user who is looking elsewhere, once, and contain only fixed texts and short names."""
 
 import os
 from collections.abc import Callable, Mapping

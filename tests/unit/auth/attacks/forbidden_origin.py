@@ -1,4 +1,4 @@
-"""A listener that must not be contacted: it counts connections and answers like a server."""
+"""A listener that must not be contacted; it counts connections and responds like a server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ class ForbiddenOrigin(OAuthPeer):
 
 @asynccontextmanager
 async def forbidden_origin() -> AsyncIterator[ForbiddenOrigin]:
-    """Run a server on another origin, which another port is."""
+    """Run a server on another origin, that is, on another port."""
     origin = ForbiddenOrigin()
     async with raw_http.serve(origin.handle) as server:
         origin.server, origin.origin = server, f"http://127.0.0.1:{server.port}"

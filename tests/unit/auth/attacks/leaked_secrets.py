@@ -12,7 +12,7 @@ SECRET_HEADERS = ("authorization", "dpop")
 
 
 def collect_secrets(peer: OAuthPeer) -> set[str]:
-    """Return the secrets sent over the wire that must be nowhere else: those we sent, and those the peer issued."""
+    """Return the secrets that mcphost sent or the peer issued, which must not appear anywhere else."""
     found = {*peer.valid, *peer.families, *peer.codes}
     for seen in peer.seen:
         pairs = {**query(seen.path), **query(f"?{seen.body.decode('latin-1')}")}

@@ -44,7 +44,7 @@ ASM = "/.well-known/oauth-authorization-server"
 
 @contextmanager
 def expect_no_connection(where: ForbiddenOrigin) -> Iterator[None]:
-    """Expect that not one connection reaches that origin inside the block."""
+    """Check that no connection reaches an origin during the block."""
     yield
     assert where.received_text == ""
     assert where.connections == 0
@@ -321,7 +321,7 @@ async def test_a_slow_document_ends_at_the_timeout_and_an_inflating_one_at_a_meg
 
 @pytest.mark.req("auth.401-after-token")
 async def test_a_server_that_always_needs_more_input_is_answered_a_few_times_and_not_forever() -> None:
-    """Reconnect storms with 401: calls, and an event stream that is refused with every token."""
+    """A server that refuses calls and event streams whatever the token must not cause endless reconnects."""
 
     class UnreachedPeer(ToolsPeer):
         async def mcp(self, request: ReceivedRequest) -> None:

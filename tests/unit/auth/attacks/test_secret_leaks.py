@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 
 
 class SocketBrowser(Browsing):
-    """A browser that does not use the library whose log is read here."""
+    """A browser that uses plain sockets, because the log of the HTTP library is examined here."""
 
     async def sign_in(self, **asked: Any) -> str | None:
         going, self.visit = self.visit, False
@@ -92,7 +92,7 @@ def assert_no_secrets(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (
 
 
 def internal_values(auth: OAuthProvider, signed: StoredSignIn, token_store: TokenStore) -> list[object]:
-    """Return every internal value with a secret."""
+    """Return every internal value that holds a secret."""
     parts = (part for part in vars(auth).values() if type(part).__module__.startswith("mcphost."))
     return [auth, signed, signed.tokens, signed.client, signed.to_account("memory"), token_store, *parts]
 
