@@ -410,8 +410,8 @@ class ScreenConfig(Struct, frozen=True, kw_only=True):
     language: Literal["auto", "en", "zh-CN"] = "auto"
     """The language of the screen; "auto" follows the locale of the environment."""
 
-    pictures: Literal["half-blocks", "kitty"] = "half-blocks"
-    """How to draw pictures: with half-block characters, or with the graphics protocol of Kitty."""
+    pictures: Literal["half-blocks", "kitty", "sixel"] = "half-blocks"
+    """How to draw pictures: with half-block characters, with the graphics protocol of Kitty, or as Sixel graphics."""
 
 
 class KeyConfig(Struct, frozen=True):

@@ -50,10 +50,11 @@ class ImageDecoder:
         """Process id of the worker, or None if it is not running."""
         return self._process.pid
 
-    async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
+    async def decode(self, data: str, width: int, height: int, colors: int = 0) -> DecodedImage | str:
         """Return the first frame of a base64 image, scaled down to fit *width* by *height* pixels.
 
-        Returns an error message, a clause like "it is not valid base64", if that fails. Images are never enlarged.
+        Images are never enlarged. If *colors* is not 0, the pixels have at most that many colors, and are either opaque
+        or invisible. If decoding fails, return an error message, a clause like "it is not valid base64".
         Never raises an error, but may be cancelled.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
@@ -62,7 +63,7 @@ class ImageDecoder:
             return "it is not valid base64"
         width, height = (max(1, min(MAX_SIDE, side)) for side in (width, height))
         body = data.encode("ascii")
-        line = await self._process.request(b"%d %d %d 0\n" % (len(body), width, height) + body)
+        line = await self._process.request(b"%d %d %d 0 %d\n" % (len(body), width, height, colors) + body)
         if isinstance(line, str):
             return {
                 "busy": "too many images are waiting",

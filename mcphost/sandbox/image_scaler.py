@@ -52,7 +52,7 @@ class ImageScaler:
         if not data.isascii():
             return "it is not valid base64"
         body = data.encode("ascii")
-        line = await self._process.request(b"%d %d %d %d\n" % (len(body), max_side, max_side, max_bytes) + body)
+        line = await self._process.request(b"%d %d %d %d 0\n" % (len(body), max_side, max_side, max_bytes) + body)
         if isinstance(line, str):
             return {
                 "busy": "too many images are waiting",

@@ -1,8 +1,9 @@
 """Worker process that decodes a base64 image and scales it down; the only module that imports Pillow.
 
-Run as `python -m mcphost.sandbox.image_worker`. A request is a line with four numbers (the size of the base64 in bytes,
-the width and height of the box in pixels, and the maximum bytes of the scaled image), followed by the base64; a
-response is one line of JSON. If the fourth number is 0, it has the pixels, otherwise a JPEG or PNG file. Before the
+Run as `python -m mcphost.sandbox.image_worker`. A request is a line with five numbers (the size of the base64 in bytes,
+the width and height of the box in pixels, the maximum bytes of the scaled image, and the maximum number of colors),
+followed by the base64; a response is one line of JSON. If the fourth number is 0, it has the pixels, otherwise a JPEG
+or PNG file. If the fifth is 0, the pixels have all their colors. Before the
 first image is decoded, the process gives up the right to open files and sockets. The parent process kills the worker
 when it takes too long; if the parent is gone, an alarm signal ends the worker.
 """
@@ -28,6 +29,8 @@ MAX_MEMORY = 1024**3
 MAX_SCALED_PIXELS = 120_000_000
 """Maximum pixels of an image that is scaled down for a model: a photo of a phone has up to 108 million."""
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
+_OPAQUE_OR_NOT = [0] * 128 + [255] * 128
+"""The opacity of each pixel when the number of colors is limited, by its real opacity."""
 _ORIENTATION = 0x0112
 _TRANSPOSITIONS = {2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM"}
 _SIDEWAYS_TRANSPOSITIONS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"}
@@ -46,13 +49,13 @@ def main() -> None:
     out.flush()
     forbid_opening_files()
     while head := source.readline(64):
-        size, width, height, max_bytes = map(int, head.split())
+        size, width, height, max_bytes, colors = map(int, head.split())
         body = source.read(size)
         signal.alarm(ALARM_SECONDS)
         if max_bytes:
             render, limit = partial(_encode_small, Image, width, height, max_bytes), MAX_SCALED_PIXELS
         else:
-            render, limit = partial(_render_pixels, Image, width, height), MAX_PIXELS
+            render, limit = partial(_render_pixels, Image, width, height, colors), MAX_PIXELS
         answer = _decode_image(Image, ImageFile, body, limit, render)
         signal.alarm(0)
         out.write(json.dumps(answer).encode() + b"\n")
@@ -112,8 +115,12 @@ def _resize(library: Any, image: Any, width: int, height: int, method: Any) -> A
     return small if turn is None else small.transpose(library.Transpose[turn])
 
 
-def _render_pixels(library: Any, width: int, height: int, image: Any) -> dict[str, Any]:
+def _render_pixels(library: Any, width: int, height: int, colors: int, image: Any) -> dict[str, Any]:
     small = _resize(library, image, width, height, library.Resampling.BOX).convert("RGBA")
+    if colors:
+        mask = small.getchannel("A").point(_OPAQUE_OR_NOT)
+        small = small.convert("RGB").quantize(colors, dither=library.Dither.NONE).convert("RGB")
+        small.putalpha(mask)
     pixels = base64.b64encode(small.tobytes()).decode()
     return {"width": small.width, "height": small.height, "pixels": pixels}
 

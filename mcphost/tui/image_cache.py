@@ -38,21 +38,22 @@ class ImageCache:
 
     def __init__(self) -> None:
         self._decoder = ImageDecoder()
-        self._entries: OrderedDict[tuple[bytes, int, int], DecodedImage | str] = OrderedDict()
+        self._entries: OrderedDict[tuple[bytes, int, int, int], DecodedImage | str] = OrderedDict()
         self.cached_bytes = 0
 
-    async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
+    async def decode(self, data: str, width: int, height: int, *, colors: int = 0) -> DecodedImage | str:
         """Return the base64 image *data*, decoded and scaled down to at most *width* × *height* pixels.
 
-        The image may come from the cache. If decoding fails, return a phrase that describes the error, which is cached
-        as well. Raises only CancelledError.
+        If *colors* is not 0, the pixels have at most that many colors, and are either opaque or invisible. The image
+        may come from the cache. If decoding fails, return a phrase that describes the error, which is cached as well.
+        Raises only CancelledError.
         """
-        key = sha256(data.encode(errors="replace")).digest(), width, height
+        key = sha256(data.encode(errors="replace")).digest(), width, height, colors
         known = self._entries.get(key)
         if known is not None:
             self._entries.move_to_end(key)
             return known
-        result = await self._decoder.decode(data, width, height)
+        result = await self._decoder.decode(data, width, height, colors)
         if key not in self._entries:
             self._entries[key] = result
             self.cached_bytes += _entry_bytes(result)

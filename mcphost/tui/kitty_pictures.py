@@ -1,26 +1,15 @@
-"""Images drawn with Kitty's graphics protocol in text cells, so that they scroll and clip like text.
-
-See https://sw.kovidgoyal.net/kitty/graphics-protocol/#unicode-placeholders. The pixels are sent once, with a number.
-Each cell has a placeholder character that shows one part of the image: two combining marks encode its row and column,
-and the text color encodes the number of the image.
-"""
+"""Images drawn with Kitty's graphics protocol: the pixels are sent once, and placeholder cells show them."""
 
 import asyncio
 import zlib
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from secrets import randbelow
-from typing import Protocol
-
-from rich.color import Color as RichColor
-from rich.segment import Segment
-from rich.style import Style as RichStyle
-from textual.color import Color
-from textual.strip import Strip
 
 from mcphost.sandbox.image_decoder import MAX_SIDE
 from mcphost.sandbox.image_formats import DecodedImage
+from mcphost.tui.picture_cells import MARKS, DecodeFn, PlacedImage
 
 MAX_PICTURES = 32
 """Maximum number of pictures that are sent to the terminal; later ones are drawn with half-blocks."""
@@ -29,41 +18,11 @@ CHUNK_CHARACTERS = 4096
 _CHUNKS_PER_WRITE = 16
 _CELL_WIDTH, _CELL_HEIGHT = 10, 20
 """Pixels per cell; the terminal scales the picture to the size of its own cells."""
-_PLACEHOLDER = "\U0010eeee"
-_MARKS = tuple(map(chr, (
-    0x305, 0x30d, 0x30e, 0x310, 0x312, 0x33d, 0x33e, 0x33f, 0x346, 0x34a, 0x34b, 0x34c, 0x350, 0x351,
-    0x352, 0x357, 0x35b, 0x363, 0x364, 0x365, 0x366, 0x367, 0x368, 0x369, 0x36a, 0x36b, 0x36c, 0x36d,
-    0x36e, 0x36f, 0x483, 0x484, 0x485, 0x486, 0x487, 0x592, 0x593, 0x594, 0x595, 0x597, 0x598, 0x599,
-    0x59c, 0x59d, 0x59e, 0x59f, 0x5a0, 0x5a1, 0x5a8, 0x5a9, 0x5ab, 0x5ac, 0x5af, 0x5c4, 0x610, 0x611,
-    0x612, 0x613, 0x614, 0x615, 0x616, 0x617, 0x657, 0x658, 0x659, 0x65a, 0x65b, 0x65d, 0x65e, 0x6d6,
-    0x6d7, 0x6d8, 0x6d9, 0x6da, 0x6db, 0x6dc, 0x6df, 0x6e0, 0x6e1, 0x6e2, 0x6e4, 0x6e7, 0x6e8, 0x6eb,
-    0x6ec, 0x730, 0x732, 0x733, 0x735, 0x736, 0x73a, 0x73d, 0x73f, 0x740, 0x741, 0x743, 0x745, 0x747,
-    0x749, 0x74a, 0x7eb, 0x7ec, 0x7ed, 0x7ee, 0x7ef, 0x7f0, 0x7f1, 0x7f3, 0x816, 0x817, 0x818, 0x819,
-    0x81b, 0x81c, 0x81d, 0x81e, 0x81f, 0x820, 0x821, 0x822, 0x823, 0x825, 0x826, 0x827, 0x829, 0x82a,
-    0x82b, 0x82c, 0x82d, 0x951,
-)))  # fmt: skip
-"""The marks for the numbers from 0, from the protocol's table rowcolumn-diacritics.txt."""
 
 
 def can_place_pictures(environ: Mapping[str, str]) -> bool:
     """Return whether escape sequences reach the terminal itself; tmux and screen would drop them."""
     return not (environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("tmux", "screen")))
-
-
-class PlacedImage(DecodedImage, frozen=True, kw_only=True):
-    """An image that the terminal already has under this number; `pixels` is empty."""
-
-    number: int
-    columns: int
-    rows: int
-
-
-class DecodeFn(Protocol):
-    """Function that decodes an image, scaled down to at most *width* by *height* pixels."""
-
-    def __call__(self, width: int, height: int) -> Awaitable[DecodedImage | str]:
-        """Return the decoded image, or an error message."""
-        ...
 
 
 class KittyPictures:
@@ -90,7 +49,7 @@ class KittyPictures:
         async with self._lock:
             if key in self._sent:
                 return self._sent[key][0]
-            if self._is_closed or len(self._sent) >= MAX_PICTURES or max(columns, rows) > len(_MARKS):
+            if self._is_closed or len(self._sent) >= MAX_PICTURES or max(columns, rows) > len(MARKS):
                 return await decode(columns, rows * 2)
             image = await decode(min(MAX_SIDE, columns * _CELL_WIDTH), min(MAX_SIDE, rows * _CELL_HEIGHT))
             if isinstance(image, str):
@@ -135,18 +94,3 @@ def _encode(image: DecodedImage, placed: PlacedImage) -> list[str]:
         f"\x1b_G{'' if at else keys}q=2,m={int(at < len(chunks) - 1)};{chunk}\x1b\\" for at, chunk in enumerate(chunks)
     ]
     return ["".join(sequences[at : at + _CHUNKS_PER_WRITE]) for at in range(0, len(sequences), _CHUNKS_PER_WRITE)]
-
-
-def render_placeholders(placed: PlacedImage, background: Color) -> list[Strip]:
-    """Return rows of placeholder cells in which the terminal shows the image.
-
-    Each cell is a separate segment that encodes its row and column, so that it stays correct if other cells are
-    covered.
-    """
-    number = placed.number
-    color = RichColor.from_rgb(number >> 16 & 255, number >> 8 & 255, number & 255)
-    style = RichStyle(color=color, bgcolor=background.rich_color)
-    return [
-        Strip([Segment(f"{_PLACEHOLDER}{_MARKS[y]}{_MARKS[x]}", style) for x in range(placed.columns)], placed.columns)
-        for y in range(placed.rows)
-    ]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.manual_calls import ManualCall
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
+    from mcphost.tui.sixel_pictures import SixelPictures
 
 
 class NavigationApp(InputGuardApp):
@@ -48,7 +49,8 @@ class NavigationApp(InputGuardApp):
     chat: ChatScreen
     _host: "Host | None" = None
     image_cache: "ImageCache | None" = None
-    _pictures: "KittyPictures | None" = None
+    _kitty_pictures: "KittyPictures | None" = None
+    _sixel_pictures: "SixelPictures | None" = None
     is_setup_postponed = False
 
     @property
@@ -143,29 +145,41 @@ class NavigationApp(InputGuardApp):
         self.run_worker(partial(self._decode_image, self.image_cache, message), group="pictures")
 
     async def _decode_image(self, cache: "ImageCache", message: ImageDecodeRequested) -> None:
-        decode = partial(cache.decode, message.data)
         width, height = message.width, message.height
-        pictures = self._kitty_pictures()
-        message.on_decoded(
-            await decode(width, height)
-            if pictures is None
-            else await pictures.show(message.data, width, height // 2, decode)
-        )
+        self._choose_pictures()
+        if self._sixel_pictures is not None:
+            from mcphost.tui.sixel_encoder import MAX_COLORS
 
-    def _kitty_pictures(self) -> "KittyPictures | None":
-        """Return the object that sends images to the terminal, or None to draw half-block characters."""
-        terminal = self._driver
-        if self._pictures is None and terminal is not None and self.host.config.screen.pictures == "kitty":
+            decode = partial(cache.decode, message.data, colors=MAX_COLORS)
+            drawn = await self._sixel_pictures.show(message.data, width, height // 2, decode)
+        elif self._kitty_pictures is not None:
+            decode = partial(cache.decode, message.data)
+            drawn = await self._kitty_pictures.show(message.data, width, height // 2, decode)
+        else:
+            drawn = await cache.decode(message.data, width, height)
+        message.on_decoded(drawn)
+
+    def _choose_pictures(self) -> None:
+        """Create the object that has the terminal draw images, unless half-block characters are used."""
+        terminal, how = self._driver, self.host.config.screen.pictures
+        if terminal is None or self._kitty_pictures is not None or self._sixel_pictures is not None:
+            return
+        if how == "kitty":
             from mcphost.tui.kitty_pictures import KittyPictures, can_place_pictures
 
             if can_place_pictures(os.environ):
-                self._pictures = KittyPictures(terminal.write)
+                self._kitty_pictures = KittyPictures(terminal.write)
                 cast("Any", self).app_resume_signal.subscribe(self, self._send_pictures_again)
-        return self._pictures
+        elif how == "sixel":
+            from mcphost.tui.sixel_pictures import GraphicsTerminal, SixelPictures
+
+            if isinstance(terminal, GraphicsTerminal):
+                self._sixel_pictures = SixelPictures(terminal)
+                terminal.transform_output = self._sixel_pictures.draw
 
     def _send_pictures_again(self, _unused: object) -> None:
-        if self._pictures is not None:
-            self.run_worker(self._pictures.send_again, group="pictures")
+        if self._kitty_pictures is not None:
+            self.run_worker(self._kitty_pictures.send_again, group="pictures")
 
     def on_link_clicked(self, message: LinkClicked) -> None:
         """Copy the URL of the clicked link and show it in a notification. Links are never opened."""
@@ -175,8 +189,8 @@ class NavigationApp(InputGuardApp):
 
     async def on_unmount(self) -> None:
         """End the image decoder process, if it was started."""
-        if self._pictures is not None:
-            self._pictures.close()
+        if self._kitty_pictures is not None:
+            self._kitty_pictures.close()
         if self.image_cache is not None:
             await self.image_cache.close()
 

@@ -1,9 +1,11 @@
 """Terminal driver that copes with the loss of its terminal, and a final filter for control characters."""
 
 import asyncio
+import fcntl
 import os
 import re
 import select
+import struct
 import termios
 from collections.abc import Callable
 from time import monotonic
@@ -81,6 +83,8 @@ class ResilientDriver(LinuxDriver):
     _on_background: Callable[[bool], None] | None = None
     _asked_at = 0.0
     _parser: ReplyParser | None = None
+    transform_output: Callable[[str], str] | None = None
+    """Function that is applied to all output, or None."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         cast("Any", super()).__init__(*args, **options)
@@ -142,7 +146,19 @@ class ResilientDriver(LinuxDriver):
     def write(self, data: str) -> None:
         """Write the data; discard it while the app is suspended, because the screen is redrawn afterwards."""
         if self._writer_thread is not None:
-            super().write(data)
+            super().write(data if self.transform_output is None else self.transform_output(data))
+
+    def cell_size(self) -> tuple[int, int]:
+        """Return the width and height of a cell in pixels, or (0, 0) if the terminal does not report them.
+
+        See TIOCGWINSZ in ioctl_tty(2).
+        """
+        try:
+            answer = fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8))
+        except OSError:
+            return 0, 0
+        rows, columns, width, height = struct.unpack("HHHH", answer)
+        return (width // columns, height // rows) if rows and columns else (0, 0)
 
     def set_title(self, title: str) -> None:
         """Show *title* as the window title until the terminal is released; the first call saves the old title."""

@@ -15,7 +15,8 @@ from mcphost.llm.messages import Message, TextPart
 from mcphost.sandbox.image_formats import DecodedImage
 from mcphost.serialization import replace
 from mcphost.tui import kitty_pictures
-from mcphost.tui.kitty_pictures import KittyPictures, PlacedImage, can_place_pictures, render_placeholders
+from mcphost.tui.kitty_pictures import KittyPictures, can_place_pictures
+from mcphost.tui.picture_cells import PlacedImage, render_placeholders
 from tests.screens.conftest import Run
 from tests.screens.sample_images import sunset_image
 

@@ -139,10 +139,10 @@ Rgb = tuple[int, int, int]
 def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
     """Draw the image with half-block characters, each of which shows two pixels, one above the other.
 
-    Transparent pixels are blended with the background. For an image that was sent to the terminal, its placeholder
-    cells are returned instead.
+    Transparent pixels are blended with the background. For an image that the terminal draws, its placeholder cells are
+    returned instead.
     """
-    from mcphost.tui.kitty_pictures import PlacedImage, render_placeholders
+    from mcphost.tui.picture_cells import PlacedImage, render_placeholders
 
     if isinstance(drawing, PlacedImage):
         return render_placeholders(drawing, background)

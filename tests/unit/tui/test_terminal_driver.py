@@ -1,12 +1,17 @@
-"""A lost terminal accepts all output, so that the program can end."""
+"""The driver of a terminal: a lost one accepts all output, so that the program can end; and output for pictures."""
 
 import contextlib
+import fcntl
 import os
 import pty
+import struct
+import termios
 from threading import Thread
+from typing import Any
 
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
+from mcphost.tui.sixel_pictures import GraphicsTerminal
 from mcphost.tui.terminal_driver import ResilientDriver, ResilientStream
 
 
@@ -70,3 +75,30 @@ def test_a_screen_is_not_started_again_on_a_lost_terminal_or_after_its_end() -> 
     assert driver.resumed == 0, "the app has ended"
     os.close(master)
     os.close(slave)
+
+
+def test_the_size_of_a_cell_is_that_of_the_terminal_divided_by_its_rows_and_columns() -> None:
+    master, slave = pty.openpty()
+    driver = RecordingDriver(slave)
+    assert isinstance(driver, GraphicsTerminal)
+    for size, cell in (((40, 120, 1_080, 720), (9, 18)), ((40, 120, 0, 0), (0, 0)), ((0, 0, 0, 0), (0, 0))):
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size))
+        assert driver.cell_size() == cell
+    os.close(master)
+    os.close(slave)
+    assert driver.cell_size() == (0, 0)
+
+
+def test_all_output_is_transformed_if_somebody_asks_for_it() -> None:
+    written: list[str] = []
+
+    class Writer:
+        def write(self, text: str) -> None:
+            written.append(text)
+
+    driver: Any = RecordingDriver(-1)
+    driver._writer_thread = Writer()
+    driver.write("a frame")
+    driver.transform_output = str.upper
+    driver.write("a frame")
+    assert written == ["a frame", "A FRAME"]
