@@ -45,6 +45,15 @@ class ProjectText(Struct, frozen=True, kw_only=True):
         return sanitize(strip_hidden_text(self.text))
 
 
+def split_lines(text: str) -> list[str]:
+    """Split a file's text at line feeds.
+
+    Not at U+2028 and other separators, as `str.splitlines` does: no format counts them as the end of a line, and they
+    are shown as marks.
+    """
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+
+
 class ProjectPlaces(Struct, frozen=True, kw_only=True):
     """The configuration folder, the folder mcphost was started in, and how a project's files are approved.
 

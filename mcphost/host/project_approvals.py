@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from mcphost.config.approval_digest import diff_lines
-from mcphost.config.project_texts import ProjectText, Purpose
+from mcphost.config.project_texts import ProjectText, Purpose, split_lines
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ShownText, TrustAlways, TrustOnce, TrustProject
@@ -79,7 +79,7 @@ class ProjectApprovals:
 
     async def _describe(self, text: ProjectText) -> ShownText:
         earlier = await self._grants.find_trusted(text.path)
-        changed = diff_lines(earlier.description.splitlines(), text.text.splitlines()) if earlier else ()
+        changed = diff_lines(split_lines(earlier.description), split_lines(text.text)) if earlier else ()
         return ShownText(text.path, text.text, changed)
 
     async def _store(self, purpose: Purpose, text: ProjectText) -> None:

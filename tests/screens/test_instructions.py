@@ -40,7 +40,7 @@ async def test_the_question_shows_the_text_with_hidden_characters_marked(
     run: Run, project_grants: GrantStore, tmp_path: Path
 ) -> None:
     async with run() as driver:
-        use_project(driver, project_grants, tmp_path, "Use tabs.\nBe\u202e kind.\n")
+        use_project(driver, project_grants, tmp_path, "Use tabs.\nBe\u202e kind.\nSay\u2028hello.\n")
         await driver.type("/instructions")
         await driver.pilot.press("escape", "enter")
         dialog = await driver.enter_question()
@@ -49,6 +49,7 @@ async def test_the_question_shows_the_text_with_hidden_characters_marked(
         assert "Follow the instructions of this project?" in shown
         assert "│ Use tabs." in shown
         assert "│ Be‹U+202E› kind." in shown
+        assert "│ Say‹U+2028›hello." in shown
         assert "hidden or deceptive" in shown
         await driver.pilot.press("A")
         await driver.until(lambda: "approved until it changes" in driver.text(), "the page")

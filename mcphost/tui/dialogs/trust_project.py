@@ -6,6 +6,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from mcphost.config.project_texts import split_lines
 from mcphost.host.questions.questions import DoNotTrust, ShownText, TrustAlways, TrustOnce, TrustProject, TrustVerdict
 from mcphost.sanitize import sanitize
 from mcphost.translation import N_, _
@@ -101,7 +102,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
 
 
 def _shown_lines(one: ShownText) -> list[str]:
-    return list(one.changed) if one.changed else one.text.splitlines()
+    return list(one.changed) if one.changed else split_lines(one.text)
 
 
 def _render_text(one: ShownText) -> list[Content | Widget]:
