@@ -240,7 +240,7 @@ def nested_reference_error(where: str) -> ConfigError:
 
 
 def target_texts(server: ServerConfig) -> tuple[tuple[str, str, str], ...]:
-    """Return the texts that say what is started or reached: command, arguments and folder, or the URL.
+    """Return the settings that determine what is started or reached: command, arguments and folder, or the URL.
 
     Each is a tuple of a label, the key in the configuration file, and the text. The folder is left out unless it has
     references.

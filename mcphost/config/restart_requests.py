@@ -1,4 +1,4 @@
-"""Requests of `mcphost servers restart`, in a small file in the state folder that every running chat watches."""
+"""Requests from `mcphost servers restart`, in a small file in the state folder that every running chat watches."""
 
 import os
 import time
