@@ -122,7 +122,7 @@ def _read_small(path: str, limit: int, flag: str) -> bytes:
 
 
 class SchemaCheck(NamedTuple):
-    """A parsed answer, and a sentence on why it does not match the schema, "" if it does."""
+    """A parsed answer, and a sentence on why it does not match the schema, or "" if it does."""
 
     value: Any
     problem: str
