@@ -100,7 +100,7 @@ class Conversation:
     async def undo_compaction(self) -> Compaction | None:
         """Stop using the current summary and return it; None if there is none. Raises StoreError.
 
-        The summary that was in use before it, if any, is used again.
+        The previous summary, if any, is restored.
         """
         undone = self.compaction
         if undone is not None:
@@ -122,7 +122,7 @@ class Conversation:
 
     @property
     def previous_system_prompt(self) -> str:
-        """The system prompt that is used again after `undo_system_prompt`; "" is the configured one."""
+        """The system prompt that `undo_system_prompt` restores; "" stands for the configured one."""
         return self._system_prompts[-2] if len(self._system_prompts) > 1 else ""
 
     @property
@@ -180,7 +180,7 @@ class Conversation:
         return len(self._unsaved)
 
     async def save(self) -> bool:
-        """Try to save the messages that are not saved yet, and return whether all of them are now.
+        """Try to save all unsaved messages; return whether that succeeded.
 
         Only the first of several consecutive failures is reported.
         """

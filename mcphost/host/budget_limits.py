@@ -115,7 +115,7 @@ class BudgetLimits:
                 continue
             needed = spent[name] + (estimate.cost or 0.0)
             is_free = estimate.cost == 0
-            # Of an unknown price only this is known: what was spent already.
+            # With an unknown price, only the amount already spent is known.
             is_exceeded = needed > limit + _TOLERANCE or (estimate.cost is None and needed >= limit)
             raised = _raise_limit(getattr(self._config, name), needed) if is_exceeded and not is_free else 0.0
             uses.append(BudgetUse(name, spent[name], limit, raised))

@@ -149,7 +149,7 @@ class LiveConfig:
 
     async def add_profile(self, profile: Profile) -> ConfigChanges:
         """Save a new profile in config.toml and use it; see use_profile. Raises ConfigError or UsageError."""
-        from mcphost.config.settings_edits import save_profile  # late: it is needed for this only
+        from mcphost.config.settings_edits import save_profile  # imported late, because only this needs it
 
         await anyio.to_thread.run_sync(save_profile, Path(self.config.settings_file), profile)
         return await self.use_profile(profile.name)

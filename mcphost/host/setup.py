@@ -217,7 +217,7 @@ class Setup:
         """Select a model for this run, and with *is_default* save it for later runs. Raises McpHostError.
 
         It is saved in the profile in use if that sets a model, because the profile's model would take precedence over
-        the default one. Returns where it was saved, in words, or "".
+        the default one. Returns a phrase that names where it was saved, or "".
         """
         self._model_selection.select(model)
         await anyio.to_thread.run_sync(self._remember, model)

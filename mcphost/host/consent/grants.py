@@ -138,7 +138,7 @@ class ActiveGrants:
 
     def grant_session(self, grant: Grant) -> Grant:
         """Add a session grant, replacing an earlier one for the same calls; return it with its new id."""
-        # "s", because the ids of stored grants are hexadecimal: so no prefix matches both kinds.
+        # "s", because the ids of stored grants are hexadecimal, so that no prefix matches both kinds.
         stored = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
         self._session_grants = [other for other in self._session_grants if _grant_key(other) != _grant_key(stored)]
         self._session_grants.append(stored)

@@ -38,7 +38,7 @@ async def _read_output(command: tuple[str, ...]) -> bytes:
     body = bytearray()
     with anyio.move_on_after(TIMEOUT) as limit:
         try:
-            # Leaving the block, also when time is up, ends the program.
+            # Leaving the block ends the program, even after a timeout.
             async with await anyio.open_process(
                 command, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
             ) as process:

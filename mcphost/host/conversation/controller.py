@@ -178,7 +178,7 @@ class ConversationController:
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
         """Answer the last user message again with the selected model; the earlier answer stays as a branch.
 
-        If *can_reuse*, results of the same read-only calls are used again; otherwise all tools are called again. Raises
+        If *can_reuse*, results of the same read-only calls are reused; otherwise all tools are called again. Raises
         UsageError if there is no user message, and the errors of `rewind` and `send`.
         """
         messages = self._active.messages
@@ -395,7 +395,7 @@ class ConversationController:
         return results[0] if results else None
 
     async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
-        """Let the user review the attachments; return them, with a note instead of each withheld one.
+        """Let the user review the attachments; return them, with a note in place of each withheld one.
 
         If the turn is stopped during the review, all attachments are withheld and the model is not asked.
         """

@@ -152,7 +152,7 @@ class _Walk:
             if _is_ignored(rules, segments, is_folder=is_folder):
                 continue
             path = f"{folder.prefix}{entry.name}{'/' if is_folder else ''}"
-            # Names that cannot be shown or typed as they are can still be attached by hand.
+            # Names that cannot be shown or typed as they are can still be attached manually.
             if len(path) > MAX_PATH or not is_sanitized(path) or not path.isprintable():
                 continue
             self.paths.append(path)

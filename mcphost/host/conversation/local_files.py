@@ -119,7 +119,7 @@ def _list_folder(handle: int, shown: str) -> Attachment:
                 break
             names.append(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name)
         is_cut = len(names) >= MAX_FOLDER_ENTRIES
-    # A name can contain line breaks, which would look like further names or like words of mcphost.
+    # A name can contain line breaks, which would look like other names or like text from mcphost.
     text = "\n".join(sanitize(name, keep_newlines=False) for name in sorted(names)) or "(empty)"
     note = f"the first {MAX_FOLDER_ENTRIES} entries" if is_cut else ""
     return Attachment(name=shown, part=ResourcePart("", shown, text, "inode/directory"), note=note)

@@ -106,7 +106,7 @@ def is_plain_text(messages: Sequence[Message]) -> bool:
 
 
 def _convert(source: PromptSource, messages: Sequence[PromptMessage], facts: ModelFacts) -> tuple[Message, ...]:
-    # A role that the specification does not define is treated as "user", which gains nothing by it.
+    # A role that the specification does not define is treated as "user", which gives it no advantage.
     roles: list[Role] = ["assistant" if one.role == "assistant" else "user" for one in messages]
     return tuple(
         Message(role=role, parts=(_convert_block(source, one.parse_content(), facts),), prompt=source)

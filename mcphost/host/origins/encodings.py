@@ -86,7 +86,7 @@ class DecodeBudget:
 
 
 def decoded_texts(text: str, budget: DecodeBudget) -> Iterator[DecodedText]:
-    """Decode the encoded parts of *text*, also nested ones, as far as *budget* allows, and yield them."""
+    """Decode the encoded parts of *text*, including nested ones, as far as *budget* allows, and yield them."""
     waiting = [(DecodedText("", text, 0, len(text)), 0)]
     while waiting:
         outer, depth = waiting.pop()
@@ -164,7 +164,7 @@ def _to_text(data: bytes, room: int) -> tuple[str, str, bool]:
             how, is_cut = ", compressed", bool(unpacker.unconsumed_tail)
         except zlib.error:
             pass
-    # Judged by its beginning, so that what is over the limit costs little.
+    # Judged by its beginning, so that text beyond the limit costs little.
     text = data[: 4 * max(room, _SHORTEST)].decode("utf-16-le" if data[1:2] == b"\0" else "utf-8", "replace")
     text, is_cut = text[: max(room, _SHORTEST)], is_cut or len(text) > room
     readable = sum(char.isprintable() or char.isspace() for char in text) - text.count("\ufffd")

@@ -292,7 +292,7 @@ def render(result: CallToolResult, *, null_counts: bool = False, note: str = "")
 async def make_parts_async(
     result: CallToolResult, *, null_counts: bool = False, note: str = ""
 ) -> tuple[ResultPart, ...]:
-    """Return `make_parts` of the result, on a worker thread if the result is large."""
+    """Return the result of `make_parts`, which runs on a worker thread for large input."""
     work = partial(make_parts, result, null_counts=null_counts, note=note)
     if len(bytes(result.raw_content)) + len(bytes(result.structured_content)) < THREAD_THRESHOLD:
         return work()

@@ -139,7 +139,7 @@ def _join_names(names: Sequence[str]) -> str:
 def command_risks(command: Sequence[str]) -> tuple[str, ...]:
     """Return a warning for each kind of risk recognized in a command line.
 
-    The warnings are no protection: a command without a warning may be just as dangerous. Takes linear time.
+    The warnings offer no protection: a command without a warning may be just as dangerous. Takes linear time.
     """
     words = [part for word in command for part in _SPLIT.split(word) if part]
     names = [word.rsplit("/", 1)[-1] for word in words]

@@ -156,7 +156,7 @@ class ServerConnection:
         return self.was_added or (is_installer and not await self._approvals.has_connected(self.config))
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Wait until the server is ready or needs the user; stop waiting *seconds* after the server's start."""
+        """Wait until the server is ready or needs the user's action, at most *seconds* after the server's start."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return
@@ -353,7 +353,7 @@ class ServerConnection:
                 continue
             if ready_at and time.monotonic() - ready_at > STEADY_SECONDS:
                 failures = 0
-            # Retry a server that was ready before; one that never was ready needs the user.
+            # Retry a server that was ready before; one that was never ready needs action by the user.
             was_ready = was_ready or ready_at > 0
             status = self._status
             retry = was_ready and status.state == "failed" and not isinstance(status.error, _PERMANENT_ERRORS)

@@ -152,7 +152,7 @@ class OrphanedTasks:
     async def resume(self, digest: str, session: Session) -> None:
         """Resume the server's orphaned tasks; return when they have ended or the session ends.
 
-        Tasks that another running mcphost process is following are left alone. May be
+        Tasks that another running mcphost process is following are left alone. Never raises an error, but may be
         cancelled. The store is read after a delay, because other servers use it during startup.
         """
         if not self.is_resuming_enabled:

@@ -129,7 +129,7 @@ class ToolHooks:
                     approved = hooks if await self._approvals.find_source(text) in USED else ()
                 except McpHostError as error:
                     problems.append(f"The project's hooks are not used: {error.message}")
-            # Until here the earlier hooks stay: calls may run meanwhile, and must not pass without any.
+            # The earlier hooks stay in effect until here, because calls that run meanwhile must not bypass all hooks.
             self._project = approved
             for problem in problems:
                 if problem not in self._reported:

@@ -232,7 +232,7 @@ class ToolPipeline:
 
     @contextmanager
     def _reporting_stop(self, call: ProposedCall, arguments: dict[str, Any]) -> Generator[None]:
-        """Publish that the call was stopped if the block is cancelled; convert ServerError to ToolUnavailable."""
+        """Report the call as stopped if the block is cancelled; convert ServerError to ToolUnavailable."""
         try:
             yield
         except ServerError as error:
