@@ -1,4 +1,4 @@
-"""The demo model: a rule-based ChatModel, labelled as not an AI, that streams text and calls tools.
+"""The demo model: a rule-based ChatModel, clearly labelled as not an AI, that streams text and calls tools.
 
 Its rules only recognize requests; every result that it reports comes from a tool of a connected server.
 """
@@ -274,7 +274,7 @@ def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
 
 
 def report_results(messages: tuple[Message, ...]) -> str:
-    """Return the tool results at the end of the conversation in words."""
+    """Return text that reports the tool results at the end of the conversation."""
     parts: list[ToolReturnPart] = []
     for message in reversed(messages):
         if message.role != "tool":
@@ -287,7 +287,7 @@ def report_results(messages: tuple[Message, ...]) -> str:
 
 
 def describe_result(part: ToolReturnPart) -> str:
-    """Return one tool result in words."""
+    """Return text that reports one tool result."""
     name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
     if part.is_error and "declined" in text.lower():
         return f"{name}: all right, I leave it. {text}"

@@ -21,7 +21,8 @@ Json = dict[str, Any]
 def find_schema_problem(schema: Raw, provider: str) -> str:
     """Return why a provider would refuse a tool's input schema, or "" if nothing is known to be wrong.
 
-    For a provider without known rules, only an input that is no object is a problem; for "", the rules of all count.
+    For a provider without known rules, only an input that is not an object is a problem; for "", the rules of all
+    providers apply.
     """
     try:
         root: Any = loads(schema) if bytes(schema) else {"type": "object"}
