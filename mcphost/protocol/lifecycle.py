@@ -24,7 +24,7 @@ class Implementation(WireStruct, frozen=True):
 
 
 def parse_implementation(raw: Raw) -> Implementation:
-    """Parse an `Implementation`, with its texts shortened for display; an invalid one becomes empty."""
+    """Parse an `Implementation`, with its strings shortened for display; an invalid one becomes empty."""
     try:
         info = decode(raw, Implementation, "serverInfo")
     except MalformedMessage:

@@ -215,7 +215,7 @@ def read_related_task(params: Raw) -> str:
 
 
 def add_related_task(result: Raw, task_id: str) -> Raw:
-    """Return a result of the client with `_meta` that names its task; unchanged if *task_id* is empty."""
+    """Return the client's result with its task named in `_meta`; unchanged if *task_id* is empty."""
     if not task_id:
         return result
     meta = encode({RELATED_TASK: {"taskId": task_id}})
