@@ -214,7 +214,7 @@ def decode_entry(raw: bytes) -> RegistryEntry:
 
 
 def _decode_icons(value: Any) -> tuple[Icon, ...]:
-    """Return the valid icons; unlike other texts of an entry, their embedded images may be long."""
+    """Return the valid icons; unlike other strings in an entry, their embedded images may be long."""
     items = cast("list[Any]", value)[:MAX_ICONS] if isinstance(value, list) else []
     members = [cast("dict[str, Any]", item) for item in items if isinstance(item, dict)]
     return tuple(

@@ -1,4 +1,4 @@
-"""Names, versions and runners of packages, and grammars for texts that become words of a command line.
+"""Names, versions and runners of packages, and grammars for strings that become words of a command line.
 
 Each grammar excludes a leading dash, whitespace, quotes and everything else that a program or a shell would interpret.
 """

@@ -189,7 +189,7 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
 def exposure_notes(inputs: Iterable[PlanInput], values: InputValues) -> tuple[str, ...]:
     """Return a note for each value in a command or address that is probably a secret.
 
-    The name of its input suggests that.
+    This is judged by the name of its input.
     """
     names = [one.name for one in inputs if one.place in ("argument", "address") and one.name in values]
     return tuple(f"{name} looks like a secret, and others can read it in the command." for name in names
