@@ -268,7 +268,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
-    """Decode JSON to plain Python values. Raises MalformedMessage, also for too many or deep values."""
+    """Decode JSON to plain Python values. Raises MalformedMessage, even if it only has too many or too deep values."""
     if len(raw) > SMALL_VALUE_BYTES:
         try:
             check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
