@@ -133,7 +133,7 @@ class Database:
     async def read(self, work: Callable[[sqlite3.Connection], T], *, seconds: float) -> T:
         """Call *work* on a thread with a read-only connection, concurrently with calls of `run`.
 
-        Raises StoreError, also when *seconds* have passed. Cancellation interrupts the running statement.
+        Raises StoreError, including after *seconds* seconds. Cancellation interrupts the running statement.
         """
         if self._db is None:
             await self.run(lambda db: None)

@@ -43,7 +43,7 @@ class SystemPromptStore:
         return await self._database.run(work)
 
     async def remove_last(self, conversation_id: str) -> None:
-        """Remove the system prompt in use, so that the previous one is used again."""
+        """Remove the system prompt in use, which restores the previous one."""
         query = (
             "DELETE FROM system_prompts WHERE number = (SELECT max(number) FROM system_prompts WHERE conversation = ?)"
         )
