@@ -109,7 +109,7 @@ class Guarded(Protocol):
         ...
 
     def show_hint(self, why: str) -> None:
-        """Show a hint; *why* says for what reason a key had no effect."""
+        """Show a hint; *why* is the reason why a key had no effect."""
         ...
 
     def has_binding(self, key: str) -> bool:

@@ -318,7 +318,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(piece, markup=False) if isinstance(piece, Content) else piece
 
     async def show_body(self) -> None:
-        """Create the body again, scroll to its beginning and ignore keys for a moment.
+        """Rebuild the body, scroll to its beginning, and ignore keys for a moment.
 
         The user must scroll to the end again before approving.
         """

@@ -298,8 +298,8 @@ def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
     """Return the folder to which a rule can limit this path argument.
 
     Empty if the argument is not a path or the folder would allow too much. Uses only the text of the path, because the
-    file system may be slow and the path may not exist yet. A last component without an extension is taken as a folder,
-    because this allows less than its parent would.
+    file system may be slow and the path may not exist yet. A last component without an extension is treated as a
+    folder, because this allows less than its parent would.
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):

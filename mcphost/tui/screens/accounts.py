@@ -108,7 +108,7 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
-    """Return the account's OAuth scopes, separated by commas; known scopes are described in words."""
+    """Return the account's OAuth scopes, separated by commas; known scopes with a description."""
     described = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 

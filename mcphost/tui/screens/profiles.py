@@ -80,7 +80,7 @@ class ProfilesScreen(ListScreen):
             self.open_row(row)
 
     def action_create(self) -> None:
-        """Open a form that makes a new profile of what is in use."""
+        """Open a form that saves the settings in use as a new profile."""
         from mcphost.tui.screens.profile_form import ProfileForm
 
         def save(profile: "Profile | None") -> None:

@@ -60,7 +60,7 @@ class ServerForm(FormScreen[str]):
         self._entry = entry
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, to ignore no key: an empty form saves nothing, and a server still needs approval."""
+        """Return False, so that no key is ignored: an empty form saves nothing, and a server still needs approval."""
         return False
 
     def headline(self) -> str:

@@ -257,9 +257,9 @@ class SetupScreen(FormScreen[SetupChoice]):
     def action_start(self) -> None:
         """Close the screen with the user's choices, after storing a pasted API key.
 
-        If mcphost opened the screen without being asked, the first call only focuses the Start button, and so do others
-        that follow within GUARD_SECONDS, while Enter is held down. If the Skip button has the focus, the result is
-        None.
+        If mcphost opened the screen without being asked, the first call only focuses the Start button. Further calls
+        are ignored while each follows the previous one within GUARD_SECONDS, as when Enter is held down. If the Skip
+        button has the focus, the result is None.
         """
         now = input_guard.clock()
         if not self._is_entered:

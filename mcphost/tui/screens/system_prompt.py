@@ -75,7 +75,7 @@ class SystemPromptForm(FormScreen[str]):
         self.run_worker(self._save, group="save", exclusive=True)
 
     def action_reset(self) -> None:
-        """Use the configured system prompt again."""
+        """Revert to the configured system prompt."""
         self.run_worker(partial(self._change, ""), group="save", exclusive=True)
 
     def action_undo_change(self) -> None:

@@ -119,7 +119,7 @@ class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
     `source` names the prompt from which the message was inserted; it is "" if the user wrote it. `resources` has the
-    server and URI of each attachment, None if it is no resource; `outdated` has those that changed since.
+    server and URI of each attachment, None if it is not a resource; `outdated` has those that changed since.
     """
 
     gap = 1

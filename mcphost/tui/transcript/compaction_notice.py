@@ -23,7 +23,7 @@ class NoticePlace:
         self._notice = notice
 
     def take(self, part: Sequence[Message], *, is_first: bool) -> TimedNotice | None:
-        """Return the notice if it belongs into this part of the messages, but only once.
+        """Return the notice if it belongs in this part of the messages, but only once.
 
         Parts are given from the newest to the oldest; *is_first* says that no other part comes before this one.
         """

@@ -286,7 +286,7 @@ class TranscriptPresenter:
         return blocks
 
     def show_outdated(self, keys: frozenset[tuple[str, str]]) -> None:
-        """Mark the attached resources that changed since they were sent, given as servers and URIs."""
+        """Mark the attached resources in *keys*, pairs of server and URI, which have changed since they were sent."""
         self._outdated = keys
         for block in self._resource_messages:
             if block.show_outdated(keys):

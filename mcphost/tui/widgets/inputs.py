@@ -107,8 +107,8 @@ class LabeledInputGroup(Vertical):
     class Submitted(Message):
         """Posted when the user presses Enter.
 
-        `index` is the position of the input in which Enter was pressed, starting at 0; `values` are the texts of all
-        inputs.
+        `index` is the position of the input in which Enter was pressed, starting at 0; `values` holds the text of each
+        input.
         """
 
         def __init__(self, index: int, values: tuple[str, ...]) -> None:

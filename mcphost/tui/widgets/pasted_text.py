@@ -75,7 +75,7 @@ class FoldedPastes:
         return not self._texts
 
     def list_used(self, text: str) -> tuple[str, ...]:
-        """Return the placeholders of pastes that are still in *text*, in their order there."""
+        """Return the placeholders of pastes that are still in *text*, in the order in which they occur."""
         if not self._texts:
             return ()
         return tuple(dict.fromkeys(match[0] for match in self._matches(text)))
