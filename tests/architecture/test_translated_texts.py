@@ -22,7 +22,7 @@ SHOWING = {
     "add_notice",
 }
 SHOWN_FIELDS = {"placeholder", "title", "label", "tooltip", "hint"}
-# What these get is read by the program: selectors, names of workers and classes, types, bindings, other modules.
+# Arguments of these are read by the program: selectors, names of workers and classes, types, bindings, other modules.
 READ_BY_PROGRAM = {
     "Binding", "Literal", "TypeVar", "cast", "query", "query_one", "run_worker", "from_meta", "focus_next", "compile",
     "focus_previous", "run_action", "set_class", "get", "getattr", "parse", "startswith", "removeprefix",
