@@ -82,7 +82,7 @@ class PipeRun:
                 self.called[self._send("call", server="log", tool="add", arguments=arguments)] = arguments
                 if number % 10 == 0:
                     self._send("send", text=f"add {self._number} and {number}")
-                # Do not flood it: a full queue of the pipe is no decision.
+                # Do not flood it: a full queue of the pipe is not a decision.
                 self._progress(number, until)
         finally:
             process.send_signal(signal.SIGKILL)
