@@ -109,7 +109,7 @@ async def test_a_server_that_ignores_every_signal_is_killed_with_its_children(
         " child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGTERM,"
         f" signal.SIG_IGN); time.sleep(300)']); open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')",
     )
-    # It goes on forever after the end of input.
+    # It keeps running after the end of its input.
     stubborn = replace(stubborn, args=("-c", stubborn.args[1] + "\ntime.sleep(300)"))
     async with open_host(servers=(stubborn,)) as host:
         await host.servers.ensure_ready("stubborn")

@@ -102,7 +102,7 @@ async def test_a_hook_gets_the_call_as_json_and_lets_it_pass(
         seen = json.loads((tmp_path / "seen").read_text())
         assert (seen["event"], seen["server"], seen["tool"]) == ("before_call", "peer", "write")
         assert seen["arguments"] == {"path": "a"}
-        assert len(hooked.frontend.asked) == 1  # letting it pass is no permission
+        assert len(hooked.frontend.asked) == 1  # letting a call pass does not permit it
 
 
 EXIT_TWO = "sys.stderr.write('not on Fridays')\nsys.exit(2)"
