@@ -10,7 +10,7 @@ def test_mutated_lines_end_calls_and_never_the_session(seed: int) -> None:
     report = fuzz_stdio.run(10_000, seed)
     assert report.faults == [], report.summary("lines")
     assert report.inputs == 10_000
-    # Otherwise the mutations would be so wild that nothing behind the first check is tested.
+    # Otherwise, the mutations could be so strong that nothing beyond the first check is tested.
     assert report.outcomes["results"] > 500
     assert report.outcomes["sessions survived"] > 0.8 * report.sessions
     assert {"MalformedMessage", "RequestRefused", "changes heard"} <= set(report.outcomes)
