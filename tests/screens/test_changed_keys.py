@@ -46,7 +46,7 @@ async def test_a_changed_key_works_while_typing_and_the_old_one_does_nothing(run
         await driver.pilot.press("ctrl+e")
         await driver.until(lambda: isinstance(driver.app.screen, HistoryScreen), "the history")
         await driver.pilot.press("escape")
-        # As a terminal sends it: Textual takes the letter of alt for text.
+        # As a terminal sends it: Textual mistakes a letter with Alt for text.
         driver.app.post_message(Key("alt+t", "t"))
         await driver.until(lambda: isinstance(driver.app.screen, ThemePicker), "the themes")
         await driver.pilot.press("escape")

@@ -164,7 +164,7 @@ async def test_enter_never_replaces_typed_text_with_a_shorter_suggestion(run: Ru
         await driver.until(lambda: driver.app.query("OptionList"), "suggestions for the beginning")
         sent: list[str] = []
         composer.submit = lambda: sent.append(composer.composer_input.text)
-        # Pressed together, as on a busy screen: the text is not handled yet when Enter comes.
+        # Pressed together, as on a busy screen: the text is not handled yet when Enter arrives.
         composer.composer_input.insert(typed)
         await composer.composer_input._on_key(Key("enter", "\r"))
         assert sent == [before + typed]
