@@ -119,7 +119,7 @@ class MutationRunner:
         path = self._project / mutation.file
         before, moment = path.read_text(encoding="utf-8"), path.stat().st_mtime
         path.write_text(before.replace(mutation.find, mutation.replace), encoding="utf-8")
-        # Python recognizes stale bytecode by time and size: each version gets a time of its own.
+        # Python recognizes stale bytecode by time and size: each version gets its own time.
         self._set_timestamp(path, next(self._timestamps))
         try:
             return self._run(tests, every=every)
