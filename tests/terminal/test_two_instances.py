@@ -54,7 +54,7 @@ def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(f
     told = ask(first, "the second lighthouse", "Another mcphost added 2 messages to this conversation.")
     assert "the second harbour" not in told
     ask(second, "the third harbour", "Another mcphost added 2 messages to this conversation.")
-    # Each model request has only the course of its own chat, so that no call is without its result.
+    # Each model request contains only its own chat, so that every call has its result.
     sent = [str(request["messages"]) for request in first.model.requests]
     assert "harbour" not in next(text for text in sent if "the second lighthouse" in text)
     assert "the second lighthouse" not in next(text for text in sent if "the third harbour" in text)
