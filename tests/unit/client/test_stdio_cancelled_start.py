@@ -29,6 +29,6 @@ def test_a_start_that_is_cancelled_leaves_no_process_and_no_open_pipe(steps: int
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        anyio.run(main)  # a loop of its own: what is left open shows when it is closed
+        anyio.run(main)  # a separate loop, whose closing reveals what was left open
         gc.collect()
     assert [str(one.message) for one in caught if one.category is ResourceWarning] == []

@@ -146,7 +146,7 @@ def test_the_never_list_is_read_as_rules(tmp_path: Path) -> None:
     config = read_settings(tmp_path, '[consent]\nnever = ["fs/delete*", "git/push?force=true"]\n')
     assert config.problems == ()
     texts = [format_rule(rule) for rule in config.never_rules]
-    # A server's name may contain a slash: a forbidden call is forbidden by every reading of it.
+    # A server's name may contain a slash: a forbidden call is forbidden in every reading.
     assert texts == ["fs/delete*", "git/push?force=true", "git%2Fpush?force=true"]
 
 

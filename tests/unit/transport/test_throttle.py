@@ -109,7 +109,7 @@ async def test_a_flood_of_tiny_events_does_not_block(event: bytes, where: str) -
         await request.event({"id": request.message["id"], "result": {"content": [{"type": "text", "text": "ok"}]}})
         return False
 
-    # Such a stream costs many times its sending, so it is abandoned: with its call, or alone.
+    # Reading such a stream costs far more than sending it, so it is abandoned, with or without its call.
     answered = nullcontext() if where == "get" else pytest.raises(MalformedMessage, match="almost empty lines")
     async with open_http_session(handshake_server(call, on_get=get)) as (session, _), measure_turns() as gaps:
         with answered:
