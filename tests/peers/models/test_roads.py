@@ -382,3 +382,14 @@ async def test_a_model_set_to_chat_stays_there_although_litellm_prefers_response
     await ask_model(road_model("openai", base, worker, name="openai/gpt-5-codex", api=api), "hi")
     assert path in ours.heads[0]
     assert ours.bodies[0]["store"] is False
+
+
+@pytest.mark.req("llm.both-apis")
+@pytest.mark.parametrize(("api", "path"), [("auto", "/v1/chat/completions"), ("responses", "/v1/responses")])
+async def test_a_model_set_to_responses_uses_that_api_although_litellm_prefers_chat(
+    api: str, path: str, worker: WorkerProcess, raw_provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = raw_provider
+    ours.words = 1
+    await ask_model(road_model("compatible", base, worker, name="openai/our-own-model", api=api), "hi")
+    assert path in ours.heads[0]
