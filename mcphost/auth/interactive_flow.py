@@ -258,7 +258,7 @@ class InteractiveSignIn:
         """
         if not self._has_foreign_response:
             self._has_foreign_response = True
-            self.report_step(SignInStep.PERSON, seconds=seconds, text=f"{SignInStep.PERSON.value}; {FOREIGN_RESPONSE}")
+            self.report_step(SignInStep.PERSON, seconds=seconds, text=f"waiting for you; {FOREIGN_RESPONSE}")
 
     def timeout_error(self) -> SignInFailed:
         """Return the error for a sign-in that took too long."""
@@ -266,7 +266,7 @@ class InteractiveSignIn:
         # If the authorization server deleted the client, it says so in the browser and does not redirect.
         forget_hint = f"\nIf the page did not know mcphost: mcphost logout {quote(name)} --forget-client"
         hint = forget_hint if self.is_client_registered else ""
-        note = f" {FOREIGN_RESPONSE[0].upper()}{FOREIGN_RESPONSE[1:]}." if self._has_foreign_response else ""
+        note = " A response with a missing or wrong state was ignored." if self._has_foreign_response else ""
         return SignInFailed(
             f"Nobody signed in to {name!r} within {_format_duration(self.target.timeout)}.{note}",
             f"Try again: mcphost login {quote(name)}{hint}",

@@ -25,11 +25,6 @@ _CHANGING_HEADERS = tuple(
     f'"{name}'.encode()
     for name in ("POT-Creation", "PO-Revision", "Report-Msgid", "Last-Translator", "Language-Team", "Project-Id")
 )
-# Babel fills these in with the time of the run and with placeholders.
-_CHANGING_HEADERS = tuple(
-    f'"{name}'.encode()
-    for name in ("POT-Creation", "PO-Revision", "Report-Msgid", "Last-Translator", "Language-Team", "Project-Id")
-)
 _ANY_DATE = datetime(2026, 1, 1, tzinfo=UTC)
 _HEADER = "# Simplified Chinese translation of mcphost."
 
@@ -72,6 +67,7 @@ SENTENCE_MODULES = {
         "token_store tokens url_policy",
         "diagnosis": "explain network_steps program_steps",
         "host": "budget_limits model_selection",
+        "host/questions": "sign_in",
         "host/consent": "auto_approve grants",
         "host/conversation": "attachment_fitting compactor turn",
         "host/server_requests": "elicitation request_handler",
@@ -83,8 +79,8 @@ SENTENCE_MODULES = {
 """Modules all of whose sentences are for people, also where no error or question is made of them at once."""
 
 PHRASE_MODULES = {
-    "host/cost_report.py", "host/project_approvals.py", "host/consent/auto_approve.py", "host/consent/grants.py",
-    "host/conversation/compactor.py", "host/conversation/turn.py",
+    "auth/interactive_flow.py", "host/cost_report.py", "host/project_approvals.py", "host/consent/auto_approve.py",
+    "host/consent/grants.py", "host/conversation/compactor.py", "host/conversation/turn.py",
     "host/server_requests/request_handler.py", "host/server_requests/root_list.py",
     "host/server_requests/sampling_policy.py",
 }  # fmt: skip

@@ -8,26 +8,37 @@ from typing import ClassVar, Literal
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.serialization import Struct, field
 from mcphost.sign_in import SignInTerms
+from mcphost.translation import N_
 from mcphost.unicode_forms import split_url
 
 OPENED = "Opened in your browser. This question closes when the sign-in is complete."
 NO_BROWSER = "No browser could be opened. Open the address yourself and paste the final address here."
 NO_BROWSER_FOR_CODE = "No browser could be opened. Open the address yourself, on any machine."
 _KNOWN = {
-    "offline_access": "stay signed in while you are away",
-    "openid": "know that it is you",
-    "profile": "see your name and picture",
-    "email": "see your e-mail address",
-    "phone": "see your phone number",
-    "address": "see your postal address",
+    "offline_access": N_("stay signed in while you are away"),
+    "openid": N_("know that it is you"),
+    "profile": N_("see your name and picture"),
+    "email": N_("see your e-mail address"),
+    "phone": N_("see your phone number"),
+    "address": N_("see your postal address"),
 }
 _VERBS = {
-    "read": "read", "readonly": "read", "view": "read", "get": "read", "list": "list", "search": "search",
-    "write": "read and change", "readwrite": "read and change", "edit": "change", "update": "change",
-    "modify": "change", "create": "create", "add": "add", "delete": "delete", "remove": "delete", "send": "send",
-    "execute": "run", "exec": "run", "invoke": "run", "call": "run", "run": "run", "use": "use",
-    "admin": "administer", "manage": "manage", "full": "do everything with", "all": "do everything with",
-}  # fmt: skip
+    N_("read {things}"): "read readonly view get",
+    N_("list {things}"): "list",
+    N_("search {things}"): "search",
+    N_("read and change {things}"): "write readwrite",
+    N_("change {things}"): "edit update modify",
+    N_("create {things}"): "create",
+    N_("add {things}"): "add",
+    N_("delete {things}"): "delete remove",
+    N_("send {things}"): "send",
+    N_("run {things}"): "execute exec invoke call run",
+    N_("use {things}"): "use",
+    N_("administer {things}"): "admin",
+    N_("manage {things}"): "manage",
+    N_("do everything with {things}"): "full all",
+}
+_PHRASES = {verb: phrase for phrase, verbs in _VERBS.items() for verb in verbs.split()}
 _GENERIC_PARTS = {"api", "auth", "com", "default", "mcp", "scope", "scopes", "user", "v1", "v2"}
 _PARTS = re.compile(r"[:./_\-\s]+")
 _MAX_LENGTH = 200
@@ -221,22 +232,25 @@ class SignInPrompts:
         return (verdict.client_id, verdict.client_secret) if isinstance(verdict, EnteredClient) else None
 
 
-def describe_scope(scope: str) -> str:
-    """Return what an OAuth scope seems to permit, such as "read files", or "" if its name is unclear."""
+def describe_scope(scope: str, translate: Callable[[str], str] = str) -> str:
+    """Return what an OAuth scope seems to permit, such as "read files", or "" if its name is unclear.
+
+    *translate* is called with texts of mcphost only, before the words of the scope are filled in.
+    """
     if scope.lower() in _KNOWN:
-        return _KNOWN[scope.lower()]
+        return translate(_KNOWN[scope.lower()])
     name = scope[:_MAX_LENGTH]
     if "://" in name:
         name = name.rpartition("/")[2]  # a scope that is a URL is named by its last segment
     parts = [part for part in _PARTS.split(name.lower()) if part]
     if not parts or not all(part.isascii() and part.isalnum() for part in parts):
         return ""
-    verb = next((part for part in parts if part in _VERBS), "")
+    verb = next((part for part in parts if part in _PHRASES), "")
     things = [part for part in parts if part != verb]
     plain = [part for part in things if part not in _GENERIC_PARTS] or things
     if not verb:
         return ""
-    return f"{_VERBS[verb]} {' '.join(plain) or 'everything'}"
+    return translate(_PHRASES[verb]).format(things=" ".join(plain) or translate(N_("everything")))
 
 
 class KeepInMemory(Struct, frozen=True):

@@ -14,8 +14,8 @@ from mcphost.errors import SignInRequired, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.servers.servers import Servers
 from mcphost.host.views import ServerView
-from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
+from mcphost.translation import N_
 
 EXPIRY_WARNING_SECONDS = 600.0
 """Remaining seconds below which a sign-in that is not renewed automatically is classified as "soon"."""
@@ -23,22 +23,22 @@ MAX_NAME = 60
 """Maximum characters of an account name."""
 Validity = Literal["good", "soon", "ended"]
 STORAGE_LABELS = {
-    "keyring": "in the keyring",
-    "file": "in a file that only you can read",
-    "encrypted": "in an encrypted file",
-    "session": "only until mcphost ends",
-    "earned": "not stored: obtained again automatically",
+    "keyring": N_("in the keyring"),
+    "file": N_("in a file that only you can read"),
+    "encrypted": N_("in an encrypted file"),
+    "session": N_("only until mcphost ends"),
+    "earned": N_("not stored: obtained again automatically"),
 }
 _CLIENT_LABELS = {
-    "configured": "the client id of your configuration",
-    "document": "mcphost's published metadata",
-    "registered": "registered automatically",
-    "entered": "the client id you entered",
+    "configured": N_("the client id of your configuration"),
+    "document": N_("mcphost's published metadata"),
+    "registered": N_("registered automatically"),
+    "entered": N_("the client id you entered"),
 }
 _METADATA_LABELS = {
     "oauth": "RFC 8414",
     "oidc": "OpenID Connect Discovery",
-    "legacy": "none: default addresses of 2025-03-26",
+    "legacy": N_("none: default addresses of 2025-03-26"),
 }
 
 
@@ -54,59 +54,65 @@ def validity(account: Account, now: float | None = None) -> Validity:
     return "ended" if left <= 0 else "soon" if left < EXPIRY_WARNING_SECONDS else "good"
 
 
-def describe_validity(account: Account, now: float | None = None) -> str:
+def describe_validity(account: Account, now: float | None = None, translate: Callable[[str], str] = str) -> str:
     """Return a phrase for the remaining validity of a sign-in, such as "for 3 more hours"."""
     if account.is_renewable:
-        return "renewed automatically"
+        return translate(N_("renewed automatically"))
     if not account.expires:
-        return "with no known expiry"
+        return translate(N_("with no known expiry"))
     if validity(account, now) == "ended":
-        return "expired: sign in again"
-    minutes = account.seconds_left(now) / 60
-    if minutes < 1:
-        return "for less than a minute"
-    for size, unit in ((1440, "day"), (60, "hour"), (1, "minute")):
-        if minutes >= size * 2 or size == 1:
-            number = int(minutes // size)
-            return f"for {pluralize(number, f'more {unit}')}"
-    raise AssertionError("minutes are the last unit")
+        return translate(N_("expired: sign in again"))
+    minutes = int(account.seconds_left(now) // 60)
+    if minutes < 2:
+        return translate(N_("for 1 more minute") if minutes else N_("for less than a minute"))
+    phrase, size = (
+        (N_("for {number:,} more days"), 1440)
+        if minutes >= 2880
+        else (N_("for {number:,} more hours"), 60)
+        if minutes >= 120
+        else (N_("for {number:,} more minutes"), 1)
+    )
+    return translate(phrase).format(number=minutes // size)
 
 
-def describe_storage(account: Account) -> str:
+def describe_storage(account: Account, translate: Callable[[str], str] = str) -> str:
     """Return a phrase that names where the sign-in is stored, such as "in the keyring"."""
-    return STORAGE_LABELS.get(account.place, account.place)
+    return translate(STORAGE_LABELS.get(account.place, account.place))
 
 
-def describe_client(account: Account) -> str:
+def describe_client(account: Account, translate: Callable[[str], str] = str) -> str:
     """Return a phrase for how the OAuth client id was obtained, such as "registered automatically"."""
-    return _CLIENT_LABELS.get(account.client_kind, account.client_kind)
+    return translate(_CLIENT_LABELS.get(account.client_kind, account.client_kind))
 
 
-def describe_discovery(account: Account) -> list[tuple[str, str]]:
+def describe_discovery(account: Account, translate: Callable[[str], str] = str) -> list[tuple[str, str]]:
     """Return the OAuth metadata discovered at sign-in as (label, value) pairs.
 
-    The list is empty for a sign-in stored by an early version, which did not save its metadata.
+    The list is empty for a sign-in stored by an early version, which did not save its metadata. *translate* is
+    called with texts of mcphost only.
     """
     metadata = account.discovery
     if not metadata.metadata_kind:
         return []
-    features = [f"PKCE {', '.join(metadata.pkce_methods)}" if metadata.pkce_methods else "PKCE not declared"]
-    features.append("issuer in responses (RFC 9207)" if metadata.sends_issuer else "no issuer in responses")
-    features.append("device codes (RFC 8628)" if metadata.device_endpoint else "no device codes")
-    kind = _METADATA_LABELS.get(metadata.metadata_kind, metadata.metadata_kind)
+    features = [
+        f"PKCE {', '.join(metadata.pkce_methods)}" if metadata.pkce_methods else translate(N_("PKCE not declared")),
+        translate(N_("issuer in responses (RFC 9207)") if metadata.sends_issuer else N_("no issuer in responses")),
+        translate(N_("device codes (RFC 8628)") if metadata.device_endpoint else N_("no device codes")),
+    ]
+    kind = translate(_METADATA_LABELS.get(metadata.metadata_kind, metadata.metadata_kind))
     issuer = f"{metadata.issuer_metadata} ({kind})" if metadata.issuer_metadata else kind
     pairs = [
-        ("server metadata", metadata.resource_metadata or "none"),
-        ("issuer metadata", issuer),
-        ("known by", describe_client(account)),
-        ("sign-in at", metadata.authorization_endpoint),
-        ("tokens at", metadata.token_endpoint),
-        ("registers at", metadata.registration_endpoint),
-        ("codes at", metadata.device_endpoint),
-        ("revokes at", metadata.revocation_endpoint),
-        ("it supports", "; ".join(features)),
+        (N_("server metadata"), metadata.resource_metadata or translate(N_("none"))),
+        (N_("issuer metadata"), issuer),
+        (N_("known by"), describe_client(account, translate)),
+        (N_("sign-in at"), metadata.authorization_endpoint),
+        (N_("tokens at"), metadata.token_endpoint),
+        (N_("registers at"), metadata.registration_endpoint),
+        (N_("codes at"), metadata.device_endpoint),
+        (N_("revokes at"), metadata.revocation_endpoint),
+        (N_("it supports"), "; ".join(features)),
     ]
-    return [(name, value) for name, value in pairs if value]
+    return [(translate(name), value) for name, value in pairs if value]
 
 
 def parse_account_name(text: str) -> str:

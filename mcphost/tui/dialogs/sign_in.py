@@ -47,7 +47,7 @@ def describe_scopes(scopes: tuple[str, ...]) -> str:
     """Describe what OAuth scopes permit, one scope per line, followed by its name."""
     if not scopes:
         return _("use what the server permits every user")
-    told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
+    told = [(describe_scope(scope, _), clean(scope).replace("\n", "⏎")) for scope in scopes]
     lines = [f"{words}  ({raw})" if words else raw for words, raw in told]
     return "\n".join(
         [_("{lines_count} things:").format(lines_count=len(lines)), *lines]
@@ -177,7 +177,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         if asked.interval:
             polled = ""
             if now is not None and now.polls:
-                times = "once" if now.polls == 1 else _("{polls} times").format(polls=now.polls)
+                times = _("once") if now.polls == 1 else _("{polls} times").format(polls=now.polls)
                 polled = _("asked {times}, {monotonic} s ago, and ").format(
                     times=times, monotonic=round(monotonic() - self._progress_at)
                 )

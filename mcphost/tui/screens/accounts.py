@@ -109,7 +109,7 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 def describe_scopes(stored_account: StoredAccount) -> str:
     """Return the account's OAuth scopes, separated by commas; known scopes with a description."""
-    described = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
+    described = [(describe_scope(scope, _), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 
 
@@ -200,7 +200,7 @@ class AccountsScreen(ListScreen):
         for stored in self._stored_accounts:
             mark, style, word = describe_state(stored)
             has_expired = validity(stored.account) == "ended"
-            detail = word if has_expired else f"{word} · {describe_validity(stored.account)}"
+            detail = word if has_expired else f"{word} · {describe_validity(stored.account, translate=_)}"
             rows.append(ListRow(stored, f"{_server_names(stored)} · {stored.account.name}", detail, mark, style))
         signed_in = {name for stored in self._stored_accounts for name in stored.servers}
         rows += [
@@ -220,13 +220,19 @@ class AccountsScreen(ListScreen):
             status = self._sign_in_progress((view.name,))
             next_step = _("s stops that") if status else _("s signs in")
             self.show_about(
-                clean_pairs([(_("server"), view.name), (_("state"), status or view.detail), (_("next"), next_step)])
+                clean_pairs(
+                    [
+                        (_("server"), view.name),
+                        (_("state"), status or translate_sentence(view.detail)),
+                        (_("next"), next_step),
+                    ]
+                )
             )
             return
         stored: StoredAccount = row.value
         account = stored.account
         status = self._sign_in_progress(stored.servers)
-        issuer = f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer
+        issuer = f"{account.issuer}, {describe_client(account, _)}" if account.client_kind else account.issuer
         self.show_about(
             clean_pairs(
                 [
@@ -244,10 +250,10 @@ class AccountsScreen(ListScreen):
                         or _("{server}, which is no longer configured").format(server=account.server),
                     ),
                     (_("address"), account.url),
-                    (_("valid"), describe_validity(account)),
+                    (_("valid"), describe_validity(account, translate=_)),
                     (_("issuer"), issuer),
                     (_("scopes"), describe_scopes(stored) or _("whatever the server allows every user")),
-                    (_("stored"), describe_storage(account)),
+                    (_("stored"), describe_storage(account, _)),
                 ]
             )
         )
@@ -255,7 +261,11 @@ class AccountsScreen(ListScreen):
     def _sign_in_progress(self, servers: tuple[str, ...]) -> str:
         """Return the current step of a sign-in to one of *servers*, or "" if none is in progress."""
         return next(
-            (view.sign_in_status for view in self.host.servers.views() if view.name in servers and view.sign_in_status),
+            (
+                translate_sentence(view.sign_in_status)
+                for view in self.host.servers.views()
+                if view.name in servers and view.sign_in_status
+            ),
             "",
         )
 

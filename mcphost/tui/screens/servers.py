@@ -86,7 +86,7 @@ def describe_offers(view: ServerView) -> str:
     The text includes the reasons why invalid tools, prompts or resources of the server were ignored.
     """
     lines: list[str] = []
-    if view.account is not None and (found := describe_discovery(view.account)):
+    if view.account is not None and (found := describe_discovery(view.account, _)):
         lines += [_("Sign-in details:"), *(f"    {pad_cells(name, 15)}  {value}" for name, value in found), ""]
     if view.quarantined:
         lines += [
@@ -114,13 +114,13 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
     account = view.account
     if account is None:
         return []
-    told = [(describe_scope(scope), scope) for scope in account.scopes]
+    told = [(describe_scope(scope, _), scope) for scope in account.scopes]
     rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
     return [
-        (_("signed in"), f"{account.name}, {describe_validity(account)}"),
-        (_("issuer"), f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
+        (_("signed in"), f"{account.name}, {describe_validity(account, translate=_)}"),
+        (_("issuer"), f"{account.issuer}, {describe_client(account, _)}" if account.client_kind else account.issuer),
         (_("scopes"), rights or _("none: what the server allows every user")),
-        (_("stored"), describe_storage(account)),
+        (_("stored"), describe_storage(account, _)),
     ]
 
 
@@ -226,7 +226,7 @@ class ServersScreen(ListScreen):
             word = describe_starting(view.state, view.starting_seconds)
             count = f"{translate_count(len(view.catalog.tools), 'tool')}{off}" if view.state == "ready" else word
             detail = (
-                _("signing in: {sign_in_status}").format(sign_in_status=view.sign_in_status)
+                _("signing in: {sign_in_status}").format(sign_in_status=translate_sentence(view.sign_in_status))
                 if view.sign_in_status
                 else f"{count}  {translate_sentence(view.detail)}"
             )
@@ -250,7 +250,9 @@ class ServersScreen(ListScreen):
                     ),
                     (
                         _("signing in"),
-                        _("{sign_in_status}; s stops that").format(sign_in_status=view.sign_in_status)
+                        _("{sign_in_status}; s stops that").format(
+                            sign_in_status=translate_sentence(view.sign_in_status)
+                        )
                         if view.sign_in_status
                         else "",
                     ),

@@ -1,0 +1,72 @@
+"""What lower layers tell the screen, in Chinese: translated on the screen, English where it is stored."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcphost.auth.accounts import DiscoverySummary
+from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope
+from mcphost.host.servers.accounts import describe_discovery, describe_validity
+from mcphost.serialization import replace
+from mcphost.translation import CHINESE, ENGLISH, _, set_language
+from tests.screens.ask_question import PendingQuestion
+from tests.screens.conftest import Run
+from tests.screens.example_records import example_account, example_accounts
+from tests.screens.fake_host import sample_server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _speak_chinese() -> Iterator[None]:
+    set_language(CHINESE)
+    yield
+    set_language(ENGLISH)
+
+
+def http_server(**more: Any) -> Any:
+    one = sample_server("hub", **more)
+    return replace(one, config=replace(one.config, command="", args=(), url="https://hub.example/mcp"))
+
+
+async def test_an_account_is_described_in_chinese(run: Run) -> None:
+    status = "waiting for you; a response with a missing or wrong state was ignored"
+    async with run(views=(http_server(sign_in_status=status),), size=(120, 40)) as driver:
+        driver.host.accounts.kept = example_accounts()[:2]
+        await driver.pilot.press("f12")
+        await driver.until(lambda: "读取 issues (issues:read), repo" in driver.text(), "the scopes")
+        for words in (
+            "使用中 · 自动续期",
+            "https://login.example, 自动注册",
+            "在密钥环中",
+            "正在等你；已忽略一个 state",
+        ):
+            assert words in driver.text()
+
+
+async def test_a_sign_in_is_described_in_chinese(run: Run) -> None:
+    scopes = ("read:org", "admin", "offline_access", "{0.__class__}:read")
+    asked = SignInQuestion(
+        server="hub", why="", url="https://a.example", host="a.example", issuer="https://a.example", scopes=scopes,
+        note=OPENED,
+    )  # fmt: skip
+    async with run(size=(120, 40)) as driver:
+        PendingQuestion(driver, asked)
+        await driver.enter_question()
+        for words in ("读取 org  (read:org)", "全部内容  (admin)", "在你离开时保持登录  (offline", "已在浏览器中打开"):
+            assert words in driver.text()
+        assert "\n" not in describe_scope("{0.__class__}:read", _)
+
+
+def test_the_discovery_results_of_a_sign_in_are_described_in_chinese() -> None:
+    account = example_account(discovery=DiscoverySummary(metadata_kind="legacy"), is_renewable=False, expires=9_000.0)
+    found = dict(describe_discovery(account, _))
+    assert found == {
+        "服务器元数据": "无",
+        "颁发者元数据": "无：使用 2025-03-26 的默认地址",
+        "客户端身份": "自动注册",
+        "它支持": "未声明 PKCE; 响应中不带颁发者; 无设备代码",
+    }
+    assert [describe_validity(account, now, _) for now in (0, 8_900)] == ["还有 2 小时", "还有 1 分钟"]
+    assert describe_validity(account, 0) == "for 2 more hours", "programs read English"
