@@ -95,7 +95,7 @@ class MemoryBackend:
         self._secrets.pop(name, None)
 
     async def describe(self) -> str:
-        """Return a description that says that no secret is kept after this run."""
+        """Return a description, which says that secrets are lost when mcphost exits."""
         return "memory only: secrets are forgotten when mcphost ends"
 
 
@@ -290,7 +290,7 @@ _PartsHeader = tuple[str, int, str]
 
 
 def _parse_parts_header(stored: str | None) -> _PartsHeader | None:
-    """Parse the header of a secret that is stored as several values; None if it is a single value."""
+    """Parse the header of a secret that is stored as several values, or return None if it is a single value."""
     words = (stored or "").split(":")
     if (
         len(words) != 4

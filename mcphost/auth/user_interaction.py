@@ -75,7 +75,7 @@ class SignInInteraction(Protocol):
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """Ask for the id and secret of an OAuth client registered for *redirect_uri*; None if there is none.
+        """Ask for the id and secret of an OAuth client registered for *redirect_uri*; return None if there is none.
 
         The secret is "" if the client has none. *note* is the reason for the question. May be cancelled.
         """
