@@ -15,7 +15,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Print the costs of the last days, by day and model and by part."""
+    """Print the costs of recent days, by day and model, and by part of the requests."""
     from mcphost.cli.command_runner import remove_model, run_command
     from mcphost.cli.parser import build_options
 
