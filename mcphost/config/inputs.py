@@ -132,7 +132,7 @@ def _is_secret_default(definition: dict[str, Any], key: str) -> bool:
 
 
 def entry_texts(entry: Mapping[str, Any]) -> list[str]:
-    """Return the texts of an entry that may contain references; values of a wrong type are left out."""
+    """Return the strings in an entry that may contain references; values of a wrong type are left out."""
     values: list[Any] = [entry.get(key) for key in ("command", "url", "cwd", "envFile")]
     for key in ("args", "env", "headers"):
         members = entry.get(key)

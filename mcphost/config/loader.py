@@ -42,7 +42,7 @@ class _FileContent(Struct, frozen=True):
 
 
 def read_project_file(directory: Path) -> ProjectFile | None:
-    """Read the `.mcp.json` of a directory without parsing it; None if there is none.
+    """Read the `.mcp.json` of a directory without parsing it; return None if there is none.
 
     Raises ConfigError if the file is unreadable.
     """

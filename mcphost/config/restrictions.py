@@ -152,7 +152,7 @@ def _normalize_host(name: str) -> str:
 
 
 def _parse_ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse an IP address, including the short, octal and hexadecimal forms of IPv4; None for other text."""
+    """Parse an IP address, including the short, octal and hexadecimal forms of IPv4; return None for other text."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
