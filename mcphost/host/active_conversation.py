@@ -98,7 +98,7 @@ class Conversation:
         return stored
 
     async def undo_compaction(self) -> Compaction | None:
-        """Stop using the current summary and return it; None if there is none. Raises StoreError.
+        """Stop using the current summary and return it; return None if there is none. Raises StoreError.
 
         The previous summary, if any, is restored.
         """

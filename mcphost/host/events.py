@@ -199,7 +199,7 @@ class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
 
 
 class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
-    """A message of the model was saved, either complete or marked as cut off."""
+    """A message from the model was saved, either complete or marked as cut off."""
 
     turn: int
     message: Message

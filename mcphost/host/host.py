@@ -178,7 +178,7 @@ class Host:
 
     @property
     def live_config(self) -> "LiveConfig | None":
-        """Detects and applies changes to the configuration files; None if no files are in use."""
+        """The object that detects and applies changes to the configuration files; None if no files are in use."""
         return self.late_parts.live_config.get()
 
     @property

@@ -86,7 +86,7 @@ class SpendingTracker:
         return await self._store.list_days(since=days_ago(days))
 
     async def list_entries(self, *, days: int = 36_500, conversation: str = "") -> tuple[SpendingEntry, ...]:
-        """Return the requests of the last *days* days, newest first, optionally of one conversation.
+        """Return the requests of the last *days* days, newest first, optionally for one conversation only.
 
         Raises StoreError.
         """

@@ -66,7 +66,7 @@ def parse_summary(text: str, shown: Collection[int]) -> tuple[SummarySentence, .
 
 
 def _split_numbers(line: str) -> tuple[str, str]:
-    """Split a line into its sentence and the numbers in brackets at its end; "" if there are none."""
+    """Split a line into its sentence and the numbers in brackets at its end; return "" if there are none."""
     ended = line.rstrip(" .。")
     if ended and ended[-1] in "])】":
         start = max(map(ended.rfind, "[(【"))

@@ -324,7 +324,7 @@ class ManualCalls:
         )
 
     async def release(self, server: str, tool: str, result: ManualCallResult) -> str:
-        """Return the text of a result that the user gives to the model, with the notes of hooks.
+        """Return the text of a result that the user gives to the model, with notes from hooks.
 
         The hooks after the call run first. Raises ConsentDenied if a hook withholds the result, and ServerError or
         UsageError if the tool no longer exists.
