@@ -31,7 +31,7 @@ class InputRequiredResult(Result, frozen=True):
 
 
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
-    """Parse `inputRequests`, keyed by the server's names; {} if absent or null. Raises MalformedMessage.
+    """Parse `inputRequests`, keyed by the server's names; return {} if absent or null. Raises MalformedMessage.
 
     Yields every few milliseconds, so that other tasks can run.
     """
