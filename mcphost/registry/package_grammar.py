@@ -287,7 +287,7 @@ def _position_after(argv: Sequence[str], option: str) -> int:
 
 
 def _split_package(kind: str, text: str, word: int) -> PackageReference | None:
-    """Split a word into a package's name and version; None if it is not a valid package of this kind."""
+    """Split a word into a package's name and version; return None if it is not a valid package of this kind."""
     if kind == "oci":
         match = _IMAGE.fullmatch(text)
         return PackageReference(kind, match["name"], match["tag"] or "", match["digest"] or "", word) if match else None
