@@ -80,7 +80,7 @@ def _extract_text(library: Any, body: bytes, limit: int) -> dict[str, Any]:
 
 
 def _read_pages(reader: Any, count: int, limit: int) -> tuple[list[str], int, int]:
-    """Return the texts of the pages, the number of the last page read, and how many were unreadable.
+    """Return the text of each page, the number of the last page read, and how many were unreadable.
 
     Each text begins with a heading, such as "[Page 1]". *limit* is the maximum total size in bytes.
     """
