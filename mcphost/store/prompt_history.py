@@ -34,7 +34,7 @@ class EarlierPrompt(Struct, frozen=True):
 
 
 class EarlierPrompts(Struct, frozen=True):
-    """Distinct messages of the user, newest first; `has_more` means that older messages were not read.
+    """Distinct messages from the user, newest first; `has_more` means that older messages were not read.
 
     `notes` are sentences for the user.
     """
@@ -45,7 +45,7 @@ class EarlierPrompts(Struct, frozen=True):
 
 
 def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompts:
-    """Return the newest messages of the user that match *text*, or the newest of all if it is empty.
+    """Return the newest messages from the user that match *text*, or the newest of all if it is empty.
 
     The last word of *text* may be incomplete. At most MAX_READ messages are read, whatever the size of the store.
     """

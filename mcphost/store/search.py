@@ -94,7 +94,7 @@ class SearchStore:
         return SearchResult(notes=(REBUILDING, *query.notes)) if found is None else found
 
     async def find_prompts(self, text: str) -> EarlierPrompts:
-        """Return the newest messages of the user that match *text*; its last word may be incomplete.
+        """Return the newest messages from the user that match *text*; its last word may be incomplete.
 
         See `search_query` for the syntax. Cancellation interrupts the search. If the index is damaged, a rebuild is
         started and the result is empty except for a note. Raises StoreError.

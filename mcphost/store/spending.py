@@ -20,7 +20,7 @@ class TokenShare(Struct, frozen=True):
     """Estimated input tokens of one part of a request.
 
     `kind` is "system", "definitions" (tool definitions of a server), "results" (of a tool), "attachments" (from a
-    server, or from the user if `server` is ""), "messages", or "sampling" (a whole request of a server).
+    server, or from the user if `server` is ""), "messages", or "sampling" (a whole request from a server).
     """
 
     kind: str
