@@ -33,7 +33,7 @@ UNKNOWN_SOURCE = N_("source unknown")
 
 
 def describe_sources(sentence: SummarySentence) -> str:
-    """Return the messages that a sentence summarizes, and whether the user wrote it, as text."""
+    """Return text that names the messages a sentence summarizes, and says whether the user wrote the sentence."""
     numbers = format_numbers(sentence.sources)
     named = ngettext("message {numbers}", "messages {numbers}", len(sentence.sources)).format(numbers=numbers)
     parts = [named if numbers else "", _("by you") if sentence.by_user else ""]

@@ -250,7 +250,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> list[Content]:
-        """Return the server's annotations, description and title of the tool, presented as its claims."""
+        """Return the tool's annotations, description and title, presented as unverified claims by the server."""
         question = self.details
         told = describe_annotations(question.claims)
         said = (

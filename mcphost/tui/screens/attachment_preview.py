@@ -28,7 +28,7 @@ MAX_PICTURE_ROWS = 60
 
 
 def open_preview(app: "App[Any]", part: Part) -> None:
-    """Open a text in the text viewer, with syntax highlighting; open other parts in an AttachmentPreview."""
+    """Open text in the text viewer, with syntax highlighting; open other parts in an AttachmentPreview."""
     if isinstance(part, ResourcePart):
         row = build_row(part)
         app.post_message(TextViewRequested(f"{row.kind}  {row.name}", part.text, language=choose_language(part)))

@@ -107,7 +107,7 @@ class DraftSaver:
         self._restore_draft(Draft(""), ())
 
     def _restore(self, text: UnsentText) -> None:
-        """Insert a saved text before newer text; queued messages become part of the text and are not sent."""
+        """Insert saved text before newer text; queued messages become part of the text and are not sent."""
         self._saved = text
         if not text.is_empty and self._screen.is_attached:
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def render_prompt_result(result: GetPromptResult) -> str:
-    """Return the messages of a prompt as one sanitized text, which the user can review in the composer.
+    """Return the messages of a prompt as a single sanitized string, which the user can review in the composer.
 
     If there are several messages, each begins with its role. An embedded resource begins with its URI.
     """

@@ -27,7 +27,7 @@ _PREFIX = "▎   "
 
 
 def detect_image(part: "ImagePart") -> "ImageInfo | None":
-    """Detect the format and dimensions of an image from its first bytes; None if it is not supported."""
+    """Detect the format and dimensions of an image from its first bytes; return None if it is not supported."""
     from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
 
     try:

@@ -580,7 +580,7 @@ class Transcript(ScrollView, can_focus=True):
             self.refresh()
 
     def _redraw_first_row(self, index: int) -> None:
-        """Draw the first row of the block at *index* again if it is visible, because it has changed."""
+        """Redraw the first row of the block at *index* if it is visible, because it has changed."""
         block = self.blocks[index]
         row = self._block_layout.top(index) + block.gap
         if self.scroll_offset.y <= row < self.scroll_offset.y + self.size.height:
