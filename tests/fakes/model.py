@@ -28,7 +28,7 @@ Round = Sequence[Event] | Callable[[ModelRequest], Sequence[Event]]
 
 
 def user_message(text: str) -> Message:
-    """Return a message of the user."""
+    """Return a user message."""
     return Message(role="user", parts=(TextPart(text),))
 
 

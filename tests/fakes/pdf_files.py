@@ -1,4 +1,4 @@
-"""PDF files written by hand, including hostile ones."""
+"""Hand-written PDF files, including hostile ones."""
 
 import io
 import zlib
