@@ -59,7 +59,7 @@ class Page:
         self._shown = ""
 
     async def wait_for(self, text: str) -> None:
-        """Wait until a text appears in the page's terminal."""
+        """Wait until *text* appears in the page's terminal."""
         while text not in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z$]|\x1b.", "", self._shown):
             message = await self._socket.receive(END_SECONDS)
             assert message.type in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT), (message, self._shown[-500:])
@@ -67,7 +67,7 @@ class Page:
                 self._shown += cast("bytes", message.data).decode(errors="replace")
 
     async def type(self, text: str) -> None:
-        """Send a text as a browser sends typed keys."""
+        """Send text as a browser sends typed keys."""
         for envelope in (["focus"], *(["stdin", key] for key in text)):
             await self._socket.send_str(json.dumps(envelope))
 

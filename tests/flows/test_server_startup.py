@@ -1,4 +1,4 @@
-"""Server start-up: its time limit, its progress messages, and the cause of a failure."""
+"""Server startup: its time limit, its progress messages, and the cause of a failure."""
 
 import sys
 import threading

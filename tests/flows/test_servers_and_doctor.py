@@ -1,4 +1,4 @@
-"""The commands servers and doctor, and broken configuration, through the real program."""
+"""The commands `servers` and `doctor`, and broken configurations, with the real program."""
 
 import json
 import os
