@@ -9,7 +9,7 @@ from typing import Any
 
 
 class OpenAiStub(ThreadingHTTPServer):
-    """A model server; `requests` has every body. It calls the tool whose name ends with `tool`; empty means text."""
+    """A model server that records request bodies. It calls the tool whose name ends with *tool*; "" means text only."""
 
     daemon_threads = True
 
