@@ -1,4 +1,4 @@
-"""Servers that several tests with foreign programs share."""
+"""Servers that several tests with third-party programs share."""
 
 from pathlib import Path
 

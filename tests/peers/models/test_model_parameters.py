@@ -142,7 +142,7 @@ async def test_earlier_calls_and_results_are_sent_as_text_to_a_model_without_too
 
 
 def anthropic_stream(**usage: int) -> list[dict[str, Any]]:
-    """Return the events of an answer of Anthropic's with these input token counts."""
+    """Return the events of an Anthropic answer with these input token counts."""
     message = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "stop_reason": None}
     return [
         {"type": "message_start", "message": {**message, "usage": {"input_tokens": 10, "output_tokens": 1, **usage}}},
