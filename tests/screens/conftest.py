@@ -85,7 +85,7 @@ class AppDriver:
         )
 
     async def type(self, text: str) -> None:
-        """Type a text key by key."""
+        """Type text key by key."""
         names = {
             " ": "space",
             "/": "slash",

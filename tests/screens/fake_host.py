@@ -612,7 +612,7 @@ class FakeHost:
     # -- pieces for scripts
 
     def say(self, turn: int, text: str, size: int = 12) -> None:
-        """Stream a text."""
+        """Stream text."""
         for start in range(0, len(text), size):
             self.put(events.TextDeltaEvent(turn, text[start : start + size]))
 

@@ -269,7 +269,7 @@ async def show_trust_question(pilot: Any, host: FakeHost) -> None:
 
 
 async def show_costs(pilot: Any, host: FakeHost) -> None:
-    """Show what a turn, the conversation, today and the last days cost."""
+    """Show the costs of a turn, the conversation, today and recent days."""
     host.config = replace(host.config, budget=BudgetConfig(per_turn=0.5, per_day=5))
     host.conversation.messages = (Message(role="user", parts=(TextPart("Where are the TODOs?"),), at=time()),)
     for entry in example_spending(host.conversation.id, time()):
@@ -624,7 +624,7 @@ def rule_builder(*names: str) -> ScreenSetup:
 
 
 def suggestions_form(*names: str) -> ScreenSetup:
-    """Show a form with suggestions of the server."""
+    """Show a form with suggestions from the server."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         paths = ["src/auth/token.py", "src/auth/session.py", "src/store/database.py", "中文/模块.py"]

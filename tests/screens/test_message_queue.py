@@ -24,7 +24,7 @@ async def start_slow_answer(driver: AppDriver) -> None:
 
 
 def submit(driver: AppDriver, text: str) -> None:
-    """Send a text as if it had been typed, bypassing the question that has the focus."""
+    """Send text as if it had been typed, bypassing the question that has the focus."""
     driver.app.chat.submit(Draft(text, "typed"))
 
 

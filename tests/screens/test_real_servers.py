@@ -106,7 +106,7 @@ class RealAppDriver(AppDriver):
         return path.read_text().splitlines() if path.exists() else []
 
     async def step(self, step: str) -> None:
-        """Press a key; or enter a text, typed after a quote or pasted after a plus."""
+        """Press a key, or enter text: typed after a quotation mark, pasted after a plus sign."""
         if step.startswith("'"):
             await self.type(step[1:])
         elif step.startswith("+"):

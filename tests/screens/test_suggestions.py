@@ -1,4 +1,4 @@
-"""Forms with suggestions of the server: shown when typing pauses, accepted by keys, never in the way."""
+"""Forms with suggestions from the server: shown when typing pauses, accepted by keys, never in the way."""
 
 import asyncio
 from typing import Any
