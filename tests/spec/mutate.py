@@ -43,7 +43,7 @@ _VERDICTS: dict[int, Verdict] = {0: "survived", 1: "killed"}
 
 
 class Mutation(NamedTuple):
-    """One change of the code that breaks one requirement, at `revisions` or at all of its own."""
+    """A change to the code that breaks one requirement, at `revisions` or at all of the requirement's revisions."""
 
     id: str
     file: str
@@ -114,7 +114,7 @@ class MutationRunner:
     def run(self, mutation: Mutation, tests: list[str], *, every: bool = False) -> MutationResult:
         """Apply the mutation, run the tests and undo it. `broken`: pytest itself could not run them.
 
-        With `every` the tests go on after the first that fails.
+        With `every` the tests continue after the first that fails.
         """
         path = self._project / mutation.file
         before, moment = path.read_text(encoding="utf-8"), path.stat().st_mtime

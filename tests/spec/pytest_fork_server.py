@@ -1,4 +1,4 @@
-"""Run pytest many times without its start-up: each run is a fork of a process that has the libraries loaded.
+"""Run pytest many times without the cost of its startup: each run is a fork of a process that has the libraries loaded.
 
 `ForkServer` is the client. The server is this file run as a program in the folder of a project: it reads a line of
 JSON for each run, `{"arguments": [...], "seconds": N, "report": FILE}`, and writes a line with the exit code.
