@@ -148,7 +148,7 @@ class DialogUser:
         return accepts_keys(screen) or not issubclass(kind, Dialog)
 
     def press_through(self, kind: type[Any], *texts: str, key: str) -> None:
-        """Wait for a dialog and press a key that leads on from it to another one."""
+        """Wait for a dialog and press a key that leads to the next one."""
         is_there = self.dialog_matcher(kind, texts)
         self.wait_for_dialog(kind, *texts)
         self.press_until([key], lambda screen: not is_there(screen), f"{kind.__name__} answered")

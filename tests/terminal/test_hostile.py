@@ -1,4 +1,4 @@
-"""Texts of a hostile server in every place reach the terminal as visible marks, never as control bytes."""
+"""Text from a hostile server reaches the terminal as visible marks everywhere, never as control bytes."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Texts of a hostile model and questions of a hostile server reach the terminal as visible marks."""
+"""Text from a hostile model and questions from a hostile server reach the terminal as visible marks."""
 
 from pathlib import Path
 

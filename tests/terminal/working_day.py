@@ -97,7 +97,7 @@ def begin_chat(day: Day) -> None:
 def quit_chat(day: Day) -> str:
     """Quit, and return the screen once the shell accepts commands and the program's last line is shown.
 
-    The prompt alone does not tell that: the one from before the program is on the screen when its own screen closes.
+    The prompt alone is no proof: the prompt before the program is shown again when the program's screen closes.
     """
     day.terminal.press("C-q")
     told = "to continue this conversation"
