@@ -1,4 +1,4 @@
-"""Foreign text: characters that could deceive a reader or a terminal become visible marks, the rest stays."""
+"""Foreign text: characters that could deceive a reader or a terminal become visible marks, and the rest is kept."""
 
 import json
 import unicodedata

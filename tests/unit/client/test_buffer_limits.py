@@ -1,4 +1,4 @@
-"""Unread messages of a server are bounded in bytes, not only in number."""
+"""Unread messages from a server are bounded in bytes, not only in number."""
 
 import tracemalloc
 from collections.abc import Callable

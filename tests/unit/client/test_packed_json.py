@@ -1,4 +1,4 @@
-"""Storage of the texts of a long list: in blocks, which are compressed where that is cheap and worthwhile."""
+"""Storage of a long list's texts in blocks, which are compressed where that is cheap and worthwhile."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Change notifications of a server in both eras, over an in-process pipe."""
+"""Change notifications from a server in both eras, over an in-process pipe."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Servers of other hosts: files in the form that each host documents become entries that mcphost loads."""
+"""Servers from other hosts' files, in each host's documented format, become entries that mcphost loads."""
 
 import json
 from pathlib import Path

@@ -10,7 +10,7 @@ from mcphost.sandbox.schema_validator import SchemaValidator
 
 @pytest.fixture
 async def rule_matcher() -> AsyncIterator[RuleMatcher]:
-    """Return a matcher with a validator process of its own."""
+    """Return a matcher with its own validator process."""
     checker = SchemaValidator()
     yield RuleMatcher(checker)
     await checker.close()

@@ -1,4 +1,4 @@
-"""A running call that the user sends to the background: the turn goes on, and its result comes later, marked."""
+"""A running call that the user sends to the background: the turn continues, and the result arrives later."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 def answer_request(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
-    """Answer with a resource that has private content, and with a prompt."""
+    """Answer requests for a resource with private content and for a prompt."""
     if method == "resources/read":
         return {"contents": [{"uri": params["uri"], "text": "only for me"}]}
     if method == "prompts/get":

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 def dialogue(host: Host) -> list[str]:
-    """Return the texts of the open conversation."""
+    """Return the texts of the open conversation's messages."""
     return [message.text for message in host.conversation.messages if message.text]
 
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class EndlessStream:
-    """A stream of litellm that sends the same delta forever, and keeps it, as litellm does."""
+    """A litellm stream that sends the same delta forever, and keeps it, as litellm does."""
 
     def __init__(self, delta: Any, usage: Any = None) -> None:
         choice = SimpleNamespace(delta=delta, finish_reason=None)

@@ -26,7 +26,7 @@ NOTHING: set[str] = set()
 
 
 async def store_texts(database: Database, *texts: str, role: Role = "user", at: float = JANUARY) -> None:
-    """Store each text as a conversation of its own, titled by its position."""
+    """Store each text as a separate conversation, titled by its position."""
     for number, text in enumerate(texts):
         await store_parts(database, str(number), TextPart(text), role=role, at=at + number)
 

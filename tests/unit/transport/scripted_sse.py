@@ -1,4 +1,4 @@
-"""A server of HTTP+SSE (2024-11-05) that follows a script."""
+"""An HTTP+SSE server (2024-11-05) that follows a script."""
 
 import asyncio
 import json

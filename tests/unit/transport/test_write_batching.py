@@ -1,4 +1,4 @@
-"""The writes of requests: at once if alone, several in one write, and in order through a full pipe."""
+"""Writing of requests: immediately if alone, several in one write, and in order through a full pipe."""
 
 import os
 import select
@@ -40,7 +40,7 @@ async def test_a_lone_request_reaches_its_server_before_the_event_loop_turns(tmp
 
 
 class RecordingMultiplexer:
-    """A multiplexer that records which ids were written at once and which were queued."""
+    """A multiplexer that records which ids were written immediately and which were queued."""
 
     def __init__(self) -> None:
         self.queued: list[bytes] = []

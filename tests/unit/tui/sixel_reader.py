@@ -1,4 +1,4 @@
-"""Reader of Sixel graphics, written from the manual of the VT340 and not from our encoder."""
+"""Reader of Sixel graphics, written from the VT340 manual, independently of the encoder."""
 
 import re
 
