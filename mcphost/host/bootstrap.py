@@ -468,12 +468,12 @@ class _LateParts:
 
     @cached_property
     def executor(self) -> "ToolExecutor":
-        from mcphost.host.tools.executor import ToolExecutor
+        from mcphost.host.tools.executor import ApprovalChecks, ToolExecutor
 
         core, late = self._core, self._late_grants
         return ToolExecutor(
             core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
-            core.audit, late.active_grants.is_active,
+            core.audit, ApprovalChecks(late.active_grants.is_active, self.consent.is_forbidden),
         )  # fmt: skip
 
     @cached_property

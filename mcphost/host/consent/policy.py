@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.config.rules import Rule, exact_pattern, format_rule
+from mcphost.config.rules import ORIGIN_OPERATORS, Rule, exact_pattern, format_rule
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
@@ -123,21 +123,35 @@ class ConsentPolicy:
                 case AllowOnce() | AllowRule():
                     return await self._approve_edited(subject, identity, question, verdict, is_valid)
                 case AllowSession() | AllowAlways():
-                    grant = make_grant(identity, Rule(server=identity.server, tool=exact_pattern(identity.tool)))
-                    is_permanent = isinstance(verdict, AllowAlways)
-                    grant = (
-                        await self._active_grants.grant_persistent(grant)
-                        if is_permanent
-                        else self._active_grants.grant_session(grant)
-                    )
-                    await self._record_grant(grant)
-                    return Approval("always" if is_permanent else "session", arguments, grant.id, origins.found)
+                    return await self._approve_tool(subject, identity, arguments, origins, verdict)
                 case Deny():
                     return verdict
                 case None if waiting.scope.cancelled_caught:
                     pass  # Another answer covers this call; decide again.
                 case _:
                     return Deny()
+
+    async def _approve_tool(
+        self,
+        subject: AuditSubject,
+        identity: ToolIdentity,
+        arguments: dict[str, Any],
+        origins: CallOrigins,
+        verdict: AllowSession | AllowAlways,
+    ) -> Approval | Deny:
+        """Grant the tool as the user answered and allow the call, unless a new never-rule covers it."""
+        forbidden = await self._find_never_rule(identity, arguments, origins)
+        if forbidden is not None:
+            return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
+        grant = make_grant(identity, Rule(server=identity.server, tool=exact_pattern(identity.tool)))
+        is_permanent = isinstance(verdict, AllowAlways)
+        grant = (
+            await self._active_grants.grant_persistent(grant)
+            if is_permanent
+            else self._active_grants.grant_session(grant)
+        )
+        await self._record_grant(grant)
+        return Approval("always" if is_permanent else "session", arguments, grant.id, origins.found)
 
     async def _approve_edited(
         self,
@@ -218,6 +232,16 @@ class ConsentPolicy:
                 f"The tool {subject.tool!r} of {subject.server!r} changed after it was allowed.",
                 "Let the model call it in a chat and review the change there.",
             )
+
+    async def is_forbidden(self, offered: OfferedTool, arguments: dict[str, Any]) -> bool:
+        """Return whether a never-rule covers a call that was approved, perhaps before the rule was added."""
+        never = self._config_rules.never
+        if not never:
+            return False
+        uses_origins = any(one.operator in ORIGIN_OPERATORS for rule in never for one in rule.conditions)
+        subject = identify_tool(offered)
+        origins = await self._find_origins(subject.server, arguments) if uses_origins else NO_ORIGINS
+        return await self._find_never_rule(subject, arguments, origins) is not None
 
     async def check_reuse(
         self, identity: ToolIdentity, arguments: dict[str, Any], *, call: str, recorded_call: str

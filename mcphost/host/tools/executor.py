@@ -2,9 +2,9 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from shlex import quote
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestNotSent, RequestRefused, ServerError
@@ -66,6 +66,21 @@ class GrantRevoked(ToolChanged):
     """Raised if the grant that allowed the call was revoked; the call was not sent."""
 
 
+class CallForbidden(ToolChanged):
+    """Raised if a new never-rule covers the approved call; the call was not sent."""
+
+
+class ApprovalChecks(NamedTuple):
+    """Checks that an approved call may still be sent.
+
+    `is_grant_active` returns whether a grant's id ("" for none) is still valid; `is_forbidden` returns whether a
+    never-rule covers a call of the tool with these arguments.
+    """
+
+    is_grant_active: Callable[[str], bool]
+    is_forbidden: Callable[[OfferedTool, dict[str, Any]], Awaitable[bool]]
+
+
 class ToolExecutor:
     """Executor that sends approved calls to servers and tracks each one until it ends."""
 
@@ -77,10 +92,9 @@ class ToolExecutor:
         orphaned_tasks: OrphanedTasks,
         running_calls: RunningCalls,
         audit: AuditLog,
-        is_grant_active: Callable[[str], bool],
+        checks: ApprovalChecks,
     ) -> None:
-        """Create an executor; *is_grant_active* returns whether a grant's id ("" for none) is still valid."""
-        self._is_grant_active = is_grant_active
+        self._checks = checks
         self._events = events
         self._validator = validator
         self._result_tool = result_tool
@@ -97,25 +111,23 @@ class ToolExecutor:
         """Send an approved call and return its validated and rendered result.
 
         *call* is the id of the call in events. Immediately before each request, including repeated ones, the tool's
-        definition, the account and the grant are checked again. Raises ToolChanged if one of them has changed since the
-        approval, RunningCallCancelled if the user cancels this call, ServerError, or ConsentDenied.
+        definition, the account, the grant and the never-rules are checked again. Raises ToolChanged if one of them has
+        changed since the approval, RunningCallCancelled if the user cancels this call, ServerError, or ConsentDenied.
         """
         server, tool = offered.connection.config.name, offered.definition.name
         with self._running_calls.track(call, server, tool, approval.source) as active:
-            arguments, by, grant = approval.arguments, approval.source, approval.grant_id
+            arguments, by = approval.arguments, approval.source
             tracked_task = self._orphaned_tasks.track(server, offered.connection.identity, tool)
             subject = AuditSubject(kind="tool", server=server, name=tool, call=call, arguments=arguments,
                       definition=offered.definition.digest, origins=approval.origins)  # fmt: skip
             span = AuditSpan(self._audit, subject)
-            pending = _PendingCall(
-                self._events, call, offered, approval, tracked_task, active, span, lambda: self._is_grant_active(grant)
-            )
+            pending = _PendingCall(self._events, call, offered, approval, tracked_task, active, span, self._checks)
             try:
                 await offered.connection.refresh_if_stale()
                 await pending.wait_for_listing()
                 session = await offered.connection.session()
-                await span.start(who=by, grant=grant)
-                pending.check_allowed()
+                await span.start(who=by, grant=approval.grant_id)
+                await pending.check_allowed()
                 self._events.publish(ToolStarted(call, server, tool, arguments, by))
                 session, result = await pending.send(session, CallTool(tool, arguments))
                 tracked_task.finish(None)
@@ -159,9 +171,10 @@ class _PendingCall:
         tracked_task: TrackedTask,
         active: ActiveCall,
         span: AuditSpan,
-        is_grant_active: Callable[[], bool],
+        checks: ApprovalChecks,
     ) -> None:
-        self._is_grant_active = is_grant_active
+        self._checks = checks
+        self._grant_id = approval.grant_id
         self._account = offered.account
         self._is_sent = False
         self._span = span
@@ -214,7 +227,7 @@ class _PendingCall:
             self._account = self._offered.account or self._offered.connection.account
         await self.wait_for_listing()
         try:
-            self.check_allowed()
+            await self.check_allowed()
         except ToolChanged as error:
             self._span.end(self.unsent_reason(error))
             self.finish("failed", RenderedResult(error.message))
@@ -227,10 +240,20 @@ class _PendingCall:
             self.on_notification(RELISTING_PROGRESS)
             await self._offered.connection.wait_for_listing()
 
-    def check_allowed(self) -> None:
-        """Raise ToolChanged or a subclass if the tool, the account or the grant changed since the approval."""
+    async def check_allowed(self) -> None:
+        """Raise ToolChanged or a subclass if the call must not be sent any more.
+
+        The tool, the account or the grant changed since the approval, or a new never-rule covers the call.
+        """
+        if await self._checks.is_forbidden(self._offered, self._arguments):
+            raise CallForbidden(
+                f"A new rule of the user's configuration forbids this call of {self._offered.definition.name!r}; it "
+                "did not run.",
+                "To allow it, change [consent] never in config.toml.",
+            )
+        # Last and without waiting, so that nothing can change between these checks and the request.
         _check_unchanged(self._offered, self._account)
-        if not self._is_grant_active():
+        if not self._checks.is_grant_active(self._grant_id):
             raise GrantRevoked(
                 f"The permission for the tool {self._offered.definition.name!r}"
                 f" of {self._offered.connection.config.name!r} was "
@@ -243,6 +266,7 @@ class _PendingCall:
         why: dict[type[ToolChanged], str] = {
             GrantRevoked: "its grant was revoked",
             AccountChanged: "another account is used",
+            CallForbidden: "a rule forbids it",
         }
         return f"not sent{' again' * self._is_sent}: {why.get(type(error), 'the tool changed')}"
 

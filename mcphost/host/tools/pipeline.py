@@ -20,6 +20,7 @@ from mcphost.host.tools.executor import (
     RELISTING_PROGRESS,
     AccountChanged,
     CallExecution,
+    CallForbidden,
     GrantRevoked,
     ToolChanged,
     ToolExecutor,
@@ -101,7 +102,7 @@ class ToolPipeline:
                     # The approval was for the previous definition: resolve the tool again and ask about the new one.
                     offered = _require_available(self._tool_registry.resolve(use.name), error.message)
                     arguments = approval.arguments
-                    has_changed = has_changed or not isinstance(error, AccountChanged | GrantRevoked)
+                    has_changed = has_changed or not isinstance(error, AccountChanged | GrantRevoked | CallForbidden)
                     continue
                 except RunningCallCancelled:
                     return ToolCallOutcome(make_tool_return(use, server, tool, CANCELLED_TEXT, outcome="stopped"))

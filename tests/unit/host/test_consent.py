@@ -342,6 +342,21 @@ async def test_nothing_overrides_the_never_list(open_consent: Make, never: str) 
         assert strict.frontend.asked == []
 
 
+@pytest.mark.parametrize("answer", [AllowOnce(), AllowSession(), AllowAlways()])
+async def test_a_never_rule_that_is_added_while_the_question_is_open_refuses_the_call(
+    open_consent: Make, answer: Any
+) -> None:
+    rules = ConfigRules()
+
+    def allow(question: Any) -> Any:
+        rules.never = (parse_rule("s/t"),)
+        return answer
+
+    program = open_consent(allow, written=rules)
+    assert isinstance(await program.decide(create_identity("t")), Deny)
+    assert program.active_grants.session_grants() == ()
+
+
 async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too(open_consent: Make) -> None:
     consent = open_consent(
         AllowOnce({"p": "/etc/passwd"}), written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),))

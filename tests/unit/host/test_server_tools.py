@@ -8,8 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
+from mcphost.config.rules import parse_rule
+from mcphost.config.schema import Limits
 from mcphost.errors import RequestRefused
+from mcphost.host import bootstrap
 from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.config_rules import ConfigRules
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.servers.catalog import DEFINITION_LIMIT
 from mcphost.host.views import find_drawable
@@ -322,3 +326,24 @@ async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, r
         assert (await host.tools.call("peer", "chart", {})).text == "<b>x</b>"
     assert "modelcontextprotocol/ui" not in declared_capabilities(peer)
     assert "mcp-app" not in declared_capabilities(peer)
+
+
+async def test_a_never_rule_that_is_added_while_an_approved_call_waits_refuses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = ConfigRules()
+    monkeypatch.setattr(bootstrap, "ConfigRules", lambda *given: rules)
+
+    def answer(params: dict[str, Any]) -> dict[str, Any]:
+        rules.never = (parse_rule("peer/write"),)
+        return text_result(f"{params['name']} ran")
+
+    peer = create_peer(tools__list=tools_result(tool_definition("look"), tool_definition("write")), tools__call=answer)
+    model = ScriptedModel(tool_round(("peer__look", {}), ("peer__write", {})), text_round("ok"))
+    limits = Limits(parallel_calls=1)
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peer, model, frontend, limits=limits) as host:
+        await host.conversation.send("go")
+        assert [params["name"] for params in peer.asked("tools/call")] == ["look"]
+        (_, returned) = (part.text for part in host.conversation.messages[2].results)
+        assert "never allows this: peer/write" in returned
