@@ -134,13 +134,20 @@ class HttpRegistry:
         fetched = time.time()
         cursors: set[str] = set()
         cursor, is_cut = "", True
+        found: tuple[RegistryEntry, ...] = ()
         for _ in range(MAX_PAGES_READ):
             more = {"cursor": cursor} if cursor else {}
             stored = await self._get(f"/servers?{urlencode({**query, **more})}")
             if stored is None:
                 raise RegistryError(f"{self._host} has no /v0.1/servers.", "Is it the address of a registry?")
-            page = decode_page(stored.body, self._host)
-            entries += (entry for entry in page.entries if _matches(entry, text, updated_since))
+
+            def add(stored: CachedPage = stored) -> tuple[RegistryPage, tuple[RegistryEntry, ...]]:
+                page = decode_page(stored.body, self._host)
+                entries.extend(entry for entry in page.entries if _matches(entry, text, updated_since))
+                return page, latest_entries(entries)
+
+            # Decoding the largest page takes longer than the event loop may be blocked.
+            page, found = await anyio.to_thread.run_sync(add)
             problems += page.problems
             fetched = min(fetched, stored.fetched)
             cursor = page.next_cursor
@@ -148,16 +155,16 @@ class HttpRegistry:
                 is_cut = False
                 break
             cursors.add(cursor)
-            if len(latest_entries(entries)) >= limit:
+            if len(found) >= limit:
                 break
-        found = latest_entries(entries)
         return RegistryAnswer(
             entries=found[:limit], problems=_shorten(problems), fetched=fetched, is_cut=is_cut or len(found) > limit
         )
 
     async def _search_cache(self, text: str, limit: int, updated_since: str, reason: str) -> RegistryAnswer:
         entries, fetched = await anyio.to_thread.run_sync(self._read_cache)
-        found = latest_entries(entry for entry in entries if _matches(entry, text, updated_since))
+        matching = (entry for entry in entries if _matches(entry, text, updated_since))
+        found = await anyio.to_thread.run_sync(latest_entries, matching)
         if not entries:
             raise RegistryUnreachable(reason, "Check the network, then try again. Nothing is in the cache.")
         return RegistryAnswer(entries=found[:limit], fetched=fetched, offline_reason=reason, is_cut=len(found) > limit)
@@ -171,7 +178,7 @@ class HttpRegistry:
             return await self._find_in_cache(name, "", error, all_versions=True)
         if stored is None:
             raise _unknown_server(name, "")
-        page = decode_page(stored.body, self._host)
+        page = await anyio.to_thread.run_sync(decode_page, stored.body, self._host)
         entries = tuple(entry for entry in page.entries if entry.name == name)
         return RegistryAnswer(entries=entries, problems=_shorten(page.problems), fetched=stored.fetched)
 
@@ -223,14 +230,14 @@ class HttpRegistry:
         """Return the response to a path without the API version, cached if recent, or None for status 404."""
         if not self._refresh:
             for prefix in self._prefixes:
-                stored = self._cache.load(self._base + prefix + path)
+                stored = await anyio.to_thread.run_sync(self._cache.load, self._base + prefix + path)
                 if stored is not None and time.time() - stored.fetched < FRESH_SECONDS:
                     return stored
         for prefix in self._prefixes:
             body = await self._request(self._base + prefix + path)
             if body is not None:
                 self._prefixes = (prefix,)
-                self._cache.save(self._base + prefix + path, body)
+                await anyio.to_thread.run_sync(self._cache.save, self._base + prefix + path, body)
                 return CachedPage(body, time.time())
         return None
 

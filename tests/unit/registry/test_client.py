@@ -1,8 +1,10 @@
 """The client of a registry: pages, cache, work without a network, files, and untrustworthy responses."""
 
 import json
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +55,33 @@ async def test_a_search_can_be_limited_to_what_changed(tmp_path: Path) -> None:
         ("a.b/deleted", "deleted"),
     ]
     assert "updated_since=2025-06-01T00%3A00%3A00Z" in registry.paths[0]
+
+
+async def test_answers_are_decoded_and_cached_off_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = dict[str, int]()
+
+    def watch(owner: Any, name: str) -> None:
+        work = getattr(owner, name)
+
+        def watched(*args: Any) -> Any:
+            threads[name] = threading.get_ident()
+            return work(*args)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    for owner, name in ((client, "decode_page"), (client, "latest_entries"), (PageCache, "load"), (PageCache, "save")):
+        watch(owner, name)
+    with registry_server(ENTRIES) as registry:
+        async with open_registry(registry.url, tmp_path) as opened:
+            await opened.search("weather", 10)
+            assert len(threads) == 4
+            assert threading.get_ident() not in threads.values()
+            threads.clear()
+            await opened.list_versions("io.github.ada/weather")
+    assert set(threads) == {"decode_page", "load", "save"}
+    assert threading.get_ident() not in threads.values()
 
 
 async def test_an_older_registry_is_reached_at_v0(tmp_path: Path) -> None:
