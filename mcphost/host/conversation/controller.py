@@ -323,9 +323,7 @@ class ConversationController:
         the message is dropped.
         """
         if self._scope is not None:
-            from mcphost.host.message_text import clean_text
-
-            self._steering.append(clean_text(text))
+            self._steering.append(text)
         return self._scope is not None
 
     async def continue_turn(self) -> TurnResult:

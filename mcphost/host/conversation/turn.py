@@ -27,6 +27,7 @@ from mcphost.host.events import (
     ThinkingDeltaEvent,
     UserMessageAdded,
 )
+from mcphost.host.message_text import clean_parts
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.spending import SpendingTracker
@@ -198,7 +199,8 @@ class Turn:
                 await self._add_message(self._steering.pop(0))
 
     async def _add_message(self, text: str) -> None:
-        message = await self._conversation.append(Message(role="user", parts=(TextPart(text),)), self._model.name)
+        parts = await clean_parts((TextPart(text),))
+        message = await self._conversation.append(Message(role="user", parts=parts), self._model.name)
         self._events.publish(UserMessageAdded(self._number, message))
 
     def _make_outcome(self, outcome: str) -> TurnOutcome:

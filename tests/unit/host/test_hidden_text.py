@@ -68,3 +68,27 @@ async def test_a_long_text_is_cleaned_off_the_event_loop_and_a_short_one_at_once
         assert HIDDEN not in sent_text(model.requests[0].messages)
     assert threads
     assert (threading.get_ident() in threads) is not long
+
+
+async def test_a_long_message_that_joins_the_answer_is_cleaned_off_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, strip_hidden_text = set[int](), message_text.strip_hidden_text
+
+    def strip(text: str) -> str:
+        if HIDDEN in text:
+            threads.add(threading.get_ident())
+        return strip_hidden_text(text)
+
+    async def steer_then_allow(_: Any) -> AllowOnce:
+        assert host.conversation.steer(f"{HIDDEN}{'a' * PIECE_LENGTH}")
+        return AllowOnce()
+
+    monkeypatch.setattr(message_text, "strip_hidden_text", strip)
+    peer = create_peer(tools__list=tools_result(tool_definition("it")), tools__call=text_result("done"))
+    model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"))
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(steer_then_allow)) as host:
+        await host.conversation.send("go")
+        assert model.requests[1].messages[-1].text == "a" * PIECE_LENGTH
+    assert threads
+    assert threading.get_ident() not in threads
