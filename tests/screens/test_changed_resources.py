@@ -7,6 +7,8 @@ import pytest
 from mcphost.host.events import ResourceChanged
 from mcphost.llm.messages import ResourcePart
 from mcphost.tui.screens.text_viewer import TextViewerScreen
+from mcphost.tui.transcript.presenter import TranscriptPresenter
+from mcphost.tui.widgets import attachment_rows
 from mcphost.tui.widgets.attachment_list import AttachmentList
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.fake_host import FakeHost
@@ -110,3 +112,21 @@ async def test_a_change_of_what_was_not_attached_is_only_told(run: Run) -> None:
         driver.app.chat.attachments.parts[:] = [ResourcePart("", "a.md", "text")]
         await driver.pilot.press("r")
         await driver.until(lambda: driver.has_notified("Only a server's resource can be refreshed."), "the reason")
+
+
+async def test_a_flood_of_changes_is_shown_once_and_measures_no_attachment_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run(turn=answer_ok, size=(100, 30)) as driver:
+        await attach(driver, "old text")
+        await send(driver, "look")
+        await attach(driver, "another text")
+        measured, shown = list[Any](), list[Any]()
+        monkeypatch.setattr(attachment_rows, "build_row", measured.append)
+        monkeypatch.setattr(TranscriptPresenter, "show_outdated", lambda _self, keys: shown.append(keys))
+        for number in range(200):
+            driver.host.put(ResourceChanged("files", f"{URI}/{number}"))
+        await driver.until(lambda: rows(driver)[0].is_changed, "the mark")
+        await driver.pilot.pause()
+        assert measured == []
+        assert len(shown) < 20

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcphost.llm.messages import Part
     from mcphost.llm.model import ModelFacts
     from mcphost.tui.transcript.presenter import TranscriptPresenter
+    from mcphost.tui.widgets.attachment_list import AttachmentRow
 
 
 class Attachments:
@@ -37,6 +38,10 @@ class Attachments:
         self.parts: list[Part] = []
         self._outdated: tuple[SentResource, ...] = ()
         self._versions: ResourceVersions | None = None  # until a resource is attached or changes
+        self._rows: dict[int, tuple[Part, AttachmentRow]] = {}
+        """The rows that are shown, by the identity of their parts; measuring a long text takes many milliseconds."""
+
+        self._is_update_due = False
 
     def connect(self, host: "Host", presenter: "TranscriptPresenter") -> None:
         """Set the host that reads resources, and the presenter that shows errors; required before reading."""
@@ -96,11 +101,17 @@ class Attachments:
 
     def _handle_change(self, event: "events.ResourceChanged") -> None:
         self._ensure_versions().note_change(event.server, event.uri)
-        self._show()
+        self._update_soon()
 
     def _handle_messages(self, _event: object) -> None:
         if self._versions is not None and not self._versions.is_empty:
-            self._show()
+            self._update_soon()
+
+    def _update_soon(self) -> None:
+        """Show the attachments again once for all events that are handled together; a server may send thousands."""
+        if not self._is_update_due:
+            self._is_update_due = True
+            self._screen.call_later(self._show)
 
     async def _refresh(self, part: "Part") -> None:
         """Read a resource again; replace the attachment of the next message, or attach what changed."""
@@ -232,17 +243,27 @@ class Attachments:
 
     def _show(self) -> None:
         from mcphost.llm.messages import resource_key
-        from mcphost.tui.widgets.attachment_rows import build_row
 
+        self._is_update_due = False
         versions = self._versions
         if versions is not None:
             outdated = versions.find_outdated(self._host.conversation.messages)
             self._presenter.show_outdated(frozenset(filter(None, (resource_key(one.part) for one in outdated))))
             attached = {resource_key(part) for part in self.parts}
             self._outdated = tuple(one for one in outdated if resource_key(one.part) not in attached)
-        rows = [build_row(part, is_changed=versions is not None and versions.is_changed(part)) for part in self.parts]
-        sent = [build_row(one.part, is_changed=True, is_sent=True) for one in self._outdated]
+        known, self._rows = self._rows, {}
+        rows = [
+            self._build_row(part, known)._replace(is_changed=versions is not None and versions.is_changed(part))
+            for part in self.parts
+        ]
+        sent = [self._build_row(one.part, known)._replace(is_changed=True, is_sent=True) for one in self._outdated]
         self._screen.query_one(Composer).show_attachments((*rows, *sent))
+
+    def _build_row(self, part: "Part", known: "dict[int, tuple[Part, AttachmentRow]]") -> "AttachmentRow":
+        from mcphost.tui.widgets.attachment_rows import build_row
+
+        self._rows[id(part)] = found = known.get(id(part)) or (part, build_row(part))
+        return found[1]
 
 
 def is_same_version(sent: "Part", newer: "Part") -> bool:

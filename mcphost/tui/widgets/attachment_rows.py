@@ -6,7 +6,7 @@ from mcphost.translation import N_
 from mcphost.tui.widgets.attachment_list import AttachmentRow
 
 
-def build_row(part: Part, *, is_changed: bool = False, is_sent: bool = False) -> AttachmentRow:
+def build_row(part: Part) -> AttachmentRow:
     """Return the row of an attached file, resource, image or result; see AttachmentRow."""
     match part:
         case ResourcePart():
@@ -16,7 +16,7 @@ def build_row(part: Part, *, is_changed: bool = False, is_sent: bool = False) ->
         case _:
             server, name, size = "", "", 0
     where = f"{server} · {name}" if server else name
-    return AttachmentRow(kind_of(part), where, format_size(size), estimate_part_tokens(part), is_changed, is_sent)
+    return AttachmentRow(kind_of(part), where, format_size(size), estimate_part_tokens(part))
 
 
 def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
