@@ -488,8 +488,9 @@ class _LateParts:
 
         core = self._core
         return ToolHooks(
-            core.config.hooks, self._project, self.project_approvals, self._run_hook or refuse_to_run,
-            self._late_grants.matcher, self.origins.find, self._servers, core.audit, core.events,
+            lambda: (self.live_config or core).config.hooks, self._project, self.project_approvals,
+            self._run_hook or refuse_to_run, self._late_grants.matcher, self.origins.find, self._servers,
+            core.audit, core.events,
         )  # fmt: skip
 
     @cached_property

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from mcphost.config.restart_requests import RestartRequests
 from mcphost.config.rules import Rule, decode_percent, format_rule
-from mcphost.config.schema import HostConfig, ModelConfig, Profile, ServerConfig
+from mcphost.config.schema import HookConfig, HostConfig, ModelConfig, Profile, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.host.config_rules import ConfigRules
 from mcphost.host.model_selection import ModelSelection
@@ -22,7 +22,6 @@ POLL_SECONDS = 1.0
 _MAX_NAMES_SHOWN = 10
 _SETTINGS_AT_START = (
     "limits",
-    "hooks",
     "budget",
     "sampling",
     "audit",
@@ -64,6 +63,10 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     never_added: tuple[str, ...] = ()
     never_removed: tuple[str, ...] = ()
+    hooks_added: tuple[HookConfig, ...] = ()
+    """New hooks, or all of them if only their order changed."""
+
+    hooks_removed: tuple[HookConfig, ...] = ()
     theme: str | None = None
     at_start: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -81,7 +84,8 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
         before it starts.
         """
         has_settings = self.model is not None or self.system_prompt is not None
-        return bool(self.changed or self.removed or self.never_added or self.never_removed) or has_settings
+        has_rules = bool(self.never_added or self.never_removed or self.hooks_added or self.hooks_removed)
+        return bool(self.changed or self.removed) or has_rules or has_settings
 
     def describe(self) -> tuple[str, ...]:
         """Return one line for each kind of change that can be applied."""
@@ -93,6 +97,8 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             "another system prompt" if self.system_prompt is not None else "",
             _describe_names("forbid", self.never_added),
             _describe_names("no longer forbid", self.never_removed),
+            _describe_names("run the hook", [hook.name for hook in self.hooks_added]),
+            _describe_names("no longer run the hook", [hook.name for hook in self.hooks_removed]),
             f"the theme {_clean(self.theme) or 'default'}" if self.theme is not None else "",
         ]
         return tuple(line for line in lines if line)
@@ -219,8 +225,14 @@ class LiveConfig:
         unreadable = {
             server.name for server in old.servers if server.file and any(server.file in text for text in problems)
         }
+        hooks_removed = tuple(hook for hook in old.hooks if hook not in new.hooks)
+        hooks_added = tuple(hook for hook in new.hooks if hook not in old.hooks)
+        if new.hooks != old.hooks and not hooks_removed and not hooks_added:
+            hooks_added = new.hooks
         return ConfigChanges(
             config=new,
+            hooks_added=hooks_added,
+            hooks_removed=hooks_removed,
             added=tuple(server for name, server in after.items() if name not in running),
             changed=tuple(
                 (running[name], server)

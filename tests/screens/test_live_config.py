@@ -1,9 +1,11 @@
 """Changed configuration files and profiles on screen: the complete program except its terminal, with real files."""
 
+import sys
 import tomllib
 
 import pytest
 
+from mcphost.errors import ConsentDenied
 from tests.screens.conftest import AppDriver
 from tests.screens.real_program import Files
 from tests.unit.host.setup_host import DEMO_ENTRY
@@ -44,6 +46,41 @@ async def test_changes_are_told_reviewed_and_applied_together(files: Files) -> N
         assert [view.name for view in driver.host.servers.views()] == ["time"]
         await command(driver, "/reload")
         await driver.until(lambda: "Nothing changed in the configuration files." in driver.text(), "the answer")
+
+
+async def test_a_hook_runs_from_the_next_call_after_it_was_reviewed_and_until_its_removal_is(files: Files) -> None:
+    files.write_servers(demo=DEMO_ENTRY)
+    async with files.open((120, 40)) as driver:
+        host = driver.host
+
+        async def call() -> str:
+            return (await host.tools.call("demo", "add", {"a": 1, "b": 2})).text
+
+        async def review(change: str) -> None:
+            await driver.until(lambda: change in driver.text(), "the notice")
+            await command(driver, "/reload")
+            await driver.until(lambda: "Changes in the configuration files" in driver.text(), "the page")
+
+        assert "3" in await call()
+        program = files.folder / "deny.py"
+        program.write_text("import sys\nsys.exit('not today')\n")
+        files.write_settings(f'[[hooks]]\nevent = "before_call"\ncommand = [{sys.executable!r}, {str(program)!r}]\n')
+        await review("run the hook")
+        assert "new hook" in driver.text()
+        assert "before_call" in driver.text()
+        assert "3" in await call()  # nothing is applied yet
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "Applied from" in driver.text(), "the notice")
+        with pytest.raises(ConsentDenied):
+            await call()
+        files.write_settings("")
+        await review("no longer run the hook")
+        assert "removed hook" in driver.text()
+        with pytest.raises(ConsentDenied):
+            await call()
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: driver.text().count("Applied from") == 2, "the notice")
+        assert "3" in await call()
 
 
 async def test_leaving_the_page_applies_nothing(files: Files) -> None:

@@ -93,11 +93,14 @@ class HookNotes:
 
 
 class ToolHooks:
-    """The user's hooks from the configuration, and the project's hooks once they are approved."""
+    """The user's hooks from the configuration, and the project's hooks once they are approved.
+
+    *find_own* returns the user's hooks, which may change while the program runs.
+    """
 
     def __init__(  # noqa: PLR0913 - its parts
         self,
-        own: Sequence[HookConfig],
+        find_own: Callable[[], Sequence[HookConfig]],
         places: ProjectPlaces | None,
         approvals: ProjectApprovals,
         run: RunHook,
@@ -107,7 +110,7 @@ class ToolHooks:
         audit: AuditLog,
         events: EventBus,
     ) -> None:
-        self._own, self._places, self._approvals, self._run = tuple(own), places, approvals, run
+        self._find_own, self._places, self._approvals, self._run = find_own, places, approvals, run
         self._matcher, self._find_origins, self._servers = matcher, find_origins, servers
         self._audit, self._events = audit, events
         self._project: tuple[HookConfig, ...] = ()
@@ -177,7 +180,7 @@ class ToolHooks:
         return ""
 
     def _select(self, event: HookEvent) -> list[HookConfig]:
-        return [one for one in (*self._own, *self._project) if one.settings.event == event]
+        return [one for one in (*self._find_own(), *self._project) if one.settings.event == event]
 
     async def _matches(self, hook: HookConfig, rule_input: RuleInput) -> bool:
         """Return whether a hook applies to a call; as with never-rules, an uncertain match counts.

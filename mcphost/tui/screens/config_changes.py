@@ -7,7 +7,7 @@ from mcphost.translation import N_, _
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
-    from mcphost.config.schema import ServerConfig
+    from mcphost.config.schema import HookConfig, ServerConfig
     from mcphost.host.live_config import ConfigChanges
 
 _SECRET_FIELDS = ("env", "headers")
@@ -52,6 +52,10 @@ class ConfigChangesScreen(ListScreen):
             ListRow([(_("never"), rule)], rule, _("removed never-rule"), "-", "$error")
             for rule in changes.never_removed
         ]
+        rows += [ListRow(_hook_facts(hook), hook.name, _("new hook"), "+") for hook in changes.hooks_added]
+        rows += [
+            ListRow(_hook_facts(hook), hook.name, _("removed hook"), "-", "$error") for hook in changes.hooks_removed
+        ]
         if changes.theme is not None:
             rows.append(
                 ListRow([(_("theme"), changes.theme or _("default"))], _("Theme"), changes.theme or _("default"), "~")
@@ -75,6 +79,18 @@ def _server_facts(server: "ServerConfig") -> list[tuple[str, str]]:
         (_("variables"), ", ".join(server.env)),
         (_("headers"), ", ".join(server.headers)),
         ("approval", _("asked before it starts, unless you approved exactly this")),
+    ]
+
+
+def _hook_facts(hook: "HookConfig") -> list[tuple[str, str]]:
+    settings = hook.settings
+    return [
+        (_("event"), settings.event),
+        (_("command"), " ".join(settings.command)),
+        (_("folder"), hook.folder),
+        (_("calls"), ", ".join(settings.match) or _("all")),
+        (_("timeout"), f"{settings.timeout:g} s"),
+        (_("on failure"), settings.on_failure),
     ]
 
 

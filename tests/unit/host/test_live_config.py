@@ -118,6 +118,33 @@ async def test_settings_are_applied_together_and_the_rest_is_named(tmp_path: Pat
         assert not (await live_config(host).check()).can_apply
 
 
+FIRST_HOOK = '[[hooks]]\nevent = "before_call"\ncommand = ["one"]\n'
+SECOND_HOOK = '[[hooks]]\nevent = "after_call"\ncommand = ["two", "\\u001b"]\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "described"),
+    [
+        ("", FIRST_HOOK + SECOND_HOOK, ("run the hook one, two ␛",)),
+        (FIRST_HOOK + SECOND_HOOK, FIRST_HOOK, ("no longer run the hook two ␛",)),
+        (FIRST_HOOK + SECOND_HOOK, SECOND_HOOK + FIRST_HOOK, ("run the hook two ␛, one",)),
+        (FIRST_HOOK, FIRST_HOOK + "timeout = 5\n", ("run the hook one", "no longer run the hook one")),
+    ],
+)
+async def test_changed_hooks_are_applied_only_when_they_are_confirmed(
+    tmp_path: Path, before: str, after: str, described: tuple[str, ...]
+) -> None:
+    write_settings(tmp_path, before)
+    async with open_setup(tmp_path) as (host, _):
+        write_settings(tmp_path, after)
+        changes = await live_config(host).check()
+        assert (changes.describe(), changes.needs_confirmation, changes.at_start) == (described, True, ())
+        assert live_config(host).config.hooks != changes.config.hooks
+        live_config(host).apply(changes)
+        assert live_config(host).config.hooks == changes.config.hooks
+        assert not (await live_config(host).check()).can_apply
+
+
 async def test_an_invalid_settings_file_keeps_model_rules_and_prompt(tmp_path: Path) -> None:
     write_settings(tmp_path, 'model = "openai/x"\nsystem_prompt = "own"\n')
     async with open_setup(tmp_path) as (host, _):
