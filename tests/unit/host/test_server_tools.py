@@ -20,6 +20,7 @@ from mcphost.host.views import find_drawable
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcNotification
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw
+from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_returns, tool_round
 from tests.unit.host.asking_server import HANDSHAKE
@@ -328,22 +329,41 @@ async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, r
     assert "mcp-app" not in declared_capabilities(peer)
 
 
+class HoldingServer(InProcessServer):
+    """A server that keeps the calls of the tool `look` until `release`."""
+
+    held: Any = None
+
+    def _answer(self, request: Any, params: dict[str, Any]) -> None:
+        if params.get("name") == "look" and self.held is None:
+            self.held = (request, params)
+        else:
+            super()._answer(request, params)
+
+    def release(self) -> None:
+        super()._answer(*self.held)
+
+
 async def test_a_never_rule_that_is_added_while_an_approved_call_waits_refuses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rules = ConfigRules()
     monkeypatch.setattr(bootstrap, "ConfigRules", lambda *given: rules)
-
-    def answer(params: dict[str, Any]) -> dict[str, Any]:
-        rules.never = (parse_rule("peer/write"),)
-        return text_result(f"{params['name']} ran")
-
-    peer = create_peer(tools__list=tools_result(tool_definition("look"), tool_definition("write")), tools__call=answer)
+    listed = tools_result(tool_definition("look"), tool_definition("write"))
+    answers = {"tools/list": listed, "tools/call": text_result("ran")}
+    peer = HoldingServer(answers, "2026-07-28", {"tools": {}}, {"name": "peer", "version": "1"})
     model = ScriptedModel(tool_round(("peer__look", {}), ("peer__write", {})), text_round("ok"))
-    limits = Limits(parallel_calls=1)
     frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
-    async with open_host_with(tmp_path, peer, model, frontend, limits=limits) as host:
-        await host.conversation.send("go")
+    async with (
+        open_host_with(tmp_path, peer, model, frontend, limits=Limits(parallel_calls=1)) as host,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(host.conversation.send, "go")
+        await wait_until(lambda: peer.held is not None and len(frontend.asked) == 2)
+        await anyio.wait_all_tasks_blocked()
+        rules.never = (parse_rule("peer/write"),)
+        peer.release()
+        await wait_until(lambda: len(model.requests) == 2)
         assert [params["name"] for params in peer.asked("tools/call")] == ["look"]
         (_, returned) = (part.text for part in host.conversation.messages[2].results)
         assert "never allows this: peer/write" in returned
