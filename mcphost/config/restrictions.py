@@ -11,11 +11,11 @@ import ipaddress
 import os
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 from mcphost.config.references import resolve_target
-from mcphost.config.rules import Rule, format_rule
+from mcphost.config.rules import ORIGIN_OPERATORS, Rule, format_rule
 from mcphost.config.schema import SamplingLimits, ServerConfig
 from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import HOST_LIMIT, split_url
@@ -69,20 +69,38 @@ def apply_restrictions(
     """Copy the restrictions on the user's servers to project entries for the same servers.
 
     The restrictions are the result reviews, disabled tools, lower sampling limits and *never* rules (tool calls that
-    are always refused). Return all servers, and *never* with the added rules. *limits* are the sampling limits of
-    servers that set none.
+    are always refused). A never-rule about text from a server of the user is also about text from a project's entry
+    for it. Return all servers, and *never* with the added rules and names. *limits* are the sampling limits of servers
+    that set none.
     """
     own = [(server, _make_target(server)) for server in servers if server.source == "user"]
     restricted: list[ServerConfig] = []
     rules = list(never)
+    aliases: dict[str, list[str]] = {}
     for server in servers:
         target = _make_target(server) if server.source == "project" else None
         same = [own_server for own_server, other in own if target is not None and _is_same(other, target)]
         names = {own_server.name for own_server in same}
+        for name in names:
+            aliases.setdefault(name, []).append(server.name)
         copies = [replace(rule, server=server.name) for rule in never if rule.server in names]
         rules += [rule for rule in copies if rule not in rules]
         restricted.append(_restrict_server(server, same, copies, limits) if same else server)
-    return tuple(restricted), tuple(rules)
+    return tuple(restricted), tuple(_add_origins(rule, aliases) for rule in rules)
+
+
+def _add_origins(rule: Rule, aliases: Mapping[str, Sequence[str]]) -> Rule:
+    """Return a rule whose conditions about origins also name the *aliases* of the servers that they name."""
+    conditions = tuple(
+        replace(
+            condition,
+            values=(*condition.values, *(alias for name in condition.values for alias in aliases.get(str(name), ()))),
+        )
+        if condition.operator in ORIGIN_OPERATORS
+        else condition
+        for condition in rule.conditions
+    )
+    return rule if conditions == rule.conditions else replace(rule, conditions=conditions)
 
 
 def _restrict_server(

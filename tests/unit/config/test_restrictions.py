@@ -9,6 +9,7 @@ import pytest
 from mcphost.config.approval_digest import describe_server, server_digest
 from mcphost.config.loader import load_config, read_project_file
 from mcphost.config.restrictions import has_same_target
+from mcphost.config.rules import format_rule
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.host.servers.approval import make_question
 from mcphost.serialization import replace
@@ -51,6 +52,13 @@ def test_an_alias_in_a_project_keeps_reviews_disabled_tools_limits_and_never_rul
         "never: innocent/move*",
     )
     assert make_question(alias, None).restrictions == lines[-5:]
+
+
+def test_a_never_rule_about_text_from_a_server_is_about_its_alias_in_a_project_as_well(tmp_path: Path) -> None:
+    load_layers(tmp_path, {"files": OWN}, {"innocent": FILES, "other": {"command": "o"}})
+    (tmp_path / "home" / "config.toml").write_text('[consent]\nnever = ["web/* never-from:files", "shell"]\n')
+    config = load_config(tmp_path / "home", project=read_project_file(tmp_path / "clone"))
+    assert [format_rule(rule) for rule in config.never_rules] == ["web/*?from:files,innocent", "shell"]
 
 
 def test_the_settings_of_a_projects_entry_are_bound_and_those_of_the_users_own_are_not() -> None:
