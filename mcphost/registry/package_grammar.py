@@ -174,7 +174,10 @@ _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 """Options of each runner that a registry entry may use: those without a value, and those with one."""
 _IMPLIED = frozenset({"-y", "--yes", "-i", "--interactive", "--rm"})
 _MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
-_MACHINE_PATHS = ("/var/run", "/run", "/var/lib", "/proc", "/sys", "/dev", "/etc", "/root", "/boot")
+_MACHINE_PATHS = ("/var/run", "/run", "/var/lib", "/proc", "/sys", "/dev", "/etc", "/root", "/boot", "/private")
+"""System folders; `/private` is where macOS has the real `/etc` and `/var`."""
+_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,100}")
+"""A network's name, without Docker's other forms, `name=host` and `container:NAME`."""
 
 
 def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
@@ -210,17 +213,24 @@ def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
 
 def _check_option_value(option: str, value: str) -> None:
     if option in _MOUNT_OPTIONS:
+        if '"' in value:  # Docker reads --mount as CSV, so quotes would hide a path
+            raise RegistryError(f"The runtime argument {option} {_show(value)} has quotes.")
         for part in value.replace(":", ",").split(","):
             path = part.rpartition("=")[2]
-            if path.startswith("/") and _is_machine_path(posixpath.normpath("/" + path.lstrip("/"))):
+            if _is_outside_path(path):
                 raise RegistryError(f"The runtime argument {option} {_show(value)} gives the container {_show(path)}.")
-    if option == "--network" and value == "host":
-        raise RegistryError("The runtime argument --network host gives the container every service of this machine.")
+    if option == "--network" and not (_NETWORK.fullmatch(value) and value != "host"):
+        raise RegistryError(
+            f"The runtime argument --network {_show(value)} could give the container every service of this machine."
+        )
 
 
-def _is_machine_path(path: str) -> bool:
-    """Return whether a path is a system folder, or a folder inside or above one."""
-    below = f"{path.rstrip('/')}/"
+def _is_outside_path(path: str) -> bool:
+    """Return whether a path leads out of the current folder or is a system folder, one inside or one above it."""
+    if not path.startswith("/"):
+        return ".." in path.split("/")
+    # macOS ignores the case of names.
+    below = f"{posixpath.normpath('/' + path.lstrip('/')).rstrip('/')}/".casefold()
     return any(below.startswith(f"{machine}/") or machine.startswith(below) for machine in _MACHINE_PATHS)
 
 
