@@ -1,4 +1,4 @@
-"""Every benchmark, and the verdicts on all ratios; exits with 1 when a bound is broken.
+"""Run all benchmarks and print the verdicts on all ratios; exit with 1 if a bound is broken.
 
 uv run python -m benchmarks [NAME ...] [--rounds N] [--again N]
 """
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], int]:
-    """Run one script in a process of its own; return its lines of the last table and how many bounds are broken.
+    """Run one script in a separate process; return the lines of its last table, and how many bounds are broken.
 
     While a bound is broken it is run up to `again` times more: another program that runs for a moment makes a ratio
     worse, a change that costs something makes all of them worse.
@@ -66,7 +66,7 @@ def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], int]:
 
 
 def _measured(name: str, rounds: int) -> dict[str, float]:
-    """Run one script; its ratios, none when it failed."""
+    """Run one script; return its ratios, or none if it failed."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "ratios.json")
         command = [sys.executable, "-m", f"benchmarks.{name}", "--rounds", str(rounds), "--ratios", str(file)]

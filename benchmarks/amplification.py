@@ -1,4 +1,4 @@
-"""What hostile input costs: peak memory, CPU time and the longest event-loop stall of each entry point, against bounds.
+"""Cost of hostile input: peak memory, CPU time and the longest event-loop stall of each entry point, against bounds.
 
     uv run python -m benchmarks.amplification [--only TEXT] [--list] [--markdown] [--jobs N]
 
@@ -50,7 +50,7 @@ _BEAT = 0.002
 
 @dataclass(frozen=True)
 class Figures:
-    """What one case cost, in bytes and seconds."""
+    """The cost of one case, in bytes and seconds."""
 
     size: int
     memory: int
@@ -60,7 +60,7 @@ class Figures:
 
     @property
     def ratios(self) -> dict[str, float]:
-        """Share of each bound that was used; over 1 is broken."""
+        """The used share of each bound; a share over 1 means that the bound is broken."""
         return {
             "memory": self.memory / (MEMORY_FACTOR * self.size + MEMORY_FIXED),
             "CPU": self.cpu / (CPU_PER_BYTE * self.size + CPU_FIXED),
@@ -69,7 +69,7 @@ class Figures:
 
     @property
     def broken(self) -> str:
-        """The bounds that are broken, "" when all hold."""
+        """The names of the broken bounds, or "" if all hold."""
         return ", ".join(what for what, ratio in self.ratios.items() if ratio > 1)
 
 
@@ -78,7 +78,7 @@ Entry = Callable[["Meter", int], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Case:
-    """One input of a stranger at one entry point."""
+    """One untrusted input at one entry point."""
 
     name: str
     size: int
@@ -89,7 +89,7 @@ CASES: dict[str, Case] = {}
 
 
 def case(name: str, *, size: int) -> Callable[[Entry], Entry]:
-    """Register an entry point; `size` is about how many bytes it makes and feeds."""
+    """Register an entry point; `size` is the approximate number of bytes that it generates and processes."""
 
     def register(entry: Entry) -> Entry:
         if name in CASES:
@@ -101,7 +101,7 @@ def case(name: str, *, size: int) -> Callable[[Entry], Entry]:
 
 
 class Meter:
-    """Measures one block of a case."""
+    """Meter that measures one block of a case."""
 
     def __init__(self) -> None:
         self.figures: Figures | None = None
@@ -133,7 +133,7 @@ class Meter:
 
 
 class _Heartbeat:
-    """The longest time between two turns of the event loop, in CPU time of this process: other programs do not count.
+    """Meter of the longest time between two event loop iterations, in CPU time of this process only.
 
     A thread that holds the interpreter lock stalls the loop as well, and its CPU time is in the process's.
     """
@@ -194,7 +194,7 @@ async def _run(case: Case) -> Figures:
 
 
 def _lowest(name: str, found: Figures | str) -> Figures | str:
-    """The figures of a case that is over a bound, measured again; the lowest of each."""
+    """Measure a case that exceeds a bound again; return the lowest of each figure."""
     for _ in range(REPEATS):
         if isinstance(found, Figures) and not found.broken:
             break
@@ -208,7 +208,7 @@ def _lowest(name: str, found: Figures | str) -> Figures | str:
 
 
 def _measured(name: str) -> Figures | str:
-    """The figures of a case in a process of its own; a sentence when it broke."""
+    """Measure a case in a separate process; return its figures, or a sentence if it failed."""
     command = [sys.executable, "-m", "benchmarks.amplification", "--worker", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=CASE_SECONDS, cwd=HERE.parent)
@@ -238,7 +238,7 @@ def _row(name: str, found: Figures | str, *, markdown: bool) -> str:
 
 
 def main() -> int:
-    """Measure what the arguments ask for; 1 when a bound is broken."""
+    """Run the measurements that the arguments select; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--list", action="store_true", help="print the names")

@@ -1,4 +1,4 @@
-"""Hostile input of providers, subscriptions, tool lists and sign-in servers (see `amplification`)."""
+"""Hostile input from providers, subscriptions, tool lists and sign-in servers (see `amplification`)."""
 
 # pyright: basic
 
@@ -114,7 +114,7 @@ async def changed_tools(meter: Meter, size: int) -> None:
         return ServerListing(tools={name: ToolDefinition(name, Raw(raw)) for name, raw in raws.items()})
 
     async def follow(*words: str) -> None:
-        """Nothing was allowed."""
+        """Do nothing; no grant exists."""
 
     with tempfile.TemporaryDirectory() as folder:
         pins = ToolFingerprintStore(Database(Path(folder) / "store.db"))
@@ -155,7 +155,7 @@ async def interim_answers(meter: Meter, size: int) -> None:
 
 
 def elicited(schema: dict[str, Any]) -> tuple[int, Work]:
-    """Parse a server's form for a question that stays unanswered."""
+    """Parse a server's form for a question that is never answered."""
     from mcphost.client.session import ServerRequestContext
     from mcphost.host.questions.questions import Decline, FillForm
     from mcphost.host.server_requests.elicitation import ElicitationHandler

@@ -1,4 +1,4 @@
-"""Hostile replies of authorization servers and tasks, and audit rows that are read back (see `amplification`)."""
+"""Hostile replies from authorization servers and tasks, and audit rows that are read back (see `amplification`)."""
 
 # pyright: basic
 
@@ -23,7 +23,7 @@ REPLIES: dict[str, Callable[[], bytes]] = {
 
 
 async def _asking(meter: Meter, answer: bytes, ask: Callable[[Any, str], Any]) -> None:
-    """Let a server of another process give `answer` to a request of sign-in."""
+    """Let a server in another process respond to a sign-in request with `answer`."""
     from mcphost.auth.oauth_http import OAuthHttpClient
     from mcphost.auth.url_policy import UrlPolicy
 
@@ -89,7 +89,7 @@ _poll_case("an id of 10 MB", TASK.replace(b'"taskId":"a"', b'"taskId":"' + b"a" 
 
 
 async def _rows_of(folder: str, detail: str, count: int) -> Any:
-    """Return an audit log with rows of that detail, as stored."""
+    """Return a stored audit log whose rows have this detail."""
     from mcphost.store.audit_reader import AuditReader
     from mcphost.store.audit_store import AuditRecord, AuditStore
 

@@ -1,4 +1,4 @@
-"""Hostile requests, tools and tasks of servers, and what is read back from disk (see `amplification`)."""
+"""Hostile requests, tools and tasks from servers, and what is read back from disk (see `amplification`)."""
 
 # pyright: basic
 
@@ -13,7 +13,7 @@ Make = Callable[[], tuple[int, Work]]
 
 
 def work_case(name: str) -> Callable[[Make], Make]:
-    """Register a function that makes an input and what is done with it; the first run warms up."""
+    """Register a function that returns an input and the work to measure; the first run is a warm-up."""
 
     def register(make: Make) -> Make:
         @case(name, size=0)
@@ -30,7 +30,7 @@ def work_case(name: str) -> Callable[[Make], Make]:
 
 
 def read_of(method: str, params: bytes) -> tuple[int, Work]:
-    """A request of a server is decoded."""
+    """Return the work of decoding a request from a server."""
     from mcphost.protocol.server_requests import parse_server_request
     from mcphost.serialization import Raw
     from mcphost.transport.flow_control import run_steps_cooperatively

@@ -15,7 +15,7 @@ def page(member: str, entry: bytes, size: int, more: bytes = b"") -> bytes:
 
 
 async def listed(meter: Meter, body: bytes, fed: int) -> None:
-    """List all tools of a server that answers each page with `body`."""
+    """List all tools of a server that returns `body` for each page."""
     from mcphost.client.pagination import list_tools
 
     async with session_with({"tools/list": body}, LISTS) as session:
@@ -25,7 +25,7 @@ async def listed(meter: Meter, body: bytes, fed: int) -> None:
 
 
 async def answered(meter: Meter, method: str, body: bytes) -> None:
-    """Make one request whose answer is `body`."""
+    """Send one request whose response is `body`."""
     from mcphost.protocol.prompts import Complete, CompletionArgument, GetPrompt, PromptReference
     from mcphost.protocol.resources import ReadResource
     from mcphost.protocol.tools import CallTool

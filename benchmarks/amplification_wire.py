@@ -29,7 +29,7 @@ def silent(text: str) -> None:
 
 @contextlib.contextmanager
 def file_of(*parts: bytes):
-    """Bytes as a file, for a server of another process to send."""
+    """Write bytes to a file, for a server in another process to send; return its path."""
     with tempfile.NamedTemporaryFile() as file:
         for part in parts:
             file.write(part)
@@ -38,7 +38,7 @@ def file_of(*parts: bytes):
 
 
 async def pipe(meter: Meter, data: bytes) -> None:
-    """Send `data` as the answer to one request over standard output, and read to its end."""
+    """Send `data` over standard output as the response to one request, and read it completely."""
     import anyio
 
     from mcphost.protocol.jsonrpc import JsonRpcRequest
@@ -58,7 +58,7 @@ async def pipe(meter: Meter, data: bytes) -> None:
 
 
 async def http(meter: Meter, answer: bytes) -> None:
-    """Send `answer`, head and all, to one POST, and read to its end."""
+    """Send `answer`, including its head, as the response to one POST, and read it completely."""
     import anyio
 
     from mcphost.protocol.jsonrpc import JsonRpcRequest
@@ -77,7 +77,7 @@ async def http(meter: Meter, answer: bytes) -> None:
 
 @contextlib.contextmanager
 def started(script: str, *words: str):
-    """A server of another process; its first line of output."""
+    """Run a server in another process; yield its first line of output."""
     command = [sys.executable, "-S", "-E", str(HERE / script), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -119,7 +119,7 @@ class Silent:
 async def session_with(
     answers: dict[str, bytes], capabilities: dict[str, Any], revision: str = "2025-11-25"
 ) -> AsyncGenerator[Any]:
-    """A session with a server on a pipe that answers each method with these bytes."""
+    """Open a session with a server on a pipe that responds to each method with these bytes."""
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
 

@@ -14,18 +14,18 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Bound:
-    """What one ratio must be, and what a change may not make worse until it is that."""
+    """The goal for a ratio, and the value that no change may worsen until the goal is reached."""
 
     value: float
     is_ceiling: bool
     reached: float
 
     def holds(self, ratio: float) -> bool:
-        """Whether the ratio keeps to what was reached; NaN never does."""
+        """Return whether the ratio is within the reached value; NaN never is."""
         return ratio <= self.reached if self.is_ceiling else ratio >= self.reached
 
     def verdict(self, ratio: float) -> str:
-        """Return "ok", "BROKEN", or between the two how far it may be from the bound."""
+        """Return "ok", "BROKEN", or a note on how far it is from the goal."""
         if not self.holds(ratio):
             return "BROKEN"
         is_met = ratio <= self.value if self.is_ceiling else ratio >= self.value
@@ -36,7 +36,7 @@ class Bound:
 
 
 def load() -> dict[str, dict[str, Bound]]:
-    """Return the bounds of each script by the name of the ratio. Raises ValueError for a bound that is none."""
+    """Return each script's bounds, keyed by ratio name. Raises ValueError for an invalid bound."""
     found: dict[str, dict[str, Bound]] = {}
     for script, ratios in tomllib.loads((HERE / "bounds.toml").read_text(encoding="utf-8")).items():
         for name, fields in ratios.items():
@@ -52,7 +52,7 @@ def load() -> dict[str, dict[str, Bound]]:
 
 
 def best(script: str, before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """Return the better value of each ratio of two runs, by its bound."""
+    """Return the better value of each ratio in two runs; its bound determines which is better."""
     found = {**before, **after}
     for name, bound in load().get(script, {}).items():
         if name in before and name in after:
@@ -61,7 +61,7 @@ def best(script: str, before: Mapping[str, float], after: Mapping[str, float]) -
 
 
 def table(script: str, ratios: Mapping[str, float], *, is_partial: bool = False) -> tuple[list[str], int]:
-    """Return a line for each bound of the script, and how many are broken.
+    """Return a line for each of the script's bounds, and the number of broken ones.
 
     A bound without a measured ratio is broken, unless only a part was measured on purpose.
     """

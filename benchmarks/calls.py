@@ -1,4 +1,4 @@
-"""Client CPU and wall time of tool calls against the official `mcp` SDK, both clients in one run, by turns.
+"""Client CPU and wall time of tool calls against the official `mcp` SDK, alternating between both clients in one run.
 
     uv run python -m benchmarks.calls [--rounds N] [--transports stdio,json,sse] [--era stateless|handshake] [--quick]
 
@@ -43,7 +43,7 @@ Call = Callable[[int], Awaitable[str]]
 
 @asynccontextmanager
 async def opened(words: list[str], era: str = "stateless", limit: int | None = None) -> "AsyncGenerator[Session]":
-    """Open a session of ours with the echo server on a pipe, or at a URL when *words* is one."""
+    """Open an mcphost session with the echo server on a pipe, or at a URL when *words* is one."""
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.transport.line_reader import MESSAGE_LIMIT
@@ -176,7 +176,7 @@ def middle(rows: list[dict[str, Any]], what: str) -> float:
 
 
 def report(transport: str, cell: tuple[int, int], rows: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
-    """Print one cell and return its ratios by name; none when one side failed."""
+    """Print one cell and return its ratios by name, or none if one side failed."""
     if not rows.get("mcphost") or not rows.get("mcp SDK"):
         print(f"{transport:7}{cell[0]:>11,} {cell[1]:>9}   {'mcphost' if not rows.get('mcphost') else 'the SDK'} fails")
         return {}
@@ -195,7 +195,7 @@ def report(transport: str, cell: tuple[int, int], rows: dict[str, list[dict[str,
 
 
 def linear(transport: str, seen: dict[tuple[int, int], dict[str, list[dict[str, Any]]]]) -> dict[str, float]:
-    """Return what a byte of the largest answer costs us against one of the smallest large one."""
+    """Return mcphost's cost per byte for the largest response, relative to the smallest large one."""
     large = {cell[0]: middle(rows.get("mcphost", []), "cpu") / cell[0] for cell, rows in seen.items() if cell[0] > BIG}
     if len(large) < 2:
         return {}

@@ -1,4 +1,4 @@
-"""How long ten stdio servers take until they are ready, against starting ten processes and reading a line of each.
+"""Time until ten stdio servers are ready, relative to starting ten processes and reading a line from each.
 
     uv run python -m benchmarks.connecting [--rounds N] [--servers N]
 
@@ -30,7 +30,7 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"na
 
 
 def floor(count: int) -> float:
-    """Seconds until each of the processes has said its first line."""
+    """Return the seconds until each of the processes has printed its first line."""
     asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode() + b"\n"
     begun = time.perf_counter()
     started = [subprocess.Popen(SERVER, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
@@ -51,7 +51,7 @@ def floor(count: int) -> float:
 
 @asynccontextmanager
 async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
-    """A Host with that many servers, not entered yet."""
+    """Return a Host with this many servers, not entered yet."""
     from mcphost.cli.session_opener import LazySessionOpener
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.bootstrap import build_host
@@ -80,7 +80,7 @@ async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
 
 
 async def ready(count: int, more: list[str]) -> float:
-    """Seconds from entering the Host until every server is ready."""
+    """Return the seconds from entering the Host until every server is ready."""
     async with hosting(count, more) as (host, names):
         begun = time.perf_counter()
         async with host:

@@ -1,4 +1,4 @@
-"""Search, saving and opening with a large history, made here: messages in two scripts with words as common as in prose.
+"""Search, saving and opening with a large generated history: messages in two scripts with realistic word frequencies.
 
     uv run python -m benchmarks.history [--messages N] [--store FILE]
 

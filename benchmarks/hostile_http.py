@@ -1,4 +1,4 @@
-"""An HTTP server that answers the first request with the bytes of a file, head and all, later ones with 404.
+"""An HTTP server that answers the first request with the bytes of a file, including the head, and later ones with 404.
 
 python hostile_http.py FILE
 """

@@ -1,4 +1,4 @@
-"""A server of the handshake era on a pipe that answers each method with the bytes of a file; costs next to nothing.
+"""A server of the handshake era on a pipe that answers each method with the bytes of a file, at almost no cost.
 
     python hostile_server.py REVISION CAPABILITIES [METHOD=FILE ...]
 

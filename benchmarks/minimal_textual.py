@@ -1,4 +1,4 @@
-"""The smallest Textual app worth the name: what any start-up is measured against."""
+"""A minimal Textual app, against which startup is measured."""
 
 # pyright: basic
 
@@ -10,12 +10,12 @@ from textual.widgets import Footer, Header, Input
 
 
 class Minimal(App[None]):
-    """Header, Input, Footer."""
+    """App with a Header, an Input and a Footer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+q", "quit", "Quit")]
 
     def compose(self) -> ComposeResult:
-        """The three widgets."""
+        """Yield the three widgets."""
         yield Header()
         yield Input(placeholder="Type a message")
         yield Footer()

@@ -1,4 +1,4 @@
-"""Three calls of 0.3 s at once with a valid token, against one: no lock may be held while requests run.
+"""Three concurrent calls of 0.3 s with a valid token, relative to one: no lock may be held while requests run.
 
     uv run python -m benchmarks.signed_in [--rounds N]
 
@@ -26,7 +26,7 @@ Call = Callable[[], Coroutine[Any, Any, object]]
 
 @asynccontextmanager
 async def served() -> AsyncGenerator[str]:
-    """A protected server whose tool takes its time; its address."""
+    """Run a protected server with a slow tool; yield its address."""
     from tests.unit.transport.raw_http import ReceivedRequest, serve
 
     async def answer(one: ReceivedRequest) -> None:
@@ -86,7 +86,7 @@ async def ours(url: str) -> AsyncGenerator[Call]:
 
 
 class Stored:
-    """The same token, as the SDK's client reads it."""
+    """Storage from which the SDK's client reads the same token."""
 
     async def get_tokens(self) -> Any:
         from mcp.shared.auth import OAuthToken
@@ -94,13 +94,13 @@ class Stored:
         return OAuthToken(access_token=TOKEN, token_type="Bearer", expires_in=3600)
 
     async def get_client_info(self) -> None:
-        """None is stored, and a valid token needs none."""
+        """Return None; a valid token needs no client."""
 
     async def set_tokens(self, tokens: Any) -> None:
-        """Nothing is renewed here."""
+        """Do nothing; no token is renewed."""
 
     async def set_client_info(self, client_info: Any) -> None:
-        """Nothing is registered here."""
+        """Do nothing; no client is registered."""
 
 
 @asynccontextmanager
@@ -121,7 +121,7 @@ async def sdk(url: str) -> AsyncGenerator[Call]:
 
 
 async def ratio(name: str, rounds: int) -> float:
-    """The time of three calls at once as a multiple of the time of one."""
+    """Return the time of three concurrent calls as a multiple of the time of one."""
     ratios: list[float] = []
     async with served() as url, {"mcphost": ours, "mcp SDK": sdk}[name](url) as call:
         await call()

@@ -1,4 +1,4 @@
-"""Start-up of the real `mcphost chat` against a minimal Textual app: first frame, typed key, CPU, memory.
+"""Startup of the real `mcphost chat` against a minimal Textual app: first frame, typed key, CPU, memory.
 
     uv run python -m benchmarks.startup [--rounds N] [--servers N] [--json]
 
@@ -42,7 +42,7 @@ NAMES = {"frame": "first frame", "key": "typed key", "cpu": "CPU to the first fr
 
 
 class Watched:
-    """One program in a pseudo-terminal, and the text it has written so far."""
+    """A program in a pseudo-terminal, and the text it has written so far."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.master, slave = pty.openpty()
@@ -56,7 +56,7 @@ class Watched:
         self._typed = 0
 
     def until(self, text: str, typing: str = "") -> float:
-        """Seconds since exec when `text` was written; types meanwhile if asked to."""
+        """Return the seconds from exec until `text` was written; optionally type meanwhile."""
         last = 0.0
         while text not in self.text():
             now = time.perf_counter()
@@ -69,12 +69,12 @@ class Watched:
         return time.perf_counter() - self.begin
 
     def type(self, text: str) -> None:
-        """Type a text; `until_new` waits for what is written from now on."""
+        """Type text; `until_new` waits for text written from now on."""
         self._typed = len(self._raw)
         os.write(self.master, text.encode())
 
     def until_new(self, text: str) -> None:
-        """Wait until `text` was written since the last call of `type`."""
+        """Wait until `text` has been written after the last call of `type`."""
         begin = time.perf_counter()
         while self._raw.find(text.encode(), self._typed) < 0:
             if time.perf_counter() - begin > GIVE_UP or self.process.poll() is not None:
@@ -82,23 +82,23 @@ class Watched:
             self.drain(0.005)
 
     def drain(self, seconds: float) -> None:
-        """Read what is there, waiting at most so long for it to come."""
+        """Read the available output, waiting for it for a limited time."""
         if select.select([self.master], [], [], seconds)[0]:
             with contextlib.suppress(OSError):
                 self._raw += os.read(self.master, 1 << 16)
 
     def drain_for(self, seconds: float) -> None:
-        """Read for so long."""
+        """Read output for this many seconds."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             self.drain(0.05)
 
     def text(self) -> str:
-        """Everything written, without escape sequences."""
+        """The text written so far, without escape sequences."""
         return ESCAPES.sub("", self._raw.decode(errors="replace"))
 
     def end(self) -> None:
-        """SIGTERM, and after five seconds its whole group."""
+        """Send SIGTERM, and kill the process group after five seconds."""
         children = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
         self.process.send_signal(signal.SIGTERM)
         end = time.perf_counter() + 5
@@ -113,7 +113,7 @@ class Watched:
 
 
 def process_cpu(pid: int) -> float:
-    """Seconds of CPU that a process has used, exact; the clock of `/proc/PID/stat` ticks in steps of 6 % of a start.
+    """Return a process's exact CPU time in seconds; the clock of `/proc/PID/stat` ticks in steps of 6 % of a start.
 
     The number of the clock is the one that clock_getcpuclockid(3) of Linux gives for another process.
     """
@@ -121,7 +121,7 @@ def process_cpu(pid: int) -> float:
 
 
 def measure(command: list[str], environment: dict[str, str]) -> dict[str, float]:
-    """One start, from exec to one second after the first key."""
+    """Measure one start, from exec to one second after the first key."""
     program = Watched(command, environment)
     try:
         own = psutil.Process(program.process.pid)
@@ -135,7 +135,7 @@ def measure(command: list[str], environment: dict[str, str]) -> dict[str, float]
 
 
 def contenders(folder: Path, servers: int) -> dict[str, tuple[list[str], dict[str, str]]]:
-    """The two commands and what they find in their environment."""
+    """Return the two commands with their environments."""
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(servers)}}))
@@ -151,7 +151,7 @@ def contenders(folder: Path, servers: int) -> dict[str, tuple[list[str], dict[st
 
 
 def main() -> int:
-    """Measure, print figures and ratios; 1 when a bound is broken."""
+    """Measure and print figures and ratios; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
     parser.add_argument("--servers", type=int, default=10)

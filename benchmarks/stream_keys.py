@@ -1,4 +1,4 @@
-"""Typing while an answer streams: how long a key takes until it is on the screen, ours and Textual's MarkdownStream.
+"""Typing while an answer streams: time from key to screen, in mcphost and with Textual's MarkdownStream.
 
     uv run python -m benchmarks.stream_keys [--seconds 8] [--rounds 3]
 
@@ -29,7 +29,7 @@ LIMIT = 0.05  # seconds at p99
 
 
 async def stream(write: Any, seconds: float) -> None:
-    """Write the tokens after the first 8,000, each at its time."""
+    """Write the tokens after the first 8,000, each at its scheduled time."""
     begin = time.perf_counter()
     count = round(seconds * RATE)
     for number, token in enumerate(list(tokens(PREFILL + count))[PREFILL:]):
@@ -127,7 +127,7 @@ def measured(name: str, seconds: float) -> list[float]:
 
 
 def main() -> int:
-    """Measure both by turns, and print; 1 when a bound is broken."""
+    """Measure both alternately and print the results; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,4 +1,4 @@
-"""Drawing: our transcript against Textual's MarkdownStream and a Static per message, client CPU, in one run.
+"""Drawing: CPU time of mcphost's transcript, Textual's MarkdownStream, and a Static per message, in one run.
 
     uv run python -m benchmarks.streaming [--tokens 2000] [--rounds 3] [--history 5000]
 
@@ -35,7 +35,7 @@ PIECES = (
 
 
 def tokens(count: int) -> Iterator[str]:
-    """Return this many pieces of four characters of a growing Markdown document."""
+    """Return this many four-character pieces of a growing Markdown document."""
     made = 0
     while True:
         for text in PIECES:
@@ -47,7 +47,7 @@ def tokens(count: int) -> Iterator[str]:
 
 
 def _app(widget: Any, feed: Any) -> dict[str, float]:
-    """Run one widget under a feed in a headless app of 120x40; what it took."""
+    """Run one widget with a feed in a headless 120x40 app; return its cost."""
     from textual.app import App
 
     result: dict[str, float] = {}
@@ -91,12 +91,12 @@ def _marks(result: dict[str, float], done: int, count: int, cpu: float) -> None:
 
 
 def frames_ours(count: int) -> dict[str, float]:
-    """Our transcript, a frame drawn for every eight tokens, as at 240 tokens a second."""
+    """Stream into mcphost's transcript, with a frame for every eight tokens, as at 240 tokens a second."""
     return stream_ours(count, every=8)
 
 
 def stream_ours(count: int, every: int = 0) -> dict[str, float]:
-    """Our transcript."""
+    """Stream into mcphost's transcript."""
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.transcript import Transcript
 
@@ -119,7 +119,7 @@ def stream_ours(count: int, every: int = 0) -> dict[str, float]:
 
 
 def stream_textual(count: int) -> dict[str, float]:
-    """Textual's Markdown through MarkdownStream, anchored to its end."""
+    """Stream into Textual's Markdown through MarkdownStream, anchored to its end."""
     from textual.containers import VerticalScroll
     from textual.widgets import Markdown
 
@@ -143,7 +143,7 @@ PREFILL, LATER = 8_000, 1_000
 
 
 def later_ours(count: int) -> dict[str, float]:
-    """Our transcript, the tokens after the first 8,000."""
+    """Stream the tokens after the first 8,000 into mcphost's transcript."""
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.transcript import Transcript
 
@@ -166,7 +166,7 @@ def later_ours(count: int) -> dict[str, float]:
 
 
 def later_textual(count: int) -> dict[str, float]:
-    """MarkdownStream, the tokens after the first 8,000, which the widget got at once."""
+    """Stream the tokens after the first 8,000, which are written in one piece, through MarkdownStream."""
     from textual.containers import VerticalScroll
     from textual.widgets import Markdown
 
@@ -188,7 +188,7 @@ def later_textual(count: int) -> dict[str, float]:
 
 
 async def _drawn(app: Any, result: dict[str, float]) -> None:
-    """Wait until what was written first is on the screen; CPU counts from then on."""
+    """Wait until the first text is on the screen; CPU time is counted from then on."""
     painted = asyncio.Event()
     app.call_after_refresh(painted.set)
     await painted.wait()
@@ -197,7 +197,7 @@ async def _drawn(app: Any, result: dict[str, float]) -> None:
 
 
 def history_ours(count: int) -> dict[str, float]:
-    """A stored conversation in our transcript."""
+    """Show a stored conversation in mcphost's transcript."""
     from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock, UserMessage
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.transcript import Transcript
@@ -215,7 +215,7 @@ def history_ours(count: int) -> dict[str, float]:
 
 
 def history_static(count: int) -> dict[str, float]:
-    """The same, a Static for each message (cheaper than a Markdown each)."""
+    """Show the same conversation with a Static for each message, which is cheaper than a Markdown."""
     from textual.containers import VerticalScroll
     from textual.widgets import Static
 
@@ -229,7 +229,7 @@ def history_static(count: int) -> dict[str, float]:
 
 
 def big_ours(count: int) -> dict[str, float]:
-    """Measure a text of this many megabytes in the viewer."""
+    """Show text of this many megabytes in the viewer."""
     from mcphost.tui.widgets.long_text import LongText
 
     text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))
@@ -241,7 +241,7 @@ def big_ours(count: int) -> dict[str, float]:
 
 
 def big_log(count: int) -> dict[str, float]:
-    """The same in Textual's Log, its fastest widget for text."""
+    """Show the same text in Textual's Log, its fastest widget for text."""
     from textual.widgets import Log
 
     text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))
@@ -266,7 +266,7 @@ CONTENDERS = {
 
 
 def measured(name: str, count: int) -> dict[str, float]:
-    """One contender in a process of its own."""
+    """Measure one contender in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.streaming", "--one", name, "--count", str(count)],
         capture_output=True,
@@ -279,7 +279,7 @@ def measured(name: str, count: int) -> dict[str, float]:
 
 
 def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> float:
-    """Rounds by turns; prints medians and the ratio of CPU, and returns it."""
+    """Measure both in alternating rounds; print the medians, and print and return the ratio of CPU time."""
     taken: dict[str, list[dict[str, float]]] = {ours: [], theirs: []}
     for _ in range(rounds):
         for name in (ours, theirs):
@@ -291,7 +291,7 @@ def compare(title: str, ours: str, theirs: str, count: int, rounds: int) -> floa
 
 
 def growth(count: int, rounds: int) -> float:
-    """How much dearer a token of the last eighth is than one of the first, the median of the rounds."""
+    """Return the cost of a token in the last eighth relative to the first eighth, as the median of the rounds."""
     rows = [measured("frames-ours", count) for _ in range(rounds)]
     ratio = statistics.median((row["cpu"] - row["before_last"]) / max(1e-6, row["first_eighth"]) for row in rows)
     print(f"growth: the last eighth of {count} tokens costs {ratio:.2f}x the first", flush=True)
@@ -299,7 +299,7 @@ def growth(count: int, rounds: int) -> float:
 
 
 def main() -> int:
-    """Compare and print; 1 when a bound is broken."""
+    """Compare and print the results; return 1 if a bound is broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--history", type=int, default=5000)
