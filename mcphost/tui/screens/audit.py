@@ -198,7 +198,7 @@ def _list_row(row: Written) -> ListRow:
 
 
 def _detail_pairs(row: Written) -> list[tuple[str, str]]:
-    """Return a row's columns as name-value pairs, most important first, as small screens cut the end."""
+    """Return a row's columns as name-value pairs, most important first, because small screens cut off the end."""
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [

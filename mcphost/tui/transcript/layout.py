@@ -361,7 +361,7 @@ def _offset_segment(segment: Segment, column: int, line: int) -> Segment:
 
 
 def _clip_selection(span: tuple[int, int] | None, start: int, end: int) -> Selection | None:
-    """Return the selection within the part from *start* to *end* of a line in which *span* is selected."""
+    """Return the part of *span*, the selection in a line, from *start* to *end*, relative to *start*."""
     if span is None:
         return None
     first, last = max(span[0], start), end if span[1] == -1 else min(span[1], end)
