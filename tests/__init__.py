@@ -1,1 +1,1 @@
-"""Tests, by kind: unit mirrors the package; flows, screens and terminal test the whole; peers are foreign programs."""
+"""Tests, by kind: unit mirrors the package; flows, screens and terminal test all of it; peers test other programs."""
