@@ -82,7 +82,7 @@ def rounds(ctx: Context) -> "str | InputRequiredResult":
 
 @server.prompt()
 def letter(to: str, ctx: Context) -> "str | InputRequiredResult":
-    """A prompt that asks back."""
+    """A prompt that requests input."""
     if not ctx.input_responses:
         form = ElicitRequestFormParams(message="Who signs?", requested_schema=FORM)
         return InputRequiredResult(input_requests={"who": ElicitRequest(params=form)})
@@ -91,7 +91,7 @@ def letter(to: str, ctx: Context) -> "str | InputRequiredResult":
 
 @server.resource("demo://locked/{name}")
 def locked(name: str, ctx: Context) -> "str | InputRequiredResult":
-    """A resource that asks back."""
+    """A resource that requests input."""
     if not ctx.input_responses:
         form = ElicitRequestFormParams(message="Whose?", requested_schema=FORM)
         return InputRequiredResult(input_requests={"who": ElicitRequest(params=form)})
