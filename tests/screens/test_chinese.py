@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from mcphost.auth.accounts import DiscoverySummary
+from mcphost.errors import UsageError
+from mcphost.host.questions.form_fields import Field, validate_content
+from mcphost.host.questions.questions import FillForm
 from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope
 from mcphost.host.servers.accounts import describe_discovery, describe_validity
 from mcphost.serialization import replace
-from mcphost.translation import CHINESE, ENGLISH, _, set_language
+from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.example_records import example_account, example_accounts
@@ -70,3 +73,33 @@ def test_the_discovery_results_of_a_sign_in_are_described_in_chinese() -> None:
     }
     assert [describe_validity(account, now, _) for now in (0, 8_900)] == ["还有 2 小时", "还有 1 分钟"]
     assert describe_validity(account, 0) == "for 2 more hours", "programs read English"
+
+
+async def test_the_errors_of_a_form_are_in_chinese(run: Run) -> None:
+    fields = (
+        Field(name="name", kind="text", required=True, min_length=3),
+        Field(name="mail", kind="text", format="email"),
+        Field(name="kind", kind="text", pattern="^{0.__class__}$"),
+    )
+    asked = FillForm(server="hub", why="", message="Who?", fields=fields)
+    async with run(size=(120, 40)) as driver:
+        PendingQuestion(driver, asked)
+        dialog = await driver.enter_question()
+        await driver.pilot.press("tab", "a", "tab", "b", "tab", "c")
+        await driver.until(lambda: "必须是电子邮件地址" in driver.text(), "the format")
+        assert "至少需要 3 个字符" in driver.text()
+        await dialog.form.set_values({"name": None, "mail": None, "kind": None})
+        await driver.pilot.press("ctrl+s")
+        await driver.until(lambda: "✗ 必填" in driver.text(), "that the name is missing")
+    problem = "must match the pattern ^{0.__class__}$"
+    assert translate_sentence(problem).endswith(" ^{0.__class__}$"), "text of a server is no format string"
+
+
+def test_the_errors_in_a_form_as_json_are_in_chinese() -> None:
+    fields = (Field(name="name", kind="text", required=True), Field(name="on", kind="boolean"))
+    with pytest.raises(UsageError) as found:
+        validate_content(fields, {"on": 1, "off": 2}, translate_sentence)
+    shown = "表单中有无效的值：没有字段 'off'; 'name' 必填; 'on' 必须是 true 或 false。"
+    assert translate_sentence(found.value.message) == shown
+    with pytest.raises(UsageError, match="there is no field 'off'; 'name' is required; 'on' must be true or false"):
+        validate_content(fields, {"on": 1, "off": 2})

@@ -56,7 +56,8 @@ def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
 
 
 SENTENCE_PACKAGES = (
-    "auth", "client", "config", "diagnosis", "host", "llm", "protocol", "registry", "store", "transport"
+    "auth", "client", "config", "diagnosis", "host", "llm", "protocol", "registry", "serialization.py", "store",
+    "transport",
 )  # fmt: skip
 """The packages below the screen whose sentences the screen translates as a whole."""
 
@@ -81,6 +82,7 @@ SENTENCE_MODULES = {
 PHRASE_MODULES = {
     "auth/interactive_flow.py", "host/cost_report.py", "host/project_approvals.py", "host/consent/auto_approve.py",
     "host/consent/grants.py", "host/conversation/compactor.py", "host/conversation/turn.py",
+    "host/questions/form_fields.py",
     "host/server_requests/request_handler.py", "host/server_requests/root_list.py",
     "host/server_requests/sampling_policy.py",
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Form fields: their kinds and limits, and the validation of their values."""
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any, Literal, cast
 
@@ -58,20 +59,22 @@ class Field(Struct, frozen=True, kw_only=True):
     secret: bool = False
 
 
-def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]:
+def validate_content(
+    fields: tuple[Field, ...], content: dict[str, Any], translate: Callable[[str], str] = str
+) -> dict[str, Any]:
     """Validate the values of a form, keyed by field name, and return the content to send.
 
     A missing value becomes the field's default, null omits the field even if it has a default, and empty optional
-    fields are omitted. Raises UsageError that lists the invalid values.
+    fields are omitted. Raises UsageError that lists the invalid values; *translate* translates each error in it.
     """
     problems: list[str] = []
     known = {field.name for field in fields}
-    problems += [f"there is no field {name[:60]!r}" for name in content if name not in known]
+    problems += [translate(f"there is no field {name[:60]!r}") for name in content if name not in known]
     valid: dict[str, Any] = {}
     for field in fields:
         value = content.get(field.name, field.default)
         if problem := field_error(field, value):
-            problems.append(f"{field.name!r} {problem}")
+            problems.append(f"{field.name!r} {translate(problem)}")
         elif not is_empty(field, value):
             valid[field.name] = validate_value(field, value)
     if problems:

@@ -17,7 +17,7 @@ from mcphost.host.questions.forms import argument_fields
 from mcphost.host.questions.frontend import Question
 from mcphost.sanitize import escape_unsafe_json
 from mcphost.serialization import Raw, dumps, loads
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.forms.text_fields import JSON_NULL
@@ -174,7 +174,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         try:
             value = loads(text, "JSON")
         except MalformedMessage as error:
-            return _locate_json_error(text) or error.message
+            return _locate_json_error(text) or translate_sentence(error.message)
         if not isinstance(value, dict):
             return _('The arguments must be one JSON object: {"name": value, …}.')
         return cast("dict[str, Any]", value)

@@ -210,9 +210,9 @@ class FillFormDialog(Dialog[FormVerdict]):
             return
         content = self.form.values()
         try:
-            validate_content(self.details.fields, content)
+            validate_content(self.details.fields, content, translate_sentence)
         except UsageError as error:
-            self._show_fault(clean(error.message))
+            self._show_fault(clean(translate_sentence(error.message)))
             return
         self.dismiss(Accept(content))
 
@@ -254,9 +254,9 @@ class FillFormDialog(Dialog[FormVerdict]):
             value = loads(self.query_one("#content", TextArea).text, "JSON")
             if not isinstance(value, dict):
                 raise UsageError(_('The form must be one JSON object: {"name": value, …}.'))
-            content = validate_content(self.details.fields, cast("dict[str, Any]", value))
+            content = validate_content(self.details.fields, cast("dict[str, Any]", value), translate_sentence)
         except (MalformedMessage, UsageError) as error:
-            self._show_fault(clean(error.message))
+            self._show_fault(clean(translate_sentence(error.message)))
             return
         await self.form.set_values(content)
         self._close_editor()

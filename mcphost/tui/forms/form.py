@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.forms.choice_fields import ChoiceList, TristateCheckbox
 from mcphost.tui.forms.field_messages import FieldChanged, FocusMoveRequested
 from mcphost.tui.forms.text_fields import (
@@ -205,7 +205,9 @@ class FormRow(Vertical):
         """Return the error in the value as a phrase that follows the field's name, or "" if it is valid."""
         if self.value is JSON_NULL:
             return ""
-        return _("must be JSON") if self.value is INVALID_JSON else field_error(self.field, self.value)
+        if self.value is INVALID_JSON:
+            return _("must be JSON")
+        return translate_sentence(field_error(self.field, self.value))
 
     def validate(self) -> bool:
         """Return whether the value may be sent; from now on, an empty required field is shown as an error."""
