@@ -23,6 +23,8 @@ from mcphost.store.system_prompts import SystemPromptStore
 
 MIN_THREAD_MESSAGES = 500
 """Minimum number of messages to decode on a thread; 100,000 would stop the event loop for 0.5 s."""
+MIN_THREAD_BYTES = 1_000_000
+"""Minimum size of the messages to decode on a thread; 100 MB would stop it for 0.1 s."""
 
 
 class ConversationInfo(Struct, frozen=True):
@@ -198,7 +200,7 @@ class ConversationStore:
         branch = await self.load_bodies(conversation_id)
         if branch is None:
             return None
-        if len(branch.bodies) < MIN_THREAD_MESSAGES:
+        if len(branch.bodies) < MIN_THREAD_MESSAGES and sum(map(len, branch.bodies)) < MIN_THREAD_BYTES:
             return _decode_messages(branch)
         return await anyio.to_thread.run_sync(_decode_messages, branch, abandon_on_cancel=True)
 

@@ -143,8 +143,9 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
     assert [message.text for message in loaded or ()] == ["hi"]
 
 
+@pytest.mark.parametrize("limit", ["MIN_THREAD_MESSAGES", "MIN_THREAD_BYTES"])
 async def test_a_long_conversation_is_decoded_beside_the_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     threads, decode_message = set[int](), search_index.decode_message
 
@@ -153,7 +154,7 @@ async def test_a_long_conversation_is_decoded_beside_the_event_loop(
         return decode_message(body)
 
     monkeypatch.setattr(search_index, "decode_message", decode)
-    monkeypatch.setattr(conversations, "MIN_THREAD_MESSAGES", 3)
+    monkeypatch.setattr(conversations, limit, 3)
     database = Database(tmp_path / "s.db")
     store = ConversationStore(database)
     for number in range(3):
