@@ -4,6 +4,8 @@ import base64
 import binascii
 from collections.abc import Iterable
 
+import anyio.to_thread
+
 from mcphost.errors import UsageError
 from mcphost.host.conversation.local_files import MAX_BINARY_BYTES, MAX_TEXT_BYTES, Attachment
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
@@ -23,6 +25,7 @@ MAX_IMAGE_SIDE = 8_000
 SCALED_SIDE = 2_048
 """Pixels to which a larger image is scaled down; OpenAI and Anthropic scale it to at most this themselves."""
 MAX_SENT_PIXELS = 40_000_000
+_PIECE_LENGTH = 4 * 1024 * 1024
 _INSTALL_SCALER = "Scale it down, or install mcphost with its extra: uv tool install 'mcphost[images]'"
 
 
@@ -83,7 +86,7 @@ class AttachmentFitter:
             return Attachment(name=attachment.name, part=note, note=reason.strip())
 
     async def _fit_pdf(self, attachment: Attachment, part: FilePart, facts: ModelFacts) -> Attachment:
-        body = base64.b64decode(part.data)
+        body = await anyio.to_thread.run_sync(_decode_base64, part.data)
         is_small = len(body) <= MAX_BINARY_BYTES
         if facts.supports_pdf and is_small:
             return attachment
@@ -120,6 +123,12 @@ class AttachmentFitter:
         note = f"scaled down to {scaled.width:,} x {scaled.height:,} from {before}"
         small = replace(part, mime_type=scaled.mime_type, data=scaled.data)
         return replace(attachment, part=small, note="; ".join(filter(None, (attachment.note, note))))
+
+
+def _decode_base64(data: str) -> bytes:
+    """Decode base64 in pieces, between which other threads run; 32 MB at once would stop them for 50 ms."""
+    pieces = (data[start : start + _PIECE_LENGTH] for start in range(0, len(data), _PIECE_LENGTH))
+    return b"".join(map(base64.b64decode, pieces))
 
 
 def _has_words(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import threading
 from collections.abc import AsyncIterator
 
 import pytest
@@ -56,6 +57,26 @@ async def test_a_model_that_takes_pdf_files_gets_the_file(fitter: AttachmentFitt
     assert await fitter.fit(whole, TAKES) == whole
     large = pdf(make_pdf("The tide is high") + b"\n%" + bytes(MAX_BINARY_BYTES))
     assert isinstance((await fitter.fit(large, TAKES)).part, ResourcePart), "over what is sent as a file"
+
+
+async def test_a_large_pdf_file_is_decoded_in_pieces_off_the_event_loop(
+    fitter: AttachmentFitter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths, threads, decode = list[int](), set[int](), base64.b64decode
+
+    def watched(data: str) -> bytes:
+        lengths.append(len(data))
+        threads.add(threading.get_ident())
+        return decode(data)
+
+    whole = pdf(make_pdf("The tide is high") + b"\n%" + bytes(MAX_BINARY_BYTES))
+    monkeypatch.setattr(base64, "b64decode", watched)
+    found = await fitter.fit(whole, REFUSES)
+    assert isinstance(found.part, ResourcePart)
+    assert "The tide is high" in found.part.text
+    assert len(lengths) > 2
+    assert max(lengths) <= 4 * 1024 * 1024
+    assert threading.get_ident() not in threads
 
 
 async def test_a_pdf_file_without_text_is_tried_or_refused_with_the_fix(fitter: AttachmentFitter) -> None:
