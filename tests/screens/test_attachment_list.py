@@ -1,16 +1,19 @@
 """The list of attachments above the message: viewing, removing and previewing by keyboard and mouse."""
 
 import base64
+import threading
 from typing import Any
 
 import pytest
 from textual.events import Paste
 
+from mcphost.host.conversation import resource_attachments
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.token_estimate import estimate_part_tokens
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.tui.screens.attachment_preview import AttachmentPreview
+from mcphost.tui.screens.attachments import MAX_NOTES
 from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.widgets.attachment_list import MAX_SHOWN, AttachmentList
 from mcphost.tui.widgets.composer import Composer, ComposerInput
@@ -199,3 +202,33 @@ async def test_the_address_of_a_resource_cannot_fill_the_screen_with_a_notice(ru
         assert "\n" not in notice.message
         assert len(notice.message) < 400
         assert "no model reads them" in notice.message
+
+
+async def test_a_resource_of_many_entries_that_are_not_attached_shows_only_a_few_notices(run: Run) -> None:
+    async with run() as driver:
+
+        async def read(server: str, uri: str) -> ReadResourceResult:
+            return ReadResourceResult(
+                contents=tuple(ResourceContents(uri=f"x://{number}", blob="AAAA") for number in range(200))
+            )
+
+        driver.host.features.read_resource = read  # type: ignore[method-assign]
+        driver.app.chat.attachments.add_resource("notes", "x://a")
+        await driver.until(lambda: driver.has_notified(f"{200 - MAX_NOTES} more"), "the notice")
+        assert len(driver.app._notifications) == MAX_NOTES + 1  # pyright: ignore[reportPrivateUsage]
+        assert len(driver.app.chat.attachments.parts) == 200
+
+
+async def test_a_resource_is_converted_off_the_event_loop(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, convert = set[int](), resource_attachments.make_resource_attachments
+
+    def watched(*args: Any) -> Any:
+        threads.add(threading.get_ident())
+        return convert(*args)
+
+    monkeypatch.setattr(resource_attachments, "make_resource_attachments", watched)
+    async with run() as driver:
+        driver.app.chat.attachments.add_resource("notes", "x://a")
+        await driver.until(lambda: rows_on_screen(driver))
+    assert threads
+    assert threading.get_ident() not in threads

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mcphost.tui.transcript.presenter import TranscriptPresenter
     from mcphost.tui.widgets.attachment_list import AttachmentRow
 
+MAX_NOTES = 5
+"""Maximum number of notes that are shown at once; a resource may have thousands of entries that are not attached."""
+
 
 class Attachments:
     """Attachments of the next message, oldest first; files and resources are read by background workers.
@@ -130,7 +133,7 @@ class Attachments:
         except McpHostError as error:
             self._presenter.add_notice("error", error.message, error.hint)
             return
-        made = make_resource_attachments(key[0], result.contents, self._model_facts)
+        made = await anyio.to_thread.run_sync(make_resource_attachments, key[0], result.contents, self._model_facts)
         fitted = await self._host.attachments.fit_resources(made, self._model_facts)
         newer = next((one.part for one in fitted if resource_key(one.part) == key), None)
         if newer is None:
@@ -201,6 +204,8 @@ class Attachments:
             self._presenter.add_notice("error", error.message, error.hint)
 
     async def _read_resource(self, server: str, uri: str) -> None:
+        import anyio.to_thread
+
         from mcphost.host.conversation.resource_attachments import make_resource_attachments
 
         try:
@@ -208,7 +213,7 @@ class Attachments:
         except McpHostError as error:
             self._presenter.add_notice("error", error.message, error.hint)
             return
-        read = make_resource_attachments(server, result.contents, self._model_facts)
+        read = await anyio.to_thread.run_sync(make_resource_attachments, server, result.contents, self._model_facts)
         fitted = await self._host.attachments.fit_resources(read, self._model_facts)
         for one in fitted:
             self._ensure_versions().note_read(one.part)
@@ -230,9 +235,11 @@ class Attachments:
 
     def _add_noted(self, *attachments: "Attachment") -> None:
         self.add(*(one.part for one in attachments))
-        for one in attachments:
-            if one.note:
-                self._screen.notify(f"{clean_line(one.name)}: {clean_line(one.note)}.", markup=False, timeout=8)
+        noted = [one for one in attachments if one.note]
+        for one in noted[:MAX_NOTES]:
+            self._screen.notify(f"{clean_line(one.name)}: {clean_line(one.note)}.", markup=False, timeout=8)
+        if hidden := len(noted) - min(len(noted), MAX_NOTES):
+            self._screen.notify(_("{hidden} more").format(hidden=hidden), markup=False, timeout=8)
 
     @property
     def _model_facts(self) -> "ModelFacts":
