@@ -8,6 +8,7 @@ Sentences of the layers below the screen, such as those of errors, also go to pr
 there. The screen translates them as a whole with `translate_sentence`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +25,8 @@ SENTENCE = "sentence"
 
 _SEPARATOR = "\x04"  # between context and text, as in compiled catalogs
 _MAX_SENTENCE, _MAX_DEPTH = 1_000, 3
+_COUNT = re.compile(r"([\d.,]+) ([a-z][a-z ]*)")
+_NUMBER = "{number:,} "
 
 _language = ENGLISH
 _catalog: "GNUTranslations | None" = None
@@ -88,10 +91,12 @@ def pgettext(context: str, message: str) -> str:
 class SentencePatterns:
     """Translations of sentence templates, looked up by a sentence in which the values are filled in.
 
-    *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations.
+    *translations* maps templates such as "{server} did not answer in {seconds} s." to their translations, and *counts*
+    nouns such as "tool" to templates such as "{number:,} 个工具", for values such as "2 tools".
     """
 
-    def __init__(self, translations: Mapping[str, str]) -> None:
+    def __init__(self, translations: Mapping[str, str], counts: Mapping[str, str] | None = None) -> None:
+        self._counts = counts or {}
         self._exact: dict[str, str] = {}
         self._templates: dict[str, list[tuple[list[str], list[str], str]]] = {}
         for english, translation in translations.items():
@@ -109,6 +114,10 @@ class SentencePatterns:
             return sentence
         if (found := self._exact.get(sentence)) is not None:
             return found
+        if count := _COUNT.fullmatch(sentence):
+            number, noun = count.groups()
+            if (template := self._counts.get(noun if number == "1" else noun.removesuffix("s"))) is not None:
+                return template.replace(_NUMBER, f"{number} ")
         for start in {sentence[:1], ""}:
             for literals, fields, translation in self._templates.get(start, ()):
                 values = _match_template(sentence, literals)
@@ -161,7 +170,12 @@ def translate_sentence(sentence: str) -> str:
             for key, value in known.items()
             if isinstance(key, str) and key.startswith(mark)
         }
-        _sentences = SentencePatterns(found)
+        counts = {
+            key[0].removeprefix(_NUMBER): value
+            for key, value in known.items()
+            if isinstance(key, tuple) and isinstance(key[0], str) and key[0].startswith(_NUMBER)
+        }
+        _sentences = SentencePatterns(found, counts)
     whole = _sentences.translate(sentence)
     if whole != sentence or ". " not in sentence or len(sentence) > _MAX_SENTENCE:
         return whole

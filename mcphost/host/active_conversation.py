@@ -18,9 +18,6 @@ from mcphost.store.message_list import MessageList
 
 TITLE_CHARS = 80
 _RETRY_SECONDS = 5.0
-_SHARED_TEXT = (
-    "Another mcphost added {count} to this conversation. Both courses are kept: /rewind opens the other as a branch."
-)
 _DELETED_TEXT = (
     "Another mcphost deleted this conversation. It goes on here, but only messages from now on are in the store."
 )
@@ -207,7 +204,10 @@ class Conversation:
         """Notify the user if a saved message's number shows that another mcphost changed the conversation."""
         before, self._last_number = self._last_number, number
         if number > before + 1:
-            self.on_shared(_SHARED_TEXT.format(count=pluralize(number - before - 1, "message")))
+            self.on_shared(
+                f"Another mcphost added {pluralize(number - before - 1, 'message')} to this conversation. "
+                "Both courses are kept: /rewind opens the other as a branch."
+            )
         elif number <= before:
             self._numbers = [0] * len(self._numbers)
             self.on_shared(_DELETED_TEXT)

@@ -81,6 +81,7 @@ class Database:
         self._durable = durable
         self._warn = warn
         self._name = name
+        self._label = f"{name} {path or 'in memory'}"  # as one value, so that it is translated together
         self._companion = companion
         self._db: sqlite3.Connection | None = None
         self._file_id: tuple[int, int] | None = None
@@ -177,15 +178,15 @@ class Database:
                     raise self._describe_failure(error) from error
 
     def _describe_failure(self, error: Exception) -> StoreError:
-        place, code = self._path or "in memory", getattr(error, "sqlite_errorcode", 0) & 0xFF
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if _is_about_space(error, self._path):
             return self._describe_full_disk()
         if code in _UNWRITABLE_CODES:
-            return StoreError(f"The {self._name} {place} cannot be written ({error}).", _REPAIR_HINT)
-        return StoreError(f"The {self._name} {place} failed: {error}.", "Check the disk.")
+            return StoreError(f"The {self._label} cannot be written ({error}).", _REPAIR_HINT)
+        return StoreError(f"The {self._label} failed: {error}.", "Check the disk.")
 
     def _describe_full_disk(self) -> StoreError:
-        return StoreError(f"The disk is full: the {self._name} {self._path} cannot be written.", "Free disk space.")
+        return StoreError(f"The disk is full: the {self._label} cannot be written.", "Free disk space.")
 
     async def close(self) -> None:
         """Wait for running work and close the file."""
@@ -236,7 +237,7 @@ class Database:
             return self._connect_with_retries(str(self._path))
         except LookupError as error:
             raise StoreError(
-                f"The {self._name} {self._path} was written by a newer mcphost ({error}).",
+                f"The {self._label} was written by a newer mcphost ({error}).",
                 "Update mcphost; it was not touched.",
             ) from error
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
@@ -256,8 +257,9 @@ class Database:
             part = path.with_name(path.name + suffix)
             if part.exists():
                 part.rename(aside.with_name(aside.name + suffix))
+        label = f"{self._name} {path.name}"
         self._pending_warning = (
-            f"The {self._name} {path.name} was damaged ({error}) and a new one was begun.",
+            f"The {label} was damaged ({error}) and a new one was begun.",
             f"The old file is {aside}.",
         )
         return self._connect(str(path))
@@ -265,9 +267,9 @@ class Database:
     def _fall_back_to_memory(self, error: Exception) -> sqlite3.Connection:
         reason = (isinstance(error, OSError) and error.strerror) or str(error)
         if self._durable:
-            raise StoreError(f"The {self._name} {self._path} cannot be written ({reason}).", _REPAIR_HINT) from error
+            raise StoreError(f"The {self._label} cannot be written ({reason}).", _REPAIR_HINT) from error
         self._pending_warning = (
-            f"Nothing will be saved: the {self._name} {self._path} cannot be written ({reason}).",
+            f"Nothing will be saved: the {self._label} cannot be written ({reason}).",
             _REPAIR_HINT,
         )
         self._is_in_memory = True
@@ -322,8 +324,7 @@ class Database:
         db.execute("PRAGMA secure_delete = ON")
         if self._is_lost(db):
             self._pending_warning = (
-                f"The {self._name} {self._path} was missing, or has none of the data stored before; a new one was "
-                "begun.",
+                f"The {self._label} was missing, or has none of the data stored before; a new one was begun.",
                 "If you have a backup, quit mcphost and put it back.",
             )
         migrate(db, self._migrations)

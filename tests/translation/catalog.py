@@ -49,7 +49,7 @@ def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
                 yield MarkedText(text, plural), node.lineno
             case "pgettext", [str(context), str(text)]:
                 yield MarkedText(text, context=context), node.lineno
-            case "translate_count", [*_, str(noun)]:
+            case (("translate_count" | "pluralize"), [*_, str(noun)]):
                 yield MarkedText(f"{{number:,}} {noun}", f"{{number:,}} {noun}s"), node.lineno
             case _:
                 pass
@@ -62,18 +62,28 @@ SENTENCE_PACKAGES = (
 """The packages below the screen whose sentences the screen translates as a whole."""
 
 SENTENCE_MODULES = {
-    f"{package}/{module}.py"
+    f"{package}/{module}.py".removeprefix("./")
     for package, modules in {
-        "auth": "authorization_flow client_grants discovery interactive_flow keyring_backend oauth_http oauth_provider "
-        "token_store tokens url_policy",
-        "diagnosis": "explain network_steps program_steps",
-        "host": "budget_limits model_selection",
-        "host/questions": "sign_in",
+        ".": "serialization",
+        "auth": "accounts authorization_flow client_grants discovery file_backend interactive_flow keyring_backend "
+        "oauth_http oauth_provider secret_store token_store tokens url_policy",
+        "client": "error_mapping handshake_session pagination requests stateless_session tasks",
+        "config": "loader mcp_json pasted_servers references toml_table",
+        "config/foreign": "entries hosts",
+        "diagnosis": "explain network_steps program_steps well_known",
+        "host": "active_conversation budget_limits model_selection setup",
+        "host/audit": "audit_log",
         "host/consent": "auto_approve grants",
-        "host/conversation": "attachment_fitting compactor turn",
-        "host/server_requests": "elicitation request_handler",
-        "host/servers": "command_risks connection tool_changes",
-        "llm": "errors",
+        "host/conversation": "attachment_fitting budget compactor result_shortening turn",
+        "host/questions": "compaction sign_in",
+        "host/server_requests": "elicitation request_handler sampling_costs",
+        "host/servers": "accounts catalog command_risks connection drift import_plan install_plan orphaned_tasks "
+        "project_lock registry_installer running_calls server_log servers status tool_changes",
+        "host/tools": "executor schema_validation",
+        "llm": "errors litellm_model response_limits worker",
+        "registry": "client entries install_guide lookalikes package_grammar plan plan_inputs",
+        "store": "audit_reader audit_store database results search search_index search_query",
+        "transport": "http http_client legacy_sse multiplexer stdio",
     }.items()
     for module in modules.split()
 }
@@ -108,7 +118,12 @@ _ERRORS = re.compile(
     r"\w+(?:Error|Denied|Lost|NotSent|Timeout|Message|Capability|Rounds|Required|Revision|Refused|Mismatch)"
 )
 _SENTENCE_FIELDS = {"why", "hint", "detail", "note", "reason", "warning", "problem", "danger", "summary", "label"}
-_PHRASE = re.compile(r"[a-z]{2,} [a-z]")
+_PHRASE = re.compile(r"[a-z]{2,} (?:\{\w+\} )*[a-z]|[A-Z].*[a-z]{2,}.*\{\w+\}.*[.:]")
+
+
+VALUES = ("audit log {path}", "conversation store {path}", "audit log in memory", "conversation store in memory")
+COUNTED = ("minute", "second")
+"""Values, and nouns of values with a number, that sentences contain and no call marks."""
 
 
 def find_sentences(path: Path) -> Iterator[str]:
@@ -188,6 +203,10 @@ def extract() -> Catalog:
             is_read = place in SENTENCE_MODULES | PHRASE_MODULES
             for text in (*find_sentences(path), *(find_all_phrases(path, place) if is_read else ())):
                 found.add(text, locations=[(place, 0)], context=SENTENCE)
+    for value in VALUES:
+        found.add(value, context=SENTENCE)
+    for noun in COUNTED:
+        found.add((f"{{number:,}} {noun}", f"{{number:,}} {noun}s"))
     return found
 
 

@@ -115,3 +115,31 @@ def test_text_that_is_too_long_for_a_sentence_is_not_compared() -> None:
     patterns = SentencePatterns({"{a} is {b}.": "{a}：{b}"})
     text = "x" * 2_000 + " is long."
     assert patterns.translate(text) == text
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "2 messages of this conversation could not be saved, because its store cannot be written.",
+            "此对话有2 条消息",
+        ),
+        ("1 message of this conversation could not be saved, because its store cannot be written.", "此对话有1 条消息"),
+        ("1,200 rows of the audit log /a could not be written and are lost.", "审计日志 /a 有1,200 行无法写入"),
+        ("Nobody signed in to 'hub' within 5 minutes.", "在 5 分钟内没有人登录 'hub'"),
+        ("The conversation store /a/b failed: disk I/O error.", "对话存储 /a/b 出错：disk I/O error。"),
+        ("Nothing will be saved: the audit log /a cannot be written (Read-only file system).", "不会保存任何内容"),
+        ("The disk is full: the conversation store /a cannot be written.", "磁盘已满"),
+        ("No keyring service answers.", "没有密钥环服务响应。"),
+    ],
+)
+def test_counts_and_names_of_stores_in_sentences_are_translated(said: str, shown: str) -> None:
+    set_language(CHINESE)
+    assert translate_sentence(said).startswith(shown)
+
+
+def test_a_number_with_an_unknown_noun_is_text() -> None:
+    patterns = SentencePatterns({"It has {what}.": "它有 {what}。"}, {"tool": "{number:,} 个工具"})
+    assert patterns.translate("It has 2 tools.") == "它有 2 个工具。"
+    assert patterns.translate("It has 2 {tools}.") == "它有 2 {tools}。"
+    assert patterns.translate("It has 2 things.") == "它有 2 things。"

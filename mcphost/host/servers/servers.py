@@ -233,12 +233,13 @@ class ServerStartup:
         newly_late = sorted(starting - self._late_servers)
         self._late_servers |= starting
         if newly_late:
-            is_one = len(newly_late) == 1
-            self._events.notify(
-                "info",
-                f"Starting without the {_join_names(newly_late)}, which {'is' if is_one else 'are'} not ready.",
-                f"{'Its' if is_one else 'Their'} tools join a later round.",
+            names = ", ".join(map(repr, newly_late))
+            message, hint = (
+                (f"Starting without the server {names}, which is not ready.", "Its tools join a later round.")
+                if len(newly_late) == 1
+                else (f"Starting without the servers {names}, which are not ready.", "Their tools join a later round.")
             )
+            self._events.notify("info", message, hint)
 
     async def _wait_for_one(self, connection: ServerConnection) -> None:
         factor = 1
@@ -253,10 +254,10 @@ class ServerStartup:
         starting = {connection.config.name for connection in self._servers if connection.is_starting}
         self._late_servers &= starting - ready
         if joined:
-            owner = "its" if len(joined) == 1 else "their"
-            self._events.notify("info", f"The {_join_names(joined)} joined; {owner} tools are now available.")
-
-
-def _join_names(names: list[str]) -> str:
-    noun = "server" if len(names) == 1 else "servers"
-    return f"{noun} {', '.join(map(repr, names))}"
+            names = ", ".join(map(repr, joined))
+            self._events.notify(
+                "info",
+                f"The server {names} joined; its tools are now available."
+                if len(joined) == 1
+                else f"The servers {names} joined; their tools are now available.",
+            )
