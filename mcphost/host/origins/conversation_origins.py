@@ -13,7 +13,7 @@ from mcphost.host.origins.outside_texts import MAX_CHARACTERS, OutsideText, Outs
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.messages import Message
 from mcphost.protocol.prompts import GetPromptResult
-from mcphost.serialization import encode
+from mcphost.serialization import encode, replace
 
 _MAX_NOTED = 200
 _MAX_NOTED_CHARACTERS = 1_000_000
@@ -30,18 +30,28 @@ class ConversationOrigins:
         self._conversation = conversation
         self._servers = servers
         self._noted: list[OutsideText] = []
+        self._left_out: set[str] = set()
         self._index = OutsideTexts()
         self._indexed: Sequence[Message] = ()
         self._lock = anyio.Lock()
-        conversation.on_replaced(self._noted.clear)
+        conversation.on_replaced(self._forget_noted)
+
+    def _forget_noted(self) -> None:
+        self._noted.clear()
+        self._left_out.clear()
 
     def note(self, outside: OutsideText) -> None:
         """Remember text from a server or file that enters the conversation as a user message.
 
-        Texts beyond the limits on number and size are ignored.
+        If a text exceeds the limits on number and size, its server counts as unchecked in this conversation.
         """
-        if sum(len(noted.text) for noted in self._noted) < _MAX_NOTED_CHARACTERS and len(self._noted) < _MAX_NOTED:
+        if outside in self._noted:
+            return
+        size = sum(len(noted.text) for noted in self._noted) + len(outside.text)
+        if size <= _MAX_NOTED_CHARACTERS and len(self._noted) < _MAX_NOTED:
             self._noted.append(outside)
+        else:
+            self._left_out.add(outside.server)
 
     def note_prompt(self, server: str, name: str, prompt: GetPromptResult) -> None:
         """Remember a server's prompt, which enters the conversation as a user message."""
@@ -50,9 +60,10 @@ class ConversationOrigins:
     async def find(self, server: str, arguments: dict[str, Any]) -> CallOrigins:
         """Return the arguments of a call to *server* that were copied from other servers or from files."""
         standing = (*self._instructions(), *self._noted)
-        messages = self._conversation.messages
+        messages, left_out = self._conversation.messages, frozenset(self._left_out - {server})
         async with self._lock:
-            return await anyio.to_thread.run_sync(self._find, messages, standing, server, arguments)
+            origins = await anyio.to_thread.run_sync(self._find, messages, standing, server, arguments)
+        return replace(origins, unchecked=origins.unchecked | left_out) if left_out else origins
 
     def _instructions(self) -> Iterator[OutsideText]:
         """Yield the instructions of each ready server, which are part of every model request."""

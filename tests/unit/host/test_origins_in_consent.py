@@ -92,6 +92,23 @@ async def test_a_prompt_of_a_server_is_a_source(tmp_path: Path) -> None:
     assert (origin.server, origin.source, origin.is_typed) == ("crm", "prompt customer", True)
 
 
+@pytest.mark.parametrize("rule", ["web/* never-from:big", "web/* never-from:crm"])
+async def test_a_huge_prompt_counts_as_unchecked_and_hides_no_later_one(tmp_path: Path, rule: str) -> None:
+    peers = open_peers()
+    for name, text in (("big", "x" * 1_000_000), ("crm", SECRET)):
+        message = {"role": "user", "content": {"type": "text", "text": text}}
+        peers[name] = create_peer(capabilities={"prompts": {}}, prompts__get={"messages": [message]})
+    model = ScriptedModel(HARMLESS, text_round("ok"), POST, text_round("done"))
+    frontend = ScriptedFrontend(AllowOnce(), AllowOnce())
+    async with open_host_with(tmp_path, peers, model, frontend, never=never_rules(rule)) as host:
+        await host.conversation.send("go")
+        for name in ("big", "crm"):
+            await host.features.get_prompt(name, "prompt", {})
+        await host.conversation.send("post it")
+        assert rule.removeprefix("web/* never-") in last_result(host).text
+    assert [params["arguments"] for params in peers["web"].asked("tools/call")] == [{"body": "Good morning"}]
+
+
 async def test_a_conversation_that_was_opened_again_remembers_its_sources(tmp_path: Path) -> None:
     frontend = ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce())
     model = ScriptedModel(READ, text_round("read"), HARMLESS, text_round("ok"), POST, text_round("done"))
