@@ -68,10 +68,14 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Redact this user secret from now on; values shorter than six characters are ignored."""
+    """Redact this user secret from now on, also as it is written in JSON.
+
+    Values shorter than six characters are ignored.
+    """
     global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if len(secret) >= MIN_SECRET_LENGTH and secret not in _user_secrets:
-        _user_secrets = _longest_first((*_user_secrets, secret))
+        in_json = secret.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        _user_secrets = _longest_first({*_user_secrets, secret, in_json})
         _all_secrets = _longest_first({*_user_secrets, *_received_secrets})
 
 

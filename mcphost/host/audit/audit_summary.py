@@ -33,6 +33,7 @@ CONTENT_LIMIT = 30_000
 """Maximum number of characters of a recorded question or answer."""
 NAME_LIMIT = 200
 """Maximum number of characters of each recorded tool name."""
+_LONGEST_SECRET = 64 * 1024
 _MAX_ORIGINS = 20
 _TOOL_LISTS = ("kept", "held_back")
 _TOPICS = {
@@ -224,7 +225,9 @@ def resolve_answer(question: Question[Any], answer: Any) -> Any:
 def to_redacted_json(value: Any) -> str:
     """Return the value as JSON with secrets removed, truncated to 30,000 characters."""
     text = dumps(value)
-    return redact(text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…")
+    # Redacted before it is cut, so that no part of a secret at the end remains.
+    text = redact(text[: CONTENT_LIMIT + _LONGEST_SECRET])
+    return text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…"
 
 
 def redact_details(members: Mapping[str, Any]) -> str:

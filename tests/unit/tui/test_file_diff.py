@@ -1,13 +1,15 @@
 """Diffs of calls that change a file: shown only if the target file is certain, and at bounded cost."""
 
 import os
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcphost.bounded_diff import compare_lines
 from mcphost.host.questions.questions import ApproveTool
-from mcphost.tui.file_diff import FILE_LIMIT, diff_file, diff_replacements, diff_texts, find_file_write
+from mcphost.tui.file_diff import FILE_LIMIT, MAX_REPLACED, diff_file, diff_replacements, diff_texts, find_file_write
 
 
 def write_file_question(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:
@@ -105,6 +107,31 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
 def test_texts_that_are_slow_to_compare_are_not_compared(before: str, after: str) -> None:
     found = diff_texts("t", before, after)
     assert len(found.rows) <= 301
+    assert len(found.rows) < 301 or "more rows of differences" in found.rows[-1]
+
+
+def test_matches_that_split_off_one_line_at_a_time_are_not_searched_for() -> None:
+    old = [line for number in range(450) for line in ("x", f"old {number}")]
+    new = [line for number in range(99) for line in ("x", f"new {number}")]
+    assert compare_lines(old, new) == ([("equal", 0, 1, 0, 1), ("replace", 1, 900, 1, 198)], False)
+    assert compare_lines(old[:40], new[:40]).is_exact
+
+
+def test_ordinary_differences_are_those_of_difflib() -> None:
+    old = [f"line {number % 400}" for number in range(900)]
+    new = ["first", *old[5:400], "middle", *old[410:], "last"]
+    assert compare_lines(old, new) == (SequenceMatcher(None, old, new).get_opcodes(), True)
+
+
+def test_very_many_or_long_replacements_are_left_out_and_said_to_be() -> None:
+    edit = {"oldText": "a\n", "newText": "b\n"}
+    assert len(diff_replacements({f"edits{number}": [edit] * 20 for number in range(20)})) == 20
+    long = {"oldText": "a" * MAX_REPLACED, "newText": "b"}
+    found = diff_replacements({"edits": [edit, long, edit]})
+    assert [diff.title for diff in found] == [
+        "edits[0].oldText → edits[0].newText: +1 −1 lines",
+        "edits[1].oldText → edits[1].newText is over 100 kB and was not compared",
+    ]
 
 
 def test_replaced_values_are_differences_of_their_own() -> None:
