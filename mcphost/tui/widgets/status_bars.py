@@ -114,10 +114,11 @@ class TopBar(Widget):
         if status.servers:
             counts = {"ready": status.ready, "servers": status.servers}
             servers = ngettext("{ready}/{servers} server", "{ready}/{servers} servers", status.servers)
+            tools = ngettext(" · {tools} tool", " · {tools} tools", status.tools)
             parts.append(
                 Content.assemble(
                     (servers.format(**counts), "$muted"),
-                    (_(" · {tools} tools").format(tools=status.tools), "$faint"),
+                    (tools.format(tools=status.tools), "$faint"),
                     (
                         _(" ({sent_tools} sent)").format(sent_tools=status.sent_tools)
                         if status.sent_tools >= 0
