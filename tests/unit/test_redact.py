@@ -1,5 +1,6 @@
 """Secrets never appear in logs, the audit log or on the screen."""
 
+import json
 import resource
 import subprocess
 import sys
@@ -49,6 +50,12 @@ def test_registered_value_is_removed_everywhere_and_short_ones_are_not() -> None
     register_secret("opensesame-1-longer")
     register_secret("abc")
     assert redact("opensesame-1-longer, xopensesame-1x, abc") == "[secret], x[secret]x, abc"
+
+
+def test_a_registered_value_is_removed_as_it_is_written_in_json() -> None:
+    secret = 'pass"word\\with\n2 lines'
+    register_secret(secret)
+    assert redact(json.dumps({"a": secret})) == '{"a": "[secret]"}'
 
 
 def test_an_ordinary_word_registered_as_a_secret_stays_in_text() -> None:

@@ -249,6 +249,14 @@ def test_arguments_have_one_digest_in_any_order_and_no_other_values_have_it() ->
     assert len({arguments_digest(item) for item in odd}) == len(odd)
 
 
+def test_content_is_cut_after_secrets_were_removed() -> None:
+    secret = "correct horse battery staple 1"
+    register_secret(secret)
+    text = to_redacted_json({"x": "y" * (CONTENT_LIMIT - 16) + secret})
+    assert "correct" not in text
+    assert len(text) <= CONTENT_LIMIT + 1
+
+
 def test_words_of_a_row_end_somewhere() -> None:
     assert len(to_redacted_json({"x": "y" * 10 * CONTENT_LIMIT})) == CONTENT_LIMIT + 1
 
