@@ -62,7 +62,7 @@ def print_json(value: Any) -> None:
 def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
     """Print rows as aligned columns; the headers appear on a terminal only.
 
-    On a terminal, the last column is cut at the edge, or continues on the next line with *wrap*.
+    On a terminal, the last column is cut at the edge or, with *wrap*, continues on the next line.
     """
     end_status()
     shown = list(rows)

@@ -294,7 +294,7 @@ class TerminalFrontend:
 
 
 def format_polling(progress: "SignInProgress") -> str:
-    """Describe how often the authorization server was polled for a device code, and how much time is left."""
+    """Describe the polls of the authorization server for a device code so far, and the time left."""
     times = "once" if progress.polls == 1 else f"{progress.polls} times"
     asked = f"Asked {times}" if progress.polls else "Not asked yet"
     again = f"again in {progress.interval:g} s" + (" (slowed down)" * progress.slowed)

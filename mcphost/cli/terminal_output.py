@@ -79,7 +79,7 @@ def create_console(stream: TextIO) -> Console:
 
 
 def draw_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, wrap: bool = False) -> None:
-    """Print rows as aligned columns; the last is cut at the terminal's edge, or wrapped with *wrap*."""
+    """Print rows as aligned columns; the last is cut at the terminal's edge, or wrapped if *wrap* is set."""
     _draw_rows(rows, headers, widths=(), wrap=wrap)
 
 

@@ -149,7 +149,10 @@ class ResultCache:
         return None
 
     def generation(self, method: str) -> int:
-        """Return how often results of *method* were invalidated; read before a request and pass to `put`."""
+        """Return how many times results of *method* were invalidated.
+
+        Read it before a request and pass it to `put`.
+        """
         return self._generations[method]
 
     def put(

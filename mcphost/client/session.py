@@ -135,7 +135,7 @@ class Session(Protocol):
 
 
 class ServerRequestContext(Struct, frozen=True):
-    """The client request during which the server sent a request, if it is known.
+    """The client request during which the server sent a request, if known.
 
     `method` is the method of the client request, `target` the name of its tool or the URI of its resource.
     `call_number` identifies the client request. If it is 0, the request is unknown, and `candidate_calls` are the

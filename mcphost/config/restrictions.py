@@ -194,7 +194,7 @@ def _normalize_path(path: str) -> str:
 
 
 def _normalize_program(server: ServerConfig) -> str:
-    """Return a program's name without folder, suffix and version, or "installer" for any package runner."""
+    """Return a program's name without its folder, suffix or version; "installer" for any package runner."""
     if is_installer(server.argv):
         return "installer"
     name = server.command.replace("\\", "/").rsplit("/", 1)[-1].lower()
@@ -229,6 +229,6 @@ def _attached_option_values(server: ServerConfig) -> list[str]:
 
 
 def _normalize_package(word: str) -> str:
-    """Return a package name in lower case with hyphens, without version and extras."""
+    """Return a package name in lower case with hyphens, without its version or extras."""
     name = _SPECIFIER.split(_VERSION.sub("", word), maxsplit=1)[0].strip() or word
     return name.lower().replace("_", "-")

@@ -77,7 +77,7 @@ class ServerView(Struct, frozen=True):
     """Snapshot of the state of one server.
 
     `facts` is None until the server is ready. `log` contains the newest lines, oldest first. `counts` maps descriptions
-    of unusual messages, such as dropped or refused ones, to how often they occurred since the start. `account` is the
+    of unusual messages, such as dropped or refused ones, to their number since the start. `account` is the
     account in use; `sign_in_status` describes the progress of a sign-in. `quarantined` contains the names of changed
     tools that the user has not accepted. `known_roots` is what the server knows about the user's folders.
     """

@@ -79,7 +79,7 @@ def _input_part(part: Json) -> Json:
 
 
 def _assistant_items(message: Json) -> Iterator[Json]:
-    """Yield reasoning, text and tool calls in the order in which the model produced them, if it is known."""
+    """Yield reasoning, text and tool calls, in the order in which the model produced them if known."""
     text: str = message.get("content") or ""
     reasoning: list[Json] = list(message.get("reasoning_items") or ())
     written: Json = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}

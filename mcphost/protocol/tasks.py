@@ -47,7 +47,7 @@ class Task(Result, frozen=True):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether the task has ended; its status then no longer changes."""
+        """Whether the task has ended, so that its status no longer changes."""
         return self.status in TERMINAL_STATUSES
 
     @property

@@ -215,7 +215,7 @@ def mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
 
 
 class _FoldedCharacters(dict[int, str]):
-    """Table for `str.translate` that maps characters to forms without case and accents, on first use."""
+    """Table for `str.translate` that maps characters to forms without case or accents, on first use."""
 
     def __missing__(self, code: int) -> str:
         self[code] = folded = _fold_character(chr(code))

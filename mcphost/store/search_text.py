@@ -75,7 +75,7 @@ def make_label(kind: str, name: str) -> str:
 
 
 def result_file_name(path: str) -> str:
-    """Return the name of a result file without folder and suffix, or "" if *path* is not a result file."""
+    """Return the name of a result file without its folder or suffix; "" if *path* is not a result file."""
     found = _RESULT_FILE.search(path)
     return found.group() if found else ""
 

@@ -133,7 +133,7 @@ class PipeExchange(WakeupFuture):
         self._channel.deadline_timer.schedule(self)
 
     def expire(self) -> None:
-        """End the exchange with ExchangeTimeout, if it has not ended yet."""
+        """End the exchange with ExchangeTimeout if it has not ended yet."""
         if not self._done:
             self._error = ExchangeTimeout()
             self._wake()
@@ -182,7 +182,7 @@ class PipeExchange(WakeupFuture):
                 self._waiter = None
 
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
-        """Queue a message for the iterator; the iteration ends after a message with *last*."""
+        """Queue a message for the iterator; the iteration ends after the message if *last* is set."""
         if last:
             self._done = True
             self._response = message

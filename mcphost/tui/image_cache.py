@@ -72,7 +72,7 @@ class ImageCache:
         return self._decoder.pid
 
     async def close(self) -> None:
-        """End the decoder process, if it is running. Idempotent."""
+        """End the decoder process if it is running. Idempotent."""
         await self._decoder.close()
 
 

@@ -188,7 +188,7 @@ class NavigationApp(InputGuardApp):
         self.notify(clean_line(message.url, 600), title=_("Link, not opened"), markup=False, timeout=8)
 
     async def on_unmount(self) -> None:
-        """End the image decoder process, if it was started."""
+        """End the image decoder process if it was started."""
         if self._kitty_pictures is not None:
             self._kitty_pictures.close()
         if self.image_cache is not None:

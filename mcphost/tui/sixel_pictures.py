@@ -124,7 +124,7 @@ class SixelPictures:
         return self._placed.setdefault(key, placed)
 
     def draw(self, output: str) -> str:
-        """Return the output with the images in place of their cells, and spaces in place of unknown cells."""
+        """Return the output with each placeholder cell replaced by its part of an image, or by a space."""
         if PLACEHOLDER not in output:
             return output
         return _CELL.sub(" ", _RUN.sub(self._draw_run, output)).replace(PLACEHOLDER, " ")

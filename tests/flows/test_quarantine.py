@@ -1,4 +1,4 @@
-"""A tool that changed between two runs of the real program: refused, reviewed, accepted, asked about on the pipe."""
+"""A tool that changes between two runs of the real program is refused until the user accepts the change."""
 
 import json
 import sys

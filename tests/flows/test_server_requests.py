@@ -1,4 +1,4 @@
-"""Server requests during a command: refused, with a message about where they can be answered."""
+"""Server requests during a command are refused, with a message that says where they can be answered."""
 
 import json
 import sys

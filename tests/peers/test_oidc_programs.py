@@ -1,4 +1,4 @@
-"""mcphost processes, a real authorization server and a real keyring: stored, shared and revoked sign-ins."""
+"""Sign-ins stored, shared and revoked by mcphost processes, with a real authorization server and keyring."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Summaries in the chat: offered, compared with their messages, edited, used and undone; none is used by accident."""
+"""Summaries can be compared with their messages, edited, used and undone; none is used by accident."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The user's own commands on the screen: completed, filled in, inserted or sent; a project's need consent."""
+"""Custom slash commands on the screen can be completed, filled in and sent; a project's need consent."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Server requests to the user: folders and sampling; shown completely, refused by default."""
+"""Server requests for folders and sampling are shown to the user in full and refused by default."""
 
 import re
 from typing import Any

@@ -88,7 +88,10 @@ class CopyIndex:
         self._heads = heads
 
     def find(self, text: str, budget: CopyBudget) -> Iterator[Copy]:
-        """Yield the copies in *text*, in order for each group; copies from the same group do not overlap."""
+        """Yield the parts of *text* that were copied from indexed texts.
+
+        Copies from the same group are yielded in order and do not overlap.
+        """
         gram, heads, mask = self._gram, self._heads, len(self._heads) - 1
         covered: dict[str, int] = {}
         for place in range(len(text) - gram + 1):
@@ -127,7 +130,7 @@ class CopyIndex:
 
 
 def _common_length(one: str, one_at: int, other: str, other_at: int) -> int:
-    """Return the number of equal characters in both texts from the given positions on."""
+    """Return how many characters the two texts have in common, starting at the given positions."""
     length, step, is_growing = 0, 16, True
     while step:
         at, other_place = one_at + length, other_at + length

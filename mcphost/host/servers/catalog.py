@@ -138,7 +138,7 @@ async def fetch_listing(
 
 
 async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Run async functions concurrently; on a McpHostError, cancel the others and raise that error.
+    """Run async functions concurrently; on an McpHostError, cancel the others and raise that error.
 
     Unlike a task group, this raises the error itself rather than an exception group.
     """

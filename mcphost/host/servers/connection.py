@@ -572,9 +572,9 @@ class ServerConnection:
 
 
 def _to_mcphost_error(caught: Exception) -> McpHostError:
-    """Return the exception, or the first one of an exception group, if it is a McpHostError.
+    """Return the exception, or the first one of an exception group, if it is an McpHostError.
 
-    Any other exception is a bug: it is logged and wrapped in a McpHostError.
+    Any other exception is a bug: it is logged and wrapped in an McpHostError.
     """
     inner = caught
     while isinstance(inner, ExceptionGroup):

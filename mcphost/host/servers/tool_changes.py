@@ -108,7 +108,7 @@ def _wrap(text: str) -> Iterator[str]:
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
 """Function that transfers grants; arguments: server, server digest, tool, the tool's previous and new digests."""
 MAX_REMEMBERED_TOOLS = 5_000
-"""Maximum tools remembered per server. More tools are quarantined; an accepted one replaces the oldest."""
+"""Maximum tools remembered per server. Any further tool is quarantined; if accepted, it replaces the oldest."""
 MAX_AUDITED_TOOLS = 1_000
 """Maximum quarantined tools per server and run with an audit row each; one more row covers the rest."""
 SAVE_SECONDS = 0.25
@@ -325,8 +325,8 @@ class ToolChangeTracker:
     def _make_room(self, tool: str) -> bool:
         """Return whether one more tool can be remembered, forgetting the oldest unlisted tool if necessary.
 
-        *tool* takes its place, so the maximum stays reached. A tool that is not remembered is then quarantined when it
-        is listed, even if it was accepted before it was forgotten.
+        The caller must remember *tool* in its place: below the maximum, new tools would not be quarantined. A tool
+        that is not remembered is quarantined when it is listed, even if it was accepted before it was forgotten.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:
@@ -398,7 +398,7 @@ class ToolChangeTracker:
         return ToolChange(tool=name, digest=digest, difference=lines)
 
     async def _diff_with_lock(self, listed: ToolDefinition) -> tuple[str, ...]:
-        """Return a diff from a tool's locked definition to its current one, if it was never accepted."""
+        """Return the diff from the locked to the current definition of a tool that was never accepted."""
         before = self.project_lock.locked_definition(listed.name)
         if not before:
             lines = await anyio.to_thread.run_sync(partial(diff_definitions, b"", bytes(listed.raw)))

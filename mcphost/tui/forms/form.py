@@ -433,9 +433,9 @@ class Form(Vertical):
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
     def process_key(self, key: str) -> bool:
-        """Move the focus immediately if the key leaves the focused field; return whether the key leaves it.
+        """Move the focus if the key moves it out of the current field; return whether the key does so.
 
-        Because the focus does not move later, a key pressed right after this one goes to the newly focused field.
+        The focus moves before this returns, so that the next key goes to the newly focused field.
         """
         row = self.current_row
         direction = row.field_widget.exit_direction(key) if row is not None else 0

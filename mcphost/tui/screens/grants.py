@@ -21,7 +21,7 @@ _MAX_TOOLS = 20
 
 
 def describe_usage(one: GrantStatus) -> str:
-    """Describe how often the grant was used, for example "used once"."""
+    """Describe how many times the grant was used, for example "used once"."""
     uses = one.grant.uses
     return (
         _("not used yet") if not uses else _("used once") if uses == 1 else _("used {uses:,} times").format(uses=uses)

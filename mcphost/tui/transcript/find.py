@@ -32,7 +32,7 @@ class FindQuery:
         self._lower = self.text.lower()
 
     def count(self, text: str) -> int:
-        """Return how often the query occurs in *text*."""
+        """Return the number of times the query occurs in *text*."""
         if self._lower not in text.lower():  # this is much faster than the pattern
             return 0
         return sum(1 for _ in self.pattern.finditer(text))

@@ -379,7 +379,7 @@ def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment 
 
 
 def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
-    """Split the last block of a stream, which may still grow, if it is long.
+    """Split the last block of a stream if it is long; the block may still grow.
 
     Returns the complete part, or ""; the lines of the rest; and whether the two are joined without a blank line.
     """

@@ -69,7 +69,7 @@ class RowIndex:
         return self.is_complete
 
     async def advance_to(self, offset: int) -> None:
-        """Count rows until the row with *offset* is counted, yielding to other tasks in between."""
+        """Count rows up to the one that contains *offset*, yielding to other tasks in between."""
         while not self.is_complete and self._chunk_offsets[-1] <= offset:
             self.advance()
             await asyncio.sleep(0)

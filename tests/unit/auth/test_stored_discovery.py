@@ -1,4 +1,4 @@
-"""Discovery results are stored with a sign-in for display: bounded, without secrets, kept across refreshes."""
+"""Discovery results stored with a sign-in are bounded, contain no secrets, and are kept across refreshes."""
 
 import json
 from pathlib import Path

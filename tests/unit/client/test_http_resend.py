@@ -1,4 +1,4 @@
-"""Requests repeated after a resolved refusal: unchanged, with the current account, unless cancelled."""
+"""A refused request is resent unchanged, with the current account, unless it was cancelled meanwhile."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

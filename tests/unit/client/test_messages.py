@@ -422,7 +422,7 @@ async def test_an_explicit_deadline_is_a_hard_limit_that_progress_does_not_exten
 
 # -- cancellation
 class WaitingUser(FakeRequestHandler):
-    """A user who leaves the question open."""
+    """A user who never answers; `open` and `withdrawn` count the questions."""
 
     def __init__(self) -> None:
         super().__init__({"elicitation/create": ElicitResult("decline")})

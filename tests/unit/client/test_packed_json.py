@@ -30,7 +30,7 @@ def incompressible_texts() -> list[bytes]:
 
 
 class CountedZlib:
-    """Wrapper of zlib that counts how often each of its functions is used."""
+    """Wrapper of zlib that counts the calls of each of its functions."""
 
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()

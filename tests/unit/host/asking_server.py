@@ -1,4 +1,4 @@
-"""An in-process server whose tool `ask` sends server requests first, in the way that its revision defines."""
+"""An in-process server whose tool `ask` first sends server requests in the form its revision defines."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Disabled tools: neither offered to the model nor callable, in later runs too."""
+"""Disabled tools are neither offered to the model nor callable, even in later runs."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Stored grants: listed, searched, counted, suspended and revoked, by two programs that share a file."""
+"""Stored grants can be listed, searched, counted, suspended and revoked by two programs that share a file."""
 
 import sqlite3
 from contextlib import closing
