@@ -10,7 +10,7 @@ from mcphost.serialization import replace
 from mcphost.store.spending import TokenShare
 from mcphost.tui.screens.context import ContextScreen
 from mcphost.tui.screens.status_model import StatusModel
-from mcphost.tui.widgets.status_bars import KeyBar, TopBar, build_meter
+from mcphost.tui.widgets.status_bars import KeyBar, TopBar, TopBarStatus, build_meter
 from tests.screens.conftest import AppDriver, Run
 from tests.screens.example_records import example_context
 
@@ -134,3 +134,11 @@ def test_another_conversation_begins_with_an_empty_meter() -> None:
 
 def test_for_a_screen_reader_the_meter_is_a_number() -> None:
     assert build_meter(0.31, (1, 2, 3), has_bar=False).plain == "ctx 31%"
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, "· 0 tools"), (1, "· 1 tool"), (2, "· 2 tools")])
+async def test_the_top_line_counts_one_tool_in_the_singular(run: Run, count: int, shown: str) -> None:
+    async with run() as driver:
+        bar = driver.app.query_one(TopBar)
+        bar.status = TopBarStatus(ready=1, servers=1, tools=count)
+        assert bar.render().plain.endswith(f"1/1 server {shown}")
