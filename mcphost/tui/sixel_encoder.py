@@ -11,8 +11,8 @@ from functools import cache
 from mcphost.sandbox.image_formats import DecodedImage
 from mcphost.serialization import Struct
 
-MAX_COLORS = 64
-"""Number of colors of an image: more make a scrolled image slow to write, and few pictures look better."""
+MAX_COLORS = 128
+"""Number of colors of an image: more make a scrolled image slower to write, and few pictures look better."""
 _INVISIBLE = 255
 _PIXELS_PER_SIXEL = 6
 _TO_CHARACTERS = bytes((value + 63) % 256 for value in range(256))
