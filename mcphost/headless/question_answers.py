@@ -418,7 +418,7 @@ def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer
 
 def _accept_tool_changes(question: ReviewToolChanges, value: dict[str, Any]) -> AcceptToolChanges:
     tools = value.get("tools")
-    names = {one.tool for one in question.changes}
+    names = [one.tool for one in question.changes]  # not a set, because an answer may have values of any type
     if len(value) != 1 or not isinstance(tools, list) or any(one not in names for one in cast("list[Any]", tools)):
         raise _invalid_answer_error(question)
     return AcceptToolChanges(tuple(cast("list[str]", tools)))

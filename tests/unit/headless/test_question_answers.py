@@ -195,6 +195,7 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
         *((APPROVE, {"rule": {"text": "s/t", "seconds": wrong}}) for wrong in (0, -1, 1e9, 10**400, True, "60", [])),
         (CHANGED, {"accept": {"tools": ["a", "other"]}}),
         (CHANGED, {"accept": {"tools": "a"}}),
+        (CHANGED, {"accept": {"tools": [["a"]]}}),
         (CHANGED, {"accept": {"tools": ["a"], "all": True}}),
         (SAMPLING, {"accept": {"context": True}}),
         (APPROVE, {"accept": {}, "deny": ""}),
