@@ -1,21 +1,30 @@
 """What lower layers tell the screen, in Chinese: translated on the screen, English where it is stored."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcphost.auth.accounts import DiscoverySummary
 from mcphost.errors import UsageError
+from mcphost.host.audit.audit_summary import ANSWER_LABELS
 from mcphost.host.questions.form_fields import Field, validate_content
 from mcphost.host.questions.questions import FillForm
 from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope
 from mcphost.host.servers.accounts import describe_discovery, describe_validity
 from mcphost.serialization import replace
+from mcphost.store.audit_reader import AuditFilter
 from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
+from mcphost.tui.audit_words import DECISIONS, EVENTS, KINDS, SOURCES, translate_word
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
-from tests.screens.example_records import example_account, example_accounts
+from tests.screens.example_records import (
+    create_example_audit_log,
+    example_account,
+    example_accounts,
+    example_audit_records,
+)
 from tests.screens.fake_host import sample_server
 
 pytestmark = pytest.mark.anyio
@@ -103,3 +112,24 @@ def test_the_errors_in_a_form_as_json_are_in_chinese() -> None:
     assert translate_sentence(found.value.message) == shown
     with pytest.raises(UsageError, match="there is no field 'off'; 'name' is required; 'on' must be true or false"):
         validate_content(fields, {"on": 1, "off": 2})
+
+
+async def test_audit_rows_are_shown_in_chinese_and_stored_in_english(run: Run, tmp_path: Path) -> None:
+    async with run(size=(120, 40)) as driver:
+        driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
+        await driver.pilot.press("f10")
+        await driver.until(lambda: "工具 结束: 失败" in driver.text(), "the newest row")
+        for words in ("工具 已回答: 拒绝", "进程 开始", "· 本人 ·", "create_issue"):
+            assert words in driver.text()
+        assert {row.event for row in await driver.host.audit.read_page(AuditFilter())} >= {"answered", "ended"}
+        await driver.host.audit.close()
+
+
+def test_each_word_of_an_audit_row_is_translated() -> None:
+    known = KINDS | EVENTS | DECISIONS | SOURCES
+    assert set(ANSWER_LABELS.values()) <= known
+    assert [word for word in known if word != "url" and translate_word(word) == word] == []
+    assert translate_word("once, edited") == "一次, 已编辑"
+    assert translate_word("not sent again: its grant was revoked") == "未再次发送: 其授权已撤销"
+    assert translate_word("2 folders") == "2 个文件夹"
+    assert translate_word("endTurn: {0}") == "endTurn: {0}", "a word of a server"

@@ -13,7 +13,8 @@ from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow as Written
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.audit_words import describe_event, translate_word
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -169,7 +170,7 @@ class AuditScreen(ListScreen):
 
         found = await self.host.audit.verify(progress)
         if not self._is_closing:
-            self.query_one(LongText).show("\n".join(one.text for one in found.findings))
+            self.query_one(LongText).show("\n".join(translate_sentence(one.text) for one in found.findings))
             self.show_about(_describe_verification(found))
 
     def _show_verify_progress(self, done: int, total: int) -> None:
@@ -184,7 +185,7 @@ class AuditScreen(ListScreen):
 
 
 def _list_row(row: Written) -> ListRow:
-    what = " ".join(part for part in (row.server, row.subject) if part) or row.kind
+    what = " ".join(part for part in (row.server, row.subject) if part) or translate_word(row.kind)
     mark, style = "●", "$success"
     if row.event == "broken" or row.decision in _FAILED_DECISIONS:
         mark, style = "✕", "$error"
@@ -192,9 +193,8 @@ def _list_row(row: Written) -> ListRow:
         mark, style = "○", "$warning"
     elif row.event == "ended":
         mark, style = "·", "$muted"
-    by = f" · {row.who}" if row.who not in ("", "mcphost") else ""
-    title = f"{row.kind} {row.event}" + (f": {row.decision}" if row.decision else "")
-    return ListRow(row, title, f"{what}{by} · {format_time(row.at / 1_000_000)}", mark, style)
+    by = f" · {translate_word(row.who)}" if row.who not in ("", "mcphost") else ""
+    return ListRow(row, describe_event(row), f"{what}{by} · {format_time(row.at / 1_000_000)}", mark, style)
 
 
 def _detail_pairs(row: Written) -> list[tuple[str, str]]:
@@ -202,9 +202,9 @@ def _detail_pairs(row: Written) -> list[tuple[str, str]]:
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [
-        (_("event"), f"{row.kind} {row.event}" + (f": {row.decision}" if row.decision else "")),
+        (_("event"), describe_event(row)),
         (_("subject"), " ".join(part for part in (row.server, row.subject) if part)),
-        (_("by"), row.who),
+        (_("by"), translate_word(row.who)),
         (_("grant"), row.grant),
         (_("took"), ", ".join(part for part in (took, result) if part)),
         (_("row"), f"{row.seq:,}" + (_(", about row {about:,}").format(about=row.about) if row.about else "")),

@@ -17,6 +17,7 @@ from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditRow
 from mcphost.store.conversations import BranchInfo
 from mcphost.translation import N_, _
+from mcphost.tui.audit_words import translate_word
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -168,14 +169,14 @@ class RewindScreen(ListScreen):
         arguments = "" if call.arguments is None else dumps(call.arguments)
         known = "" if self._audit_rows is None else self._describe_audit(call, self._audit_rows)
         at = time.strftime("%H:%M", time.localtime(call.at))
-        return clean_line(f"{at}  {where}  {call.outcome}  {known}  {arguments}", 400)
+        return clean_line(f"{at}  {where}  {translate_word(call.outcome)}  {known}  {arguments}", 400)
 
     def _describe_audit(self, call: CompletedCall, rows: tuple[AuditRow, ...]) -> str:
         row = find_audit_row(call, rows)
         if row is not None:
-            who = _("you") if row.who == "person" else row.who
+            who = _("you") if row.who == "person" else translate_word(row.who)
             return _("audit {seq}: {decision} by {who}").format(
-                seq=row.seq, decision=row.decision or row.event, who=who
+                seq=row.seq, decision=translate_word(row.decision or row.event), who=who
             )
         return _("older than the audit rows read here") if len(rows) == _MAX_AUDIT_ROWS else _("not in the audit log")
 
