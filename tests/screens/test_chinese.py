@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from mcphost.auth.accounts import DiscoverySummary
@@ -13,10 +14,12 @@ from mcphost.host.questions.form_fields import Field, validate_content
 from mcphost.host.questions.questions import FillForm
 from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope
 from mcphost.host.servers.accounts import describe_discovery, describe_validity
-from mcphost.serialization import replace
+from mcphost.sandbox import schema_worker
+from mcphost.serialization import encode, replace
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
 from mcphost.tui.audit_words import DECISIONS, EVENTS, KINDS, SOURCES, translate_word
+from mcphost.tui.schema_messages import translate_violation
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.example_records import (
@@ -133,3 +136,13 @@ def test_each_word_of_an_audit_row_is_translated() -> None:
     assert translate_word("not sent again: its grant was revoked") == "未再次发送: 其授权已撤销"
     assert translate_word("2 folders") == "2 个文件夹"
     assert translate_word("endTurn: {0}") == "endTurn: {0}", "a word of a server"
+
+
+def test_violations_of_a_schema_are_translated_without_their_values() -> None:
+    schema = {"type": "object", "required": ["path"], "properties": {"{0}": {"type": "integer"}, "n": {"maximum": 3}}}
+    found = schema_worker.validate(jsonschema_rs, encode(schema), encode({"{0}": "{a} was expected", "n": 4}))
+    shown = sorted(translate_violation(message) for _path, message in found["faults"])
+    assert shown == ['"path" 是必需的属性', '"{a} was expected" 的类型不是 "integer"', "4 大于最大值 3"]
+    assert translate_violation("Something else.") == "Something else."
+    set_language(ENGLISH)
+    assert translate_violation("4 is greater than the maximum of 3") == "4 is greater than the maximum of 3"

@@ -23,6 +23,7 @@ from mcphost.tui.forms.form import Form
 from mcphost.tui.forms.text_fields import JSON_NULL
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
+from mcphost.tui.schema_messages import translate_violation
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.inputs import OrderedTextArea
 
@@ -222,7 +223,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             if not self.is_attached or self._checked_json != mark:
                 return
             if self.is_json:
-                self._show_fault(errors.sentence)
+                self._show_fault(_describe_errors(errors))
             else:
                 self._show_field_faults(errors)
             if apply and not errors:
@@ -236,15 +237,16 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         by_field: dict[str, list[str]] = {}
         rest: list[str] = []
         for fault in errors.faults:
+            message = translate_violation(fault.message)
             name, _unused, deeper = fault.path.removeprefix("/").partition("/")
             name = name.replace("~1", "/").replace("~0", "~")
             if name in names and fault.path:
-                by_field.setdefault(name, []).append(f"/{deeper}: {fault.message}" if deeper else fault.message)
+                by_field.setdefault(name, []).append(f"/{deeper}: {message}" if deeper else message)
             else:
-                rest.append(f"{fault.path or _('the arguments')}: {fault.message}")
+                rest.append(f"{fault.path or _('the arguments')}: {message}")
         self.form.set_problems({name: "; ".join(texts) for name, texts in by_field.items()})
         if errors and not errors.faults:
-            rest.append(errors.sentence)
+            rest.append(_describe_errors(errors))
         self._show_fault("; ".join(rest))
 
     def _set_status(self, text: str) -> None:
@@ -382,3 +384,11 @@ def _locate_json_error(text: str) -> str:
     except (ValueError, RecursionError):
         return ""
     return ""
+
+
+def _describe_errors(errors: "SchemaErrors") -> str:
+    """Return the sentence about invalid arguments, with its violations, in the language of the screen."""
+    text = translate_sentence(errors.sentence)
+    for fault in errors.faults:
+        text = text.replace(fault.message, translate_violation(fault.message))
+    return text
