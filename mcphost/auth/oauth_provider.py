@@ -261,7 +261,7 @@ class OAuthProvider:
     async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in, so that the refused request can be sent again.
 
-        *attempt* counts the sign-ins for one user action, from 1. Raises SignInRequired. If the task that runs the
+        *attempt* counts the sign-ins for one user action, from one. Raises SignInRequired. If the task that runs the
         sign-in is cancelled, another task that is waiting for it starts over.
         """
         challenge = select_challenge(refusal.www_authenticate)

@@ -167,7 +167,7 @@ class SignInCallback(Protocol):
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
         """Ask the user to sign in, so that the refused request can be sent again. Raises SignInRequired.
 
-        *attempt* is the number of times the request was refused, from 1.
+        *attempt* is the number of times the request has been refused, at least 1.
         """
         ...
 

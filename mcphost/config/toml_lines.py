@@ -2,7 +2,7 @@
 
 
 def find_entry_line(text: str, table: str, key: str) -> int:
-    """Return the line number, from 1, of *key* in the top-level table *table*, or 0 if it is not found.
+    """Return the line number (1-based) of *key* in the top-level table *table*, or 0 if it is not found.
 
     A line inside a multi-line string may be mistaken for the entry, so use the number only in messages.
     """

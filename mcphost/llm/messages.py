@@ -169,7 +169,7 @@ class PromptSource(Struct, frozen=True):
 class Message(Struct, frozen=True, kw_only=True, weakref=True):
     """A message of a conversation; `at` is in seconds since 1970.
 
-    `cut` means that the message is incomplete because it was stopped or interrupted. `usage` is the use of tokens by
+    `cut` means that the message is incomplete because it was stopped or interrupted. `usage` is the token usage of
     the request that produced the message; it is None for other messages and for messages stored by early versions.
     `prompt` is the prompt from which a message of either role was inserted, None for all other messages.
     """

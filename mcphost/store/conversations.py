@@ -44,7 +44,7 @@ class ConversationInfo(Struct, frozen=True):
 
 
 class StoredMessage(NamedTuple):
-    """A message and its number in the conversation, from 1; number 0 is the draft left by a crash."""
+    """A message and its number in the conversation, counting from 1; 0 is the draft left by a crash."""
 
     number: int
     message: Message

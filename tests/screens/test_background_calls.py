@@ -20,7 +20,7 @@ def find_card(driver: AppDriver) -> ToolCard:
 
 
 async def start_slow_call(driver: AppDriver, seconds: int) -> None:
-    """Ask the demo model for a slow call, allow it, and wait until it runs."""
+    """Ask the demo model for a slow call, allow it, and wait until it is running."""
     await driver.until(lambda: driver.host.servers.view("demo").catalog.tools, "the tools")
     await driver.type(f"count slowly to 40 in {seconds}s")
     await driver.pilot.press("enter")

@@ -203,7 +203,7 @@ async def listen_for_changes(session: Session) -> None:
 
 
 async def cancel_call(session: Session, call: CallTool, until: str = "", peer: ScriptedServer | None = None) -> None:
-    """Cancel a call while it runs."""
+    """Cancel a call while it is running."""
     heard = anyio.Event()
     async with anyio.create_task_group() as group:
 

@@ -200,7 +200,7 @@ class ServerRequestHandler:
     def call_number(self, call: int) -> int:
         """Return the number shown to the user for a call.
 
-        Only calls during which the server sends a request are numbered, from 1 on. *call* is the client's internal
+        Only calls during which the server sends a request are numbered, starting at 1. *call* is the client's internal
         number.
         """
         if call and call not in self._call_numbers:

@@ -74,7 +74,9 @@ class Servers:
         self.start(config.name)
 
     def start(self, name: str) -> ServerConnection:
-        """Start a connection's task, unless it runs or the server is disabled; return the connection.
+        """Start a connection's task unless it was started already or the server is disabled.
+
+        Returns the connection.
 
         Raises UsageError for an unknown name.
         """

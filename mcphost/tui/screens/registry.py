@@ -1,4 +1,4 @@
-"""Registry screen (F3, then b): search a registry for servers, read about, install and update them."""
+"""Registry screen (F3, then b): search a registry for servers, view their details, install and update them."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -78,7 +78,7 @@ class TranscriptBlock:
         return self.copy_text()
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
-        """Unfold the block as far as needed to show match number *place*, from 0, of *pattern*.
+        """Unfold the block as far as needed to show match *place* of *pattern*, counting from 0.
 
         Matches are counted in `search_text`. Does nothing by default.
         """

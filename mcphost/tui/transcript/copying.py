@@ -29,7 +29,7 @@ class PartCopier:
         self.copy(index, last_part + 1 if last_index == index else 0, as_tsv=as_tsv)
 
     def copy(self, index: int, number: int, *, as_tsv: bool = False) -> None:
-        """Copy part *number*, from 0, of the block at *index*; numbers beyond the last part begin again at 0."""
+        """Copy part *number* of the block at *index*, counting from 0; numbers after the last part wrap around."""
         parts = list_copyable_parts(self._get_blocks(), index)
         if not parts:
             text = _("No code, table or result here. c copies the whole text.")

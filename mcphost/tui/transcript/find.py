@@ -17,7 +17,7 @@ _BLOCKS_PER_CHECK = 32
 
 
 class FindMatch(NamedTuple):
-    """A match in a block; `place` is its number among the block's matches, from 0."""
+    """A match in a block; `place` is its position among the block's matches, counting from 0."""
 
     block: TranscriptBlock
     place: int

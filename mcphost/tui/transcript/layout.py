@@ -221,7 +221,7 @@ def select_text(blocks: Sequence[TranscriptBlock], selection: Selection, width: 
 
 
 class FoundText(NamedTuple):
-    """Matches of a pattern to highlight; match number *place*, from 0, gets a different color."""
+    """Matches of a pattern to highlight; match number *place*, counting from 0, has a different color."""
 
     pattern: re.Pattern[str]
     place: int = -1

@@ -1,4 +1,4 @@
-"""Files of the project that its server uses are pointed out, and the content of its caFile is approved."""
+"""Project files that a project's server uses are pointed out; the approval covers the caFile's content."""
 
 from pathlib import Path
 from typing import Any

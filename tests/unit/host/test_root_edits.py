@@ -1,4 +1,4 @@
-"""Edits of the folder list while mcphost runs: origins, changes and notifications."""
+"""Edits of the folder list while mcphost is running: origins, changes and notifications."""
 
 import json
 import os

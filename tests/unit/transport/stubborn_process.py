@@ -1,4 +1,4 @@
-"""A process group that ignores SIGTERM, and checks of whether processes still run."""
+"""A process group that ignores SIGTERM, and checks of whether processes are still running."""
 
 from contextlib import suppress
 
