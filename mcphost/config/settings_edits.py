@@ -45,7 +45,7 @@ def save_model(path: Path, model: ModelConfig, profile: str = "") -> None:
 def save_profile(path: Path, profile: Profile) -> None:
     """Add `[profiles.NAME]` to a config.toml, which is created if it is missing.
 
-    Raises ConfigError if this fails or if there is such a profile; then the file is unchanged.
+    Raises ConfigError if this fails or if there is such a profile; in that case, the file is unchanged.
     """
     parts = {
         "description": profile.description,

@@ -50,7 +50,7 @@ def resize_image(image: IndexedImage, width: int, height: int) -> IndexedImage:
 def encode_sixel(image: IndexedImage, left: int, top: int, width: int, height: int) -> str:
     """Return the escape sequence that draws a part of the image, given in pixels, at the cursor.
 
-    What is invisible leaves the screen as it is.
+    Invisible pixels leave the screen unchanged.
     """
     used: set[int] = set()
     bands: list[str] = []

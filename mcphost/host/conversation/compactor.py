@@ -76,7 +76,7 @@ class Compactor:
         """Summarize all but the last messages, and use the summary if the user agrees.
 
         *instructions* are added to the prompt for the model. Raises UsageError if there is nothing to summarize,
-        ModelError if the model fails, and StoreError; then nothing is changed. May be cancelled.
+        ModelError if the model fails, and StoreError; in that case, nothing is changed. May be cancelled.
         """
         conversation = self._active.current
         count = find_cut(conversation, self._config.keep_messages)

@@ -176,7 +176,7 @@ class ConversationController:
         return list_completed_calls(self._active.messages, servers)
 
     async def retry(self, *, can_reuse: bool = True) -> TurnResult:
-        """Answer the last user message again with the selected model; the earlier answer stays as a branch.
+        """Answer the last user message again with the selected model; the earlier answer is kept as a branch.
 
         If *can_reuse*, results of the same read-only calls are reused; otherwise all tools are called again. Raises
         UsageError if there is no user message, and the errors of `rewind` and `send`.

@@ -124,7 +124,7 @@ class ServerEditor:
 
         *secret_keys* are places known to hold secrets, such as `("env", "API_KEY")`. *is_approved* means that the user
         has seen what the entry starts or reaches; the server as written is then approved. Raises ConfigError,
-        UsageError, StoreError or ConsentDenied; then nothing is written and no secret is stored.
+        UsageError, StoreError or ConsentDenied; in that case, nothing is written and no secret is stored.
         """
         file = scope_file(scope, self.config_dir, self.folder)
         plan = _EditRequest(file, name, entry, "added", replace, tuple(secret_keys))

@@ -1,4 +1,4 @@
-"""Hooks: the user's programs that run before or after tool calls, and can deny or change, never allow."""
+"""Hooks: the user's programs that run before or after tool calls, and can deny or change them but never allow them."""
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence

@@ -338,7 +338,7 @@ LEVEL_MARKS = {"info": ("ℹ", "$muted"), "warning": ("▲", "$warning"), "error
 
 
 class NoticeBlock(TranscriptBlock):
-    """Notice from mcphost, such as an error, with a hint on a fix; `level` is a key of LEVEL_MARKS."""
+    """Notice from mcphost, such as an error, with a hint on how to fix it; `level` is a key of LEVEL_MARKS."""
 
     can_step = True
 

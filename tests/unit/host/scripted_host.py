@@ -163,7 +163,7 @@ async def open_host_with(
     """Open a host that is connected to all its servers; a single one is named `peer`.
 
     `reviewed`: servers whose results the user reviews before the model gets them. `same_as`: names of the user's
-    servers that all of them lead to.
+    own servers that count as the same as every server here.
     """
     known = {"peer": peers} if isinstance(peers, InProcessServer) else peers
     servers = tuple(

@@ -42,7 +42,7 @@ def save_image(image: Image.Image, kind: str, **options: Any) -> bytes:
 
 
 def two_colour_image(width: int = 40, height: int = 20) -> Image.Image:
-    """Return an image that is red at the left and blue at the right."""
+    """Return an image that is red on the left and blue on the right."""
     image = Image.new("RGB", (width, height), RED)
     image.paste(BLUE, (width // 2, 0, width, height))
     return image
