@@ -360,7 +360,7 @@ def file_item(file: FilePart) -> Json:
     if file.mime_type.startswith("audio/"):
         audio = {"data": file.data, "format": file.mime_type.removeprefix("audio/")}
         return {"type": "input_audio", "input_audio": audio}
-    name = file.name.rsplit("/", 1)[-1][:200] or "file.pdf"
+    name = sanitize(file.name.rsplit("/", 1)[-1][:200], keep_newlines=False) or "file.pdf"
     return {"type": "file", "file": {"filename": name, "file_data": f"data:{file.mime_type};base64,{file.data}"}}
 
 

@@ -7,6 +7,7 @@ import pytest
 from mcphost.llm import worker_protocol
 from mcphost.llm.chat_completions import AnswerAssembler, ApiRoute, encode_messages, encode_tools, make_chat_messages
 from mcphost.llm.messages import (
+    FilePart,
     ImagePart,
     Message,
     PromptSource,
@@ -325,3 +326,11 @@ def test_unknown_cost_is_none_and_not_zero() -> None:
     assert isinstance(event, StreamFinished)
     assert event.usage.cost is None
     assert event.usage.input_tokens == 3
+
+
+def test_hidden_text_in_the_name_of_a_file_is_marked() -> None:
+    file = FilePart("docs/plan\U000e0041\U000e0042.pdf", "application/pdf", "QQ==")
+    (sent,) = chat_messages(
+        Message(role="user", parts=(file,)), api_route=ApiRoute(model="m", provider="p", supports_pdf=True)
+    )
+    assert sent["content"][0]["file"]["filename"] == "plan‹U+E0041›‹U+E0042›.pdf"
