@@ -6,6 +6,8 @@ import pytest
 
 from mcphost.host.events import ResourceChanged
 from mcphost.llm.messages import ResourcePart
+from mcphost.serialization import replace
+from mcphost.tui.screens.attachments import is_same_version
 from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.transcript.presenter import TranscriptPresenter
 from mcphost.tui.widgets import attachment_rows
@@ -98,6 +100,12 @@ async def test_a_change_can_be_ignored_and_one_that_changed_nothing_is_told(run:
         await driver.until(lambda: driver.has_notified("The model has this version already."), "the reason")
         assert driver.app.chat.attachments.parts == []
         assert not rows(driver)
+
+
+async def test_hidden_text_that_was_not_sent_is_no_change() -> None:
+    newer = ResourcePart("files", "file:///a", "text\U000e0041")
+    assert is_same_version(replace(newer, text="text"), newer)
+    assert not is_same_version(replace(newer, text="other"), newer)
 
 
 async def test_a_change_of_what_was_not_attached_is_only_told(run: Run) -> None:

@@ -275,8 +275,9 @@ class Attachments:
 
 def is_same_version(sent: "Part", newer: "Part") -> bool:
     """Return whether the model already has this version of a resource."""
+    from mcphost.host.message_text import clean_text
     from mcphost.llm.messages import ResourcePart
 
     if isinstance(sent, ResourcePart) and isinstance(newer, ResourcePart):
-        return (sent.whole or sent.text) == newer.text
+        return (sent.whole or sent.text) in (newer.text, clean_text(newer.text))  # it was sent without hidden text
     return sent == newer
