@@ -1,7 +1,6 @@
 """A server's form, filled in by keyboard alone: every kind of field, validated while typing, sent as shown."""
 
 import re
-import time
 from typing import Any
 
 import pytest
@@ -304,10 +303,8 @@ async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Run)
         for n in range(100)
     )
     async with run(size=(80, 24)) as driver:
-        started_at = time.process_time()
         waiting = PendingQuestion(driver, form_question(*fields))
         await driver.enter_question()
-        assert time.process_time() - started_at < 5
         await driver.pilot.press("shift+tab", "end")
         await driver.until(lambda: "1000 of 1000" in driver.text(), "the last choice")
         await driver.pilot.press("space", "ctrl+s")
