@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 MAX_COMPARED_LINES = 1_000
 """Maximum number of lines between the first and the last difference that are compared with each other."""
-MAX_EQUAL_PAIRS = 100_000
-"""Maximum number of pairs of equal lines among these lines; difflib's time is proportional to it."""
+MAX_STEPS = 300_000
+"""Maximum number of pairs of lines that difflib visits, which takes about 20 ms; ordinary texts need a tenth of it."""
 
 Opcode = tuple[Any, int, int, int, int]
 """An edit as in `difflib.SequenceMatcher.get_opcodes`."""
@@ -24,7 +25,7 @@ class LineComparison(NamedTuple):
     is_exact: bool
 
 
-def compare_lines(old: list[str], new: list[str]) -> LineComparison:
+def compare_lines(old: list[str], new: list[str], max_steps: int = MAX_STEPS) -> LineComparison:
     """Compare two lists of lines; the lines that are equal at both ends are not passed to difflib."""
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:
@@ -33,19 +34,51 @@ def compare_lines(old: list[str], new: list[str]) -> LineComparison:
     while end < least - start and old[-1 - end] == new[-1 - end]:
         end += 1
     one, other = old[start : len(old) - end], new[start : len(new) - end]
-    counts: dict[str, int] = {}
-    for line in other:
-        counts[line] = counts.get(line, 0) + 1
-    pairs = sum(counts.get(line, 0) for line in one)
-    is_exact = max(len(one), len(other)) <= MAX_COMPARED_LINES and pairs <= MAX_EQUAL_PAIRS
-    inner: list[Opcode] = [("replace", 0, len(one), 0, len(other))]
-    if is_exact:
-        inner = list(SequenceMatcher(None, one, other).get_opcodes())
+    found = None
+    if max(len(one), len(other)) <= MAX_COMPARED_LINES:
+        found = _BoundedMatcher(one, other, max_steps).find_opcodes()
+    inner = [("replace", 0, len(one), 0, len(other))] if found is None else found
     out: list[Opcode] = [("equal", 0, start, 0, start)] if start else []
     out += [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in inner]
     if end:
         out.append(("equal", len(old) - end, len(old), len(new) - end, len(new)))
-    return LineComparison(out, is_exact)
+    return LineComparison(out, found is not None)
+
+
+class _OutOfSteps(Exception):
+    pass
+
+
+class _BoundedMatcher(SequenceMatcher[str]):
+    """Matcher that gives up when it has visited too many pairs of lines.
+
+    difflib searches for the longest match, then in the lines before and after it. Lines that occur often, in an order
+    in which each search splits off only one of them, make it visit all of their pairs again and again.
+    """
+
+    b2j: dict[str, list[int]]
+    """The positions of each line in `other`; set by the base class."""
+
+    def __init__(self, one: list[str], other: list[str], max_steps: int) -> None:
+        super().__init__(None, one, other)
+        self._steps_left = max_steps
+        # A search visits each line of a range, and for each all lines of `other` that are equal to it.
+        self._costs = (0, *accumulate(1 + len(self.b2j.get(line, ())) for line in one))
+
+    def find_opcodes(self) -> list[Opcode] | None:
+        """Return the edits, or None if finding them takes too many steps."""
+        try:
+            return list(self.get_opcodes())
+        except _OutOfSteps:
+            return None
+
+    def find_longest_match(self, *limits: Any, **named: Any) -> Any:
+        first: int = limits[0]  # the range in `one`
+        end: int = limits[1]
+        self._steps_left -= self._costs[end] - self._costs[first]
+        if self._steps_left < 0:
+            raise _OutOfSteps
+        return super().find_longest_match(*limits, **named)
 
 
 def group_opcodes(opcodes: list[Opcode], context_lines: int) -> Iterable[list[Opcode]]:

@@ -3,7 +3,8 @@
 import os
 import re
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +13,7 @@ import anyio.to_thread
 from textual.content import Content
 from textual.message import Message
 
-from mcphost.bounded_diff import compare_lines, group_opcodes
+from mcphost.bounded_diff import MAX_STEPS, Opcode, compare_lines, group_opcodes
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line
@@ -82,6 +83,9 @@ def render_code(text: str, language: str) -> Content:
 FILE_LIMIT = 256 * 1024
 """Maximum size in bytes of a file that is compared."""
 READ_SECONDS = 5.0
+MAX_REPLACED = 100_000
+"""Maximum number of characters of all texts that a call replaces, for which diffs are shown."""
+_MAX_REPLACEMENTS = 20
 _MAX_LINES = 5_000
 _MAX_ROWS = 300
 _CONTEXT_LINES = 3
@@ -203,10 +207,21 @@ def _read(path: str) -> bytes | None:
 def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
     """Return a diff for each pair of arguments that replaces text, such as `old_string` and `new_string`.
 
-    The pairs may be at the top level, or in the first 20 objects of an argument that is a list.
+    The pairs may be at the top level, or in the first 20 objects of an argument that is a list. Only the first 20 pairs
+    are compared, and only if their texts have at most MAX_REPLACED characters together; the title then says so.
     """
-    return tuple(diff_texts(f"{where}{old} → {where}{new}", before, after)
-                 for where, old, new, before, after in _find_replacements(arguments))  # fmt: skip
+    pairs = _find_replacements(arguments)
+    steps = MAX_STEPS // max(1, len(pairs))  # all are compared before the question is shown
+    left, diffs = MAX_REPLACED, list[TextDiff]()
+    for where, old, new, before, after in pairs:
+        title = f"{where}{old} → {where}{new}"
+        left -= len(before) + len(after)
+        if left < 0:
+            words = _("{name} is over {file_limit} kB and was not compared")
+            diffs.append(TextDiff(words.format(name=title, file_limit=MAX_REPLACED // 1_000)))
+            break
+        diffs.append(diff_texts(title, before, after, steps))
+    return tuple(diffs)
 
 
 def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, str, str]]:
@@ -222,10 +237,12 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
             before, after = members.get(old), members.get(new)
             if isinstance(before, str) and isinstance(after, str):
                 found.append((where, old, new, before, after))
+                if len(found) == _MAX_REPLACEMENTS:
+                    return found
     return found
 
 
-def diff_texts(title: str, before: str, after: str) -> TextDiff:
+def diff_texts(title: str, before: str, after: str, max_steps: int = MAX_STEPS) -> TextDiff:
     """Compare two texts line by line, and show three unchanged lines around each change.
 
     Texts of more than 5,000 lines are not compared; the title then says so. Only the first 300 rows are returned,
@@ -236,24 +253,15 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
         return TextDiff(_("{title}: no difference").format(title=title))
     if max(len(old), len(new)) > _MAX_LINES:
         return TextDiff(_("{title}: over {max_lines:,} lines, not compared").format(title=title, max_lines=_MAX_LINES))
-    blocks = compare_lines(old, new).opcodes
+    blocks = compare_lines(old, new, max_steps).opcodes
     added = sum(d - c for kind, _unused, _unused, c, d in blocks if kind != "equal")
     removed = sum(b - a for kind, a, b, _unused, _unused in blocks if kind != "equal")
-    rows: list[str] = []
-    for group in group_opcodes(blocks, _CONTEXT_LINES):
-        rows.append(_("@ line {group}").format(group=group[0][3] + 1))
-        for kind, a, b, c, d in group:
-            if kind == "equal":
-                rows += _prefix_lines("  ", new[c:d])
-            else:
-                rows += [*_prefix_lines("- ", old[a:b]), *_prefix_lines("+ ", new[c:d])]
-    if len(rows) > _MAX_ROWS:
-        rows = [
-            *rows[:_MAX_ROWS],
-            _("@ {rows_count:,} more rows of differences; the whole text is below").format(
-                rows_count=len(rows) - _MAX_ROWS
-            ),
-        ]
+    pieces = _list_rows(blocks, old, new)
+    rows = [_render_row(*piece) for piece in islice(pieces, _MAX_ROWS)]
+    if rows_count := sum(1 for _unused in pieces):  # not rendered, because there may be thousands
+        rows.append(
+            _("@ {rows_count:,} more rows of differences; the whole text is below").format(rows_count=rows_count)
+        )
     return TextDiff(
         _("{title}: +{added} −{removed} lines").format(title=title, added=added, removed=removed), tuple(rows)
     )
@@ -265,10 +273,22 @@ def _split_lines(text: str) -> list[str]:
     return [*(f"{line}\n" for line in ended), *([last] if last else [])]
 
 
-def _prefix_lines(mark: str, lines: list[str]) -> list[str]:
-    rows: list[str] = []
-    for line in lines:
-        rows.append(mark + clean(show_whitespace(line.removesuffix("\n"))))
-        if not line.endswith("\n"):
-            rows.append(_("\\ no newline at end"))
-    return rows
+def _list_rows(blocks: list[Opcode], old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield the rows of a diff, not rendered: the sign of each, and its line or, for the sign "@", its number."""
+    for group in group_opcodes(blocks, _CONTEXT_LINES):
+        yield "@", str(group[0][3] + 1)
+        for kind, a, b, c, d in group:
+            listed = (("  ", new[c:d]),) if kind == "equal" else (("- ", old[a:b]), ("+ ", new[c:d]))
+            for sign, lines in listed:
+                for line in lines:
+                    yield sign, line
+                    if not line.endswith("\n"):
+                        yield "\\", ""
+
+
+def _render_row(sign: str, line: str) -> str:
+    if sign == "@":
+        return _("@ line {group}").format(group=line)
+    if sign == "\\":
+        return _("\\ no newline at end")
+    return sign + clean(show_whitespace(line.removesuffix("\n")))
