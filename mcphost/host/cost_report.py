@@ -2,10 +2,11 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from mcphost.serialization import Struct
 from mcphost.store.spending import SpendingEntry, SpendingSum
+from mcphost.translation import N_
 
 ANSWERS = "answers"
 """The `kind` of a PartCost for the models' answers."""
@@ -98,21 +99,31 @@ def sum_parts(entries: Iterable[SpendingEntry]) -> tuple[PartCost, ...]:
     return tuple(sorted(parts, key=lambda part: (-(part.cost or 0), -part.tokens)))
 
 
-def describe_part(kind: str, server: str, tool: str) -> str:
-    """Return a label for a part of requests, such as "tools of github"; names are not sanitized."""
+def describe_part(kind: str, server: str, tool: str, translate: Callable[[str], str] = str) -> str:
+    """Return a label for a part of requests, such as "tools of github"; names are not sanitized.
+
+    *translate* is called before the names are filled in.
+    """
     match kind:
         case "system":
-            return "instructions and skills"
+            label = N_("instructions and skills")
         case "definitions":
-            return f"tools of {server or 'mcphost'}"
+            label = N_("tools of {server}")
         case "results":
-            return f"results of {server} · {tool}" if server else f"results of {tool}"
+            label = N_("results of {server} · {tool}") if server else N_("results of {tool}")
         case "attachments":
-            return f"attachments of {server}" if server else "attachments"
+            label = N_("attachments of {server}") if server else N_("attachments")
         case "sampling":
-            return f"requests of {server}"
+            label = N_("requests of {server}")
+        case "messages":
+            label = N_("messages")
+        case "answers":
+            label = N_("answers")
+        case "other":
+            label = N_("the rest")
         case _:
-            return {"other": "the rest"}.get(kind, kind)
+            return kind
+    return translate(label).format(server=server or "mcphost", tool=tool)
 
 
 def _input_cost(entry: SpendingEntry) -> float | None:

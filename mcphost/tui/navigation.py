@@ -30,6 +30,8 @@ from mcphost.tui.transcript.transcript import Transcript
 from mcphost.tui.widgets.composer import Composer
 
 if TYPE_CHECKING:
+    from textual.app import App
+
     from mcphost.host.host import Host
     from mcphost.llm.messages import ResourcePart
     from mcphost.protocol.prompts import Prompt
@@ -52,6 +54,13 @@ class NavigationApp(InputGuardApp):
     _kitty_pictures: "KittyPictures | None" = None
     _sixel_pictures: "SixelPictures | None" = None
     is_setup_postponed = False
+
+    def action_command_palette(self) -> None:
+        """Show the command palette, with a translated placeholder."""
+        from textual.command import CommandPalette
+
+        if not CommandPalette.is_open(cast("App[object]", self)):
+            self.push_screen(CommandPalette(placeholder=_("Search for commands…"), id="--command-palette"))
 
     @property
     def host(self) -> "Host":

@@ -90,7 +90,7 @@ SENTENCE_MODULES = {
 """Modules all of whose sentences are for people, also where no error or question is made of them at once."""
 
 PHRASE_MODULES = {
-    "auth/interactive_flow.py", "host/cost_report.py", "host/project_approvals.py", "host/consent/auto_approve.py",
+    "auth/interactive_flow.py", "host/project_approvals.py", "host/consent/auto_approve.py",
     "host/consent/grants.py", "host/conversation/compactor.py", "host/conversation/turn.py",
     "host/questions/form_fields.py",
     "host/server_requests/request_handler.py", "host/server_requests/root_list.py",
@@ -121,7 +121,14 @@ _SENTENCE_FIELDS = {"why", "hint", "detail", "note", "reason", "warning", "probl
 _PHRASE = re.compile(r"[a-z]{2,} (?:\{\w+\} )*[a-z]|[A-Z].*[a-z]{2,}.*\{\w+\}.*[.:]")
 
 
-VALUES = ("audit log {path}", "conversation store {path}", "audit log in memory", "conversation store in memory")
+VALUES = (
+    "audit log {path}",
+    "conversation store {path}",
+    "audit log in memory",
+    "conversation store in memory",
+    "the tool changed",
+    "it expired",
+)
 COUNTED = ("minute", "second")
 """Values, and nouns of values with a number, that sentences contain and no call marks."""
 

@@ -22,7 +22,7 @@ from mcphost.host.questions.cost import (
     UseCheaperModel,
 )
 from mcphost.pluralize import format_dollars
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.reader_mode import is_reader
 from mcphost.tui.screen_text import clean_line
@@ -231,7 +231,7 @@ def _render_shares(asked: ApproveCost, cells: int) -> Content:
                 ("━" * filled, "$accent"),
                 ("─" * (cells - filled), "$faint"),
                 (f" {share.tokens / total:>4.0%}{price}  ", "$muted"),
-                clean_line(translate_sentence(describe_part(share.kind, share.server, share.tool)), 120),
+                clean_line(describe_part(share.kind, share.server, share.tool, _), 120),
             )
         )
     return Content("\n").join(rows)

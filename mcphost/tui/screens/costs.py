@@ -12,7 +12,7 @@ from mcphost.errors import McpHostError
 from mcphost.host.cost_report import CostPeriod, PartCost, describe_part, summarize, summarize_days
 from mcphost.pluralize import format_dollars, translate_count
 from mcphost.store.spending import SpendingEntry, SpendingSum
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, _
 from mcphost.tui.reader_mode import is_reader, remove_drawing
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
@@ -130,5 +130,5 @@ def _format_part(part: PartCost, whole: float, *, by_cost: bool) -> str:
     filled = min(_BAR_CELLS, round(fraction * _BAR_CELLS))
     cost = format_dollars(part.cost) if part.cost is not None else _("unknown")
     gap = " " * (8 - cell_len(cost))
-    name = clean_line(translate_sentence(describe_part(part.kind, part.server, part.tool)), 120)
+    name = clean_line(describe_part(part.kind, part.server, part.tool, _), 120)
     return f"{'━' * filled}{'─' * (_BAR_CELLS - filled)} {fraction:>4.0%} {gap}{cost} {part.tokens:>10,}  {name}"

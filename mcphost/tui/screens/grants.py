@@ -140,7 +140,7 @@ class GrantsScreen(ListScreen):
                 [
                     (_("server"), answer.server),
                     (_("folder"), answer.path),
-                    (_("shared"), _("whenever it asks") if answer.is_shared else "never"),
+                    (_("shared"), _("whenever it asks") if answer.is_shared else _("never")),
                     (
                         _("active"),
                         _("yes") if one.state == "counts" else _("no: {why}").format(why=translate_sentence(one.why)),

@@ -64,6 +64,11 @@ class _Entry(NamedTuple):
     excerpt: tuple[MarkedText, ...] = ()
 
 
+_WEEKDAYS = (
+    N_("Monday"), N_("Tuesday"), N_("Wednesday"), N_("Thursday"), N_("Friday"), N_("Saturday"), N_("Sunday"),
+)  # fmt: skip
+
+
 def format_time(seconds: float) -> str:
     """Format a Unix timestamp in seconds as local date and time, to the minute; return "" for 0."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
@@ -72,7 +77,7 @@ def format_time(seconds: float) -> str:
 def _name_day(seconds: float, today: datetime) -> str:
     day = datetime.fromtimestamp(seconds).astimezone()
     age = (today.date() - day.date()).days
-    return {0: _("Today"), 1: _("Yesterday")}.get(age) or f"{day:%A, %Y-%m-%d}"
+    return {0: _("Today"), 1: _("Yesterday")}.get(age) or f"{_(_WEEKDAYS[day.weekday()])}, {day:%Y-%m-%d}"
 
 
 class HistoryScreen(ListScreen):

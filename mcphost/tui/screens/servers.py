@@ -138,6 +138,7 @@ def _count_tokens(view: ServerView) -> int:
     return sum(estimate_definition_tokens(tool) for tool in view.catalog.tools if tool.name not in view.disabled_tools)
 
 
+_ERAS = {"handshake": N_("handshake"), "stateless": N_("stateless")}
 _CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disabled", "screen.remove", "screen.undo")
 
 
@@ -273,7 +274,7 @@ class ServersScreen(ListScreen):
                     (_("description"), (known.info.description or "") if known else ""),
                     (_("website"), (known.info.website_url or "") if known else ""),
                     *describe_account(view),
-                    (_("protocol"), f"{known.revision} ({known.era})" if known else ""),
+                    (_("protocol"), f"{known.revision} ({_(_ERAS[known.era])})" if known else ""),
                     (_("capabilities"), _translate_capabilities(describe_capabilities(known)) if known else ""),
                     (_("catalog"), _describe_catalog(view)),
                     (_("folders"), describe_known_roots(view.known_roots) + _deprecation_note(view)),
