@@ -38,18 +38,25 @@ def set_language(language: str) -> None:
 
     Texts that are already on the screen do not change. A language without a catalog means English.
     """
-    global _language, _catalog, _sentences  # noqa: PLW0603 - a process has one language, and `_` must stay a cheap call
+    global _language  # noqa: PLW0603 - a process has one language, and `_` must stay a cheap call
     if language == _language:
         return
-    _language, _catalog, _sentences = ENGLISH, None, None
+    _language = ENGLISH
+    use_catalog(None)
     if folder := _FOLDERS.get(language, ""):
         import gettext
         from pathlib import Path
 
         file = Path(__file__).parent / "locale" / folder / "LC_MESSAGES" / "mcphost.mo"
         with file.open("rb") as catalog:
-            _catalog = gettext.GNUTranslations(catalog)
+            use_catalog(gettext.GNUTranslations(catalog))
         _language = language
+
+
+def use_catalog(catalog: "GNUTranslations | None") -> None:
+    """Translate with this catalog from now on; with None, texts stay English."""
+    global _catalog, _sentences
+    _catalog, _sentences = catalog, None
 
 
 def current_language() -> str:

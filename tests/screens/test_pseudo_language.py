@@ -1,0 +1,119 @@
+"""Every text of mcphost on the screen goes through the translation.
+
+The screens are shown in a language whose words have other letters. A word in plain letters that is neither a name nor a
+value nor text of a server was not translated.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from gettext import GNUTranslations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost import translation
+from mcphost.serialization import encode
+from tests.screens import example_records, fake_host
+from tests.screens.ask_question import PendingQuestion, each_example_question
+from tests.screens.conftest import Run
+from tests.screens.example_records import (
+    create_example_audit_log,
+    example_accounts,
+    example_audit_records,
+    example_grants,
+)
+from tests.translation.catalog import read
+
+pytestmark = pytest.mark.anyio
+
+_LETTERS = str.maketrans({chr(ord("a") + number): chr(0x101 + 2 * number) for number in range(26)})
+_FIELD = re.compile(r"(\{[^{}]*\})")
+_WORD = re.compile(r"(?<![\w/-])[a-z]{3,}(?![\w-])")  # no command, identifier or digest
+NAMES = {
+    "mcphost", "http", "https", "json", "token", "tokens", "sse", "stdio",
+    "ctrl", "shift", "alt", "esc", "tab", "enter", "space", "down", "page", "end", "home",
+}  # fmt: skip
+"""Names and keys, which are the same in each language."""
+VALUES = {
+    "share_roots": {"long"},  # a folder, whose URI is in the question
+    "review_result": {"key"},  # text of the result
+    "f3 t": {"object", "type"},  # JSON Schema
+    "f12": {"default"},  # the name of an account without a name
+    "ctrl+l": {"dark", "light", "ember", "fjord", "tide", "parchment", "contrast"},  # themes
+}
+"""Values on the screens that are not in the example data as they are shown."""
+
+
+def disguise(text: str) -> str:
+    """Return a text with other letters, except in its fields."""
+    return "".join(part if part.startswith("{") else part.lower().translate(_LETTERS) for part in _FIELD.split(text))
+
+
+class PseudoLanguage(GNUTranslations):
+    """A language in which each text is the English one with other letters."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        mark = f"{translation.SENTENCE}\x04"
+        self._catalog = {
+            f"{mark}{one.id}": disguise(str(one.id)) for one in read() if one.id and one.context == translation.SENTENCE
+        }
+
+    def gettext(self, message: str) -> str:
+        return disguise(message)
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        return disguise(msgid1 if n == 1 else msgid2)
+
+    def pgettext(self, context: str, message: str) -> str:
+        return disguise(message)
+
+
+@pytest.fixture(autouse=True)
+def _speak_pseudo_language() -> Iterator[None]:
+    translation.use_catalog(PseudoLanguage())
+    yield
+    translation.use_catalog(None)
+
+
+def words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
+
+
+def example_words() -> set[str]:
+    """Return the words of the example data: names of servers, tools, models and accounts, and what servers say."""
+    found: set[str] = set()
+    for module in (fake_host, example_records):
+        tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                found |= words(node.value)
+    return found
+
+
+@each_example_question
+async def test_a_question_has_no_text_without_a_translation(run: Run, question: Any) -> None:
+    async with run(size=(140, 60)) as driver:
+        PendingQuestion(driver, question)
+        await driver.enter_question()
+        assert (
+            words(driver.text()) - words(encode(question).decode()) - NAMES - VALUES.get(question.KIND, set()) == set()
+        )
+
+
+@pytest.mark.parametrize(
+    "keys",
+    ["f1", "f3", "f3 t", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f12", "ctrl+o", "ctrl+l", "ctrl+p", "ctrl+b"],
+)
+async def test_a_screen_has_no_text_without_a_translation(run: Run, tmp_path: Path, keys: str) -> None:
+    async with run(size=(140, 60)) as driver:
+        driver.host.accounts.kept = example_accounts()
+        driver.host.grants.given = example_grants()
+        driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
+        await driver.pilot.press(*keys.split())
+        await driver.pilot.pause()
+        assert words(driver.text()) - example_words() - NAMES - VALUES.get(keys, set()) == set()
+        await driver.host.audit.close()
