@@ -156,6 +156,8 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
                 f"The server at {url[:200]} declares another resource: {document.resource[:200]!r}.",
                 "Nothing was sent. Check the address in mcp.json.",
             )
+        # An authorization server may read `https://other@host/` as an address of the other host.
+        check_url(document.resource, "resource in the protected resource metadata")
         if not document.authorization_servers:
             raise UntrustedMetadata(
                 f"The server at {url[:200]} names no authorization server in its metadata.", OPERATOR_HINT

@@ -127,6 +127,7 @@ ROWS = (
     AttackRow("incident", "CVE-2026-25536: what belongs to one user or server goes to another", (
         f"{ORIGIN_TESTS}::test_two_servers_of_one_authorization_server_each_see_only_their_own_token",
         f"{ORIGIN_TESTS}::test_a_server_that_claims_to_be_another_gets_no_token_of_that",
+        f"{ORIGIN_TESTS}::test_a_resource_that_hides_the_name_of_another_server_is_refused",
         f"{TIME}::test_two_accounts_of_one_server_are_two_sign_ins",
         f"{ELSEWHERE}::test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_again_there",
     )),

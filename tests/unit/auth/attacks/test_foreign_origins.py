@@ -199,6 +199,16 @@ async def test_a_server_that_claims_to_be_another_gets_no_token_of_that() -> Non
         assert not any(token in str([seen.headers for seen in evil.seen]) for token in honest.valid)
 
 
+@pytest.mark.req("auth.token.right-server", "auth.prm.resource-match")
+async def test_a_resource_that_hides_the_name_of_another_server_is_refused() -> None:
+    async with run_peer() as evil:
+        evil.resource = {"resource": evil.url.replace("://", "://bank.example@")}
+        user = BrowserUser()
+        with pytest.raises(UnsafeUrl, match="hides a user name"):
+            await send_with_sign_in(create_oauth(evil, user), evil)
+        assert user.urls == []
+
+
 @pytest.mark.req("auth.token.right-server", "auth.resource.both")
 async def test_two_servers_of_one_authorization_server_each_see_only_their_own_token() -> None:
     token_store = TokenStore(MemoryBackend(), None)
