@@ -143,3 +143,17 @@ def test_a_number_with_an_unknown_noun_is_text() -> None:
     assert patterns.translate("It has 2 tools.") == "它有 2 个工具。"
     assert patterns.translate("It has 2 {tools}.") == "它有 2 {tools}。"
     assert patterns.translate("It has 2 things.") == "它有 2 things。"
+
+
+@pytest.mark.parametrize(
+    ("why", "shown"),
+    [
+        ("2 of its tools are not what you saw before", "它的 2 个工具不是你先前见过的样子"),
+        ("one of its tools is again what you saw, but something else in between", "它的一个工具又是你见过的样子"),
+        ("it is configured in /a/mcp.json and changed since you approved it", "在你批准后已更改"),
+        ("it is configured in /a/mcp.json and was not approved yet", "尚未批准"),
+    ],
+)
+def test_the_reason_to_review_a_server_is_translated(why: str, shown: str) -> None:
+    set_language(CHINESE)
+    assert shown in translate_sentence(why)
