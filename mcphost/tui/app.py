@@ -31,6 +31,7 @@ from mcphost.tui.screen_text import clean_line, clean_notice
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
 from mcphost.tui.theme_choice import ThemeChoice, ThemeOptions
+from mcphost.tui.transcript.line_breaks import use_own_breaks
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
@@ -117,6 +118,7 @@ class McpHostApp(QuestionApp):
         demo: bool = False,
     ) -> None:
         super().__init__()
+        use_own_breaks()
         self.key_table = keys
         self.is_reader = reader
         """Whether the screen is drawn for a screen reader."""

@@ -146,3 +146,14 @@ def test_violations_of_a_schema_are_translated_without_their_values() -> None:
     assert translate_violation("Something else.") == "Something else."
     set_language(ENGLISH)
     assert translate_violation("4 is greater than the maximum of 3") == "4 is greater than the maximum of 3"
+
+
+async def test_chinese_beside_an_english_word_fills_the_row_of_a_dialog(run: Run) -> None:
+    asked = SignInQuestion(server="hub", why="", url="https://a.example", host="a.example", issuer="https://a.example")
+    async with run(size=(80, 24)) as driver:
+        PendingQuestion(driver, asked)
+        await driver.enter_question()
+        row = next(line for line in driver.text().splitlines() if "看不到你的密码" in line)
+        assert "mcphost 看不到你的密码。" in row
+        following = next(line for line in driver.text().splitlines() if "再粘贴" in line or "贴最后的地址" in line)
+        assert following.strip("│ ")[:1] not in "，。；"

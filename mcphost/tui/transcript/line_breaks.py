@@ -4,6 +4,7 @@ Textual breaks only at spaces, so a row could start with "。", and a word betwe
 empty.
 """
 
+from textual import content
 from textual._cells import cell_len
 
 from mcphost.tui.screen_text import measure_character
@@ -18,6 +19,21 @@ _MAX_PULLED = 4
 """Maximum characters moved to the next row to satisfy the rules for punctuation."""
 _IDEOGRAPH_START = 0x1100
 """First code point of the scripts that are written without spaces and are two cells wide."""
+
+
+_divide_line = content.divide_line  # pyright: ignore[reportPrivateImportUsage]
+
+
+def divide_line(text: str, width: int, fold: bool = True) -> list[int]:
+    """Return where Textual breaks a line; it is called for each line of each widget."""
+    if fold and not text.isascii() and needs_own_breaks(text, width):
+        return break_line(text, width)
+    return _divide_line(text, width, fold)
+
+
+def use_own_breaks() -> None:
+    """Break the text of all widgets by the rules of this module."""
+    content.divide_line = divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def needs_own_breaks(text: str, width: int) -> bool:
