@@ -18,7 +18,8 @@ from mcphost.host.questions.questions import (
     VisitUrl,
 )
 from mcphost.serialization import replace
-from mcphost.tui.dialogs.call_view import MAX_VALUE_CHARACTERS, argument_sections, render_call
+from mcphost.tui.dialogs import call_view
+from mcphost.tui.dialogs.call_view import MAX_VALUE_CHARACTERS, argument_sections, render_call, summarize_arguments
 from mcphost.tui.dialogs.tool_consent import CallReview
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.ask_question import LONG_ARGUMENTS, PendingQuestion, ask_and_press, tool_question, trust_question
@@ -335,3 +336,28 @@ async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen
         await driver.until(lambda: dialog.is_read, "the end")
         await driver.pilot.press("o")
         await driver.until(lambda: pending.answer == TrustOnce(), "the answer")
+
+
+@pytest.mark.parametrize("text", ["a line \n", "\u00a0", "plain ", "\ue000\n"])
+def test_only_the_beginning_of_a_long_value_is_rendered_and_all_of_it_is_counted(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    rendered, mark = list[int](), call_view.mark_unusual_spaces
+
+    def watched(part: str) -> str:
+        rendered.append(len(part))
+        return mark(part)
+
+    monkeypatch.setattr(call_view, "mark_unusual_spaces", watched)
+    value = text * (1_000_000 // len(text))
+    view = render_call({"a": value})
+    assert summarize_arguments({"a": value}, 200).startswith("a ")
+    assert max(rendered) < 2 * MAX_VALUE_CHARACTERS
+    assert len(view.pairs[0][1]) < 2 * MAX_VALUE_CHARACTERS
+    assert view.omitted_characters >= len(value) - MAX_VALUE_CHARACTERS
+
+
+def test_more_joiners_than_are_checked_count_as_hidden() -> None:
+    assert not render_call({"a": "क्\u200dष" * 100}).has_hidden_characters
+    assert render_call({"a": "क्\u200dष" * 20_000}).has_hidden_characters
+    assert render_call({"a": ["क्\u200dष" * 100] * 200}).has_hidden_characters

@@ -1,12 +1,12 @@
 """Rendering of a tool call's arguments for review, with marks for hidden characters."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, cast
 
 from mcphost.errors import MalformedMessage
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.sanitize import has_only_plain_spaces, mark_unusual_spaces
+from mcphost.sanitize import count_unsafe, has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
 from mcphost.translation import N_, _
 from mcphost.tui.file_diff import detect_language, looks_like_path, show_whitespace
@@ -21,6 +21,10 @@ _MAX_PAIRS = 1_000
 _MAX_NAME_LENGTH = 200
 _BRACKETS = {("{", "}"), ("[", "]")}
 _JSON_FIRST_CHARACTERS = frozenset('"-0123456789tfn')
+_MAX_CHECKED_CHARACTERS = 10_000
+"""Maximum number of joiners and selectors that are checked for being visible; 100,000 would take 0.1 s."""
+_SPARE_CHARACTERS = 100
+"""Characters rendered beyond the limit, so that the marks of the end of a text do not appear where it is cut."""
 _MAX_PARTS = 200
 _MAX_DEPTH = 8
 
@@ -78,9 +82,10 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
                 counts[edit] += 1
                 styles[len(pairs)] = CHANGED_STYLES
             for part, inner in split_argument(name, value) if len(pairs) < _MAX_PAIRS else [(name, value)]:
-                text = render_value(inner)
-                kept = text[: min(MAX_VALUE_CHARACTERS, room)]
-                rest = len(text) - len(kept) + max(0, len(part) - _MAX_NAME_LENGTH)
+                limit = min(MAX_VALUE_CHARACTERS, room)
+                text, unrendered = render_beginning(inner, limit)
+                kept = text[:limit]
+                rest = len(text) - len(kept) + unrendered + max(0, len(part) - _MAX_NAME_LENGTH)
                 room -= len(kept)
                 left_out += rest
                 if _is_multiline(inner) and not rest:
@@ -96,12 +101,12 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
             )
             pairs.append(("…", more))
         if number >= _MAX_PAIRS:
-            left_out += len(render_value(value)) + max(0, len(name) - _MAX_NAME_LENGTH)
+            left_out += len(value if isinstance(value, str) else dumps(value)) + max(0, len(name) - _MAX_NAME_LENGTH)
     for name in [name for name in original if name not in arguments][:_MAX_PAIRS]:
         counts["removed"] += 1
         styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
         pairs += [(_clean_name(name), _("removed by you")), (_("  asked for"), _render_original(original[name]))]
-    hidden = any(has_hidden_characters(text) for text in _iter_texts(arguments))
+    hidden = _have_hidden_characters(_iter_texts(arguments))
     changes = ", ".join(f"{count} {_(word)}" for word, count in counts.items() if count)
     return CallView(pairs, left_out, hidden, styles, changes, codes)
 
@@ -114,6 +119,19 @@ def has_hidden_characters(text: str) -> bool:
     return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
         "\t" in text and "\n" not in text
     )
+
+
+def _have_hidden_characters(texts: Iterable[str]) -> bool:
+    """Return whether any of the texts has hidden characters, or more joiners and selectors than can be checked."""
+    unchecked = _MAX_CHECKED_CHARACTERS
+    for text in texts:
+        if not text.isascii():
+            unchecked -= count_unsafe(text, unchecked)
+            if unchecked <= 0:
+                return True
+        if has_hidden_characters(text):
+            return True
+    return False
 
 
 def _detect_file_language(arguments: dict[str, Any]) -> str:
@@ -163,11 +181,10 @@ def _clean_name(name: str) -> str:
 
 
 def _render_original(value: Any) -> str:
-    text = render_value(value)
+    text, unrendered = render_beginning(value, _MAX_ORIGINAL_LENGTH)
+    rest = len(text) + unrendered - _MAX_ORIGINAL_LENGTH
     return clean(text[:_MAX_ORIGINAL_LENGTH]) + (
-        _("… {text_count:,} more characters").format(text_count=len(text) - _MAX_ORIGINAL_LENGTH)
-        if len(text) > _MAX_ORIGINAL_LENGTH
-        else ""
+        _("… {text_count:,} more characters").format(text_count=rest) if rest > 0 else ""
     )
 
 
@@ -177,19 +194,31 @@ def render_value(value: Any) -> str:
     A multiline string keeps its lines; tabs, trailing spaces and a final line break are marked. Unusual spaces are
     always marked.
     """
-    return mark_unusual_spaces(_render_plain_value(value))
+    return mark_unusual_spaces(_render_plain_value(value, None))
 
 
-def _render_plain_value(value: Any) -> str:
+def render_beginning(value: Any, limit: int) -> tuple[str, int]:
+    """Return at least *limit* characters of `render_value`, and the number of characters that were not rendered.
+
+    Rendering all of a long text would take a quarter of a second for each megabyte.
+    """
+    limit += _SPARE_CHARACTERS
+    text = _render_plain_value(value, limit)
+    if not isinstance(value, str):
+        return mark_unusual_spaces(text[:limit]), max(0, len(text) - limit)
+    return mark_unusual_spaces(text), max(0, len(value) - limit)
+
+
+def _render_plain_value(value: Any, limit: int | None) -> str:
     if not isinstance(value, str):
         return format_value(value)
     if not value:
         return _("(empty text)")
     if "\n" in value:
-        return show_whitespace(value)
+        return show_whitespace(value[:limit])
     if value != value.strip() or "\t" in value or value == _("(empty text)"):
-        return dumps(value)
-    return dumps(value) if _looks_like_json(value) else value
+        return dumps(value[:limit])
+    return dumps(value[:limit]) if _looks_like_json(value) else value[:limit]
 
 
 def _looks_like_json(text: str) -> bool:
@@ -240,7 +269,7 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
     for name, value in arguments.items():
         if used > limit:
             break
-        word = f"{name} {render_value(value)[: limit + 1]}"
+        word = f"{name[: limit + 1]} {render_beginning(value, limit + 1)[0][: limit + 1]}"
         words.append(word)
         used += len(word) + 2
     return "  ".join(words) or _("no arguments")
