@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
+from mcphost.cli.markdown_blocks import MarkdownBlocks
 from mcphost.cli.styles import STATE_STYLES, Excerpt, StateWord, uses_color
 from mcphost.sanitize import sanitize
 
@@ -180,63 +181,38 @@ class MarkdownStream:
 
     def __init__(self) -> None:
         self._console = create_console(sys.stdout)
-        self._pending = ""
+        self._blocks = MarkdownBlocks(_MAX_TAIL_CHARS)
         self._has_printed = False
         self._live: Live | None = None
 
     def write(self, text: str) -> None:
         """Add text, and print the blocks that it completes."""
-        self._pending += text
-        is_new_line = "\n" in self._pending[-len(text) - 1 :]
-        if is_new_line and (end := finished_length(self._pending)):
-            self._print_block(end)
+        if blocks := self._blocks.add(text):
+            self._print_block(blocks)
         if self._live is None:
-            self._live = Live(console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False)
+            self._live = Live(
+                console=self._console, get_renderable=self._render_tail, transient=True, redirect_stdout=False,
+                redirect_stderr=False,
+            )  # fmt: skip
             self._live.start()
-        self._live.update(self._render_tail())
 
     def end_line(self) -> None:
         """Print the unfinished block, so that other output can follow."""
         live, self._live = self._live, None
         if live is not None:
             live.stop()
-        if self._pending.strip():
-            self._print_block(len(self._pending))
-        self._pending = ""
+        rest = self._blocks.take_rest()
+        if rest.strip():
+            self._print_block(rest)
 
-    def _print_block(self, end: int) -> None:
-        block, self._pending = self._pending[:end].strip("\n"), self._pending[end:]
+    def _print_block(self, block: str) -> None:
         if self._has_printed:
             self._console.print()
-        self._console.print(render_markdown(block))
+        self._console.print(render_markdown(block.strip("\n")))
         self._has_printed = True
 
     def _render_tail(self) -> Text:
-        """Return the last lines of the unfinished block, as many as fit on the screen."""
-        tail = Text(sanitize(self._pending[-_MAX_TAIL_CHARS:].lstrip("\n")), overflow="fold")
+        """Return the last lines of the unfinished block, as many as fit on the screen; called by Rich's thread."""
+        tail = Text(sanitize(self._blocks.tail.lstrip("\n")), overflow="fold")
         lines = tail.wrap(self._console, self._console.width)
         return Text("\n").join(lines[-max(1, self._console.height - 2) :])
-
-
-def finished_length(text: str) -> int:
-    """Return the number of characters of streamed Markdown that form complete blocks.
-
-    The last complete block ends at a blank line that is outside fenced code and followed by unindented text.
-    """
-    end = position = 0
-    fence = ""
-    after_blank = False
-    for line in text.splitlines(keepends=True):
-        stripped = line.strip()
-        if fence:
-            if stripped.startswith(fence) and not stripped.strip(fence[0]):
-                fence = ""
-        elif stripped.startswith(("```", "~~~")):
-            if after_blank and line[0] in "`~":
-                end = position
-            fence = stripped[: len(stripped) - len(stripped.lstrip(stripped[0]))]
-        elif after_blank and stripped and not line[0].isspace():
-            end = position
-        after_blank = not stripped and not fence
-        position += len(line)
-    return end

@@ -107,12 +107,6 @@ def test_streamed_markdown_prints_each_block_once(monkeypatch: pytest.MonkeyPatc
     # Every redrawn piece is erased before it is drawn again; the final output follows the last erasure.
     final = "\n".join(plain_lines(screen().split("Title")[-1]))
     assert final.count("The end") == 1
-    from mcphost.cli.terminal_output import finished_length
-
-    assert finished_length("a\n\nb") == 3
-    assert finished_length("```\na\n\nb") == 0
-    assert finished_length("- a\n\n  more\n") == 0
-    assert finished_length("a\n\n") == 0
 
 
 def test_a_status_line_disappears_before_a_result_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
