@@ -59,29 +59,34 @@ QUICK_FOLDERS = ("unit", "spec", "architecture")
 PROCESS_TESTS = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
-        "architecture": "commits flows import_contracts loaded_modules regex_patterns readme tracked_files",
+        "architecture": (
+            "commits flows import_contracts loaded_modules regex_patterns readme test_modules tracked_files"
+        ),
         "spec": "mutations",
         "unit": "child_watcher log_and_paths processes redact",
         "unit/auth": "browser file_backend secret_store secret_service token_refresh keyring_backend",
-        "unit/client": "invalid_responses stdio_cancelled_start stdio_negotiation stdio_faults stdio_servers",
+        "unit/client": (
+            "invalid_responses stdio_cancelled_start stdio_negotiation stdio_faults stdio_servers"
+            " http_streams keepalive"
+        ),
         "unit/demo": "interactive_tools server",
         "unit/host": (
             "accounts ambiguous_arguments big_results clipboard_image consent recheck_before_send reconnecting"
             " repeated_results resend rewinding result_images result_review result_shortening context_report"
             " rule_matching server_tools setup startup_cost startup_wait file_watcher live_config live_editor"
             " origins_in_consent steering tool_deferral tool_results tool_schemas tool_toggles running_calls"
-            " background_calls compaction attachment_fitting hidden_text reused_results"
+            " background_calls compaction attachment_fitting hidden_text reused_results change_watcher argument_origins"
         ),
         "unit/headless": "run_input",
-        "unit/llm": "imports",
+        "unit/llm": "imports local_servers message_cache token_estimate",
         "unit/sandbox": "image_decoder image_scaler pdf_reader schema_validator",
         "unit/store": "audit_store audit_verification store",
         "unit/transport": "amplification watchdog stale_processes throttle write_batching",
-        "unit/tui": "editor terminal_notifications",
+        "unit/tui": "editor long_text terminal_notifications",
     }.items()
     for name in names.split()
 )
-"""Files of these folders that are not quick: they start processes, or compare what things cost."""
+"""Files of these folders that are not quick: they start processes or apps, compare costs, or take seconds."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
