@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from mcphost.llm.refused_tools import RefusedTool
 
 MAX_ATTEMPTS = 3
+MAX_TOOL_SEARCHES = 5
+"""Maximum number of searches for refused tools for one answer; a later answer continues with the tools left."""
+
 _NO_SCHEMA = Raw(b"null")
 _PROBE_MESSAGES = Raw(b'[{"role":"user","content":"hi"}]')
 _PROBE_TOKENS = 16
@@ -56,6 +59,8 @@ class ModelDeadlines(Struct, frozen=True, kw_only=True):
     total: float = MAX_ANSWER_SECONDS
     retry_delay: float = 1.0
     """Delay before the second attempt, doubled for the third; a provider's Retry-After overrides it."""
+    tool_search: float = 60.0
+    """Time limit for each search for the tools that a provider refuses, with test requests."""
 
 
 class LiteLlmModel:
@@ -120,6 +125,7 @@ class LiteLlmModel:
         headers = await self._expand_headers()
         deadline = anyio.current_time() + self._deadlines.total
         attempt = 1
+        searches = 0
         reason = ""
         while True:
             if request.tools and self._facts.supports_tools is False:
@@ -136,14 +142,14 @@ class LiteLlmModel:
                         yield event
                 return
             except _ToolsRefusedError as refused:
-                self._facts = replace(self._facts, supports_tools=False)
+                self._learn_missing_tools(refused)
                 reason = refused.reason
                 continue
             except _DefinitionRefusedError as refused:
-                found = await self._find_refused_tools(request, completion, context, refused.reason)
-                if not found:
+                searches += 1
+                if searches > MAX_TOOL_SEARCHES:
                     raise refused.error from None
-                for tool in found:
+                for tool in await self._find_refused_tools(request, completion, context, refused):
                     yield self._set_aside(tool)
                 continue
             except _RetryableError as retryable:
@@ -218,9 +224,18 @@ class LiteLlmModel:
             return
         reason = remove_keys(extract_provider_message(failure.message), request.api_key)
         if self._config.tools == "auto" and refuses_tools(failure):
-            raise _ToolsRefusedError(reason)
+            raise _ToolsRefusedError(reason, error)
         if refuses_definition(failure):
             raise _DefinitionRefusedError(reason, error)
+
+    def _learn_missing_tools(self, refused: "_ToolsRefusedError") -> None:
+        """Offer no tools to this model from now on.
+
+        Raises ModelError if that was known, because the same request would be repeated forever.
+        """
+        if self._facts.supports_tools is False:
+            raise refused.error from None
+        self._facts = replace(self._facts, supports_tools=False)
 
     def _set_aside(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
         """Replace a refused tool with its simpler form in later requests, or omit the tool if it has none."""
@@ -235,11 +250,11 @@ class LiteLlmModel:
         request: ModelRequest,
         completion: worker_protocol.CompletionRequest,
         context: "ErrorContext",
-        reason: str,
-    ) -> "tuple[RefusedTool, ...]":
+        refused: "_DefinitionRefusedError",
+    ) -> "list[RefusedTool]":
         """Find the tools that the provider refuses, with small test requests.
 
-        Raises ModelError if a test request fails for another reason.
+        Raises ModelError if a test request fails for another reason, or if none is found within the time limit.
         """
         from mcphost.llm.chat_completions import encode_tools
         from mcphost.llm.refused_tools import find_refused_tools, simplify_refused
@@ -262,15 +277,19 @@ class LiteLlmModel:
                 async with aclosing(attempt) as events:
                     async for _event in events:
                         break  # the provider accepts the tools
-            except _DefinitionRefusedError as refused:
-                return refused.reason
+            except _DefinitionRefusedError as again:
+                return again.reason
             except (_RetryableError, _ToolsRefusedError):
                 return ""
             return ""
 
-        return tuple(
-            [await simplify_refused(tool, probe) for tool in await find_refused_tools(request.tools, reason, probe)]
-        )
+        found: list[RefusedTool] = []
+        with anyio.move_on_after(self._deadlines.tool_search):
+            suspects = await find_refused_tools(request.tools, refused.reason, probe)
+            found = [await simplify_refused(tool, probe) for tool in suspects]
+        if not found:
+            raise refused.error from None
+        return found
 
     async def _expand_headers(self) -> dict[str, str]:
         """Return the configured headers with references expanded.
@@ -457,11 +476,12 @@ class LiteLlmModel:
 
 
 class _ToolsRefusedError(Exception):
-    """Raised if the provider does not support tools for this model."""
+    """Raised if the provider does not support tools; `error` is the ModelError of the failed request."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, error: ModelError) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.error = error
 
 
 class _DefinitionRefusedError(Exception):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import ModelConfig
-from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
+from mcphost.llm.litellm_model import MAX_TOOL_SEARCHES, LiteLlmModel, ModelDeadlines
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelRequest, ToolQuarantined, ToolSimplified, ToolSpec, ToolsRefused
 from mcphost.llm.worker_client import WorkerProcess
@@ -25,10 +25,12 @@ REFUSALS = {
 }
 
 
-def create_unknown_model(base: str, worker: WorkerProcess, **settings: Any) -> LiteLlmModel:
+def create_unknown_model(
+    base: str, worker: WorkerProcess, deadlines: ModelDeadlines | None = None, **settings: Any
+) -> LiteLlmModel:
     config = ModelConfig(name="openai/some-local-model", api_base=f"{base}/v1", api_key_env="TEST_KEY", **settings)
     environ = {"TEST_KEY": KEY, "TEAM": "research"}
-    return LiteLlmModel(config, worker, environ=environ, deadlines=ModelDeadlines(retry_delay=0.01))
+    return LiteLlmModel(config, worker, environ=environ, deadlines=deadlines or ModelDeadlines(retry_delay=0.01))
 
 
 @pytest.fixture
@@ -276,3 +278,45 @@ async def test_a_refused_definition_that_no_single_tool_causes_is_an_error(
     reply = await ask_model(create_unknown_model(base, worker), "hi")
     assert reply.error is not None
     assert not reply.events_of(ToolQuarantined)
+
+
+def is_test_request(body: dict[str, Any]) -> bool:
+    return body["messages"] == [{"role": "user", "content": "hi"}]
+
+
+MANY_TOOLS = tuple(ToolSpec(f"s__t{at}", "", Raw(b'{"type":"object","properties":{}}')) for at in range(12))
+
+
+async def test_the_search_for_refused_tools_ends_after_a_few_rounds_if_the_provider_always_refuses_another_tool(
+    worker: WorkerProcess, brief_provider: tuple[RawProvider, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, base = brief_provider
+
+    def refuse(body: dict[str, Any]) -> str:
+        offered = [tool["function"]["name"] for tool in body.get("tools", ())]
+        full = [body for body in ours.bodies if not is_test_request(body)]
+        bad = full[-1]["tools"][0]["function"]["name"]
+        return f"Unsupported tool schema of {bad}" if bad in offered else ""
+
+    monkeypatch.setattr(ours, "_refuse_tools", refuse)
+    reply = await ask_model(create_unknown_model(base, worker), "hello", tools=MANY_TOOLS)
+    assert reply.error is not None
+    assert "Unsupported tool schema" in str(reply.error)
+    assert len([body for body in ours.bodies if not is_test_request(body)]) == MAX_TOOL_SEARCHES + 1
+    assert len(reply.events_of(ToolQuarantined)) == MAX_TOOL_SEARCHES
+
+
+async def test_the_search_for_refused_tools_ends_at_its_time_limit_if_the_provider_says_nothing_more(
+    worker: WorkerProcess, brief_provider: tuple[RawProvider, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, base = brief_provider
+    ours.words, ours.ending = 0, "silence"
+
+    def refuse(body: dict[str, Any]) -> str:
+        return "" if is_test_request(body) else "Unsupported tool schema"
+
+    monkeypatch.setattr(ours, "_refuse_tools", refuse)
+    deadlines = ModelDeadlines(retry_delay=0.01, tool_search=0.05)
+    reply = await ask_model(create_unknown_model(base, worker, deadlines), "hello", tools=MANY_TOOLS)
+    assert reply.error is not None
+    assert "Unsupported tool schema" in str(reply.error)
