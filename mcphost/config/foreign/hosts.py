@@ -3,9 +3,12 @@
 Files are only read, and no server is started. A comment at each item of HOSTS links to the host's documentation.
 """
 
+import os
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -38,6 +41,12 @@ MAX_FILE_BYTES = 5_000_000
 """In bytes; large, because Claude Code keeps its history in the same file."""
 
 MAX_SERVERS_OF_FILE = 200
+MAX_PROFILES = 50
+"""Maximum number of profiles of one program that are searched."""
+
+_EACH = "/*/"
+"""In a path of a host: every folder here, such as one for each profile."""
+
 _MAX_NAME_LENGTH = 128
 
 
@@ -70,7 +79,7 @@ class HostFormat(NamedTuple):
     id: str
     title: str
     files: tuple[str, ...]
-    """Paths that contain field names of Places in braces, such as `{home}`."""
+    """Paths that contain field names of Places in braces, such as `{home}`, and at most one `/*/` for any folder."""
 
     keys: tuple[tuple[str, ...], ...] = (("mcpServers",),)
     """Paths of keys that may lead to the object of servers; the first that exists is used."""
@@ -84,10 +93,27 @@ class HostFormat(NamedTuple):
         Paths in the current folder are included only if *with_folder* is set.
         """
         templates = (template for template in self.files if with_folder or not template.startswith("{folder}"))
-        return [Path(template.format(**places._asdict())) for template in templates]
+        return [file for template in templates for file in _expand(template, places)]
 
 
-_VSCODE_FOLDERS = tuple(f"{{config}}/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium"))
+def _expand(template: str, places: Places) -> Iterator[Path]:
+    """Yield the path of a template, or a path for each folder at its `/*/`, sorted by the folder's name."""
+    before, each, after = template.partition(_EACH)
+    path = Path(before.format(**places._asdict()))
+    if not each:
+        yield path
+        return
+    names: list[str] = []
+    with suppress(OSError), os.scandir(path) as entries:  # most programs have no profiles
+        names = sorted(entry.name for entry in islice(entries, MAX_PROFILES))
+    yield from (path / name / after for name in names)
+
+
+# The last three are on a remote machine or in WSL: https://code.visualstudio.com/docs/remote/vscode-server
+_VSCODE_FOLDERS = (
+    *(f"{{config}}/{name}/User" for name in ("Code", "Code - Insiders", "VSCodium")),
+    *(f"{{home}}/.{name}/data/User" for name in ("vscode-server", "vscode-server-insiders", "vscodium-server")),
+)
 
 HOSTS: tuple[HostFormat, ...] = (
     # https://modelcontextprotocol.io/docs/develop/connect-local-servers
@@ -100,7 +126,10 @@ HOSTS: tuple[HostFormat, ...] = (
     HostFormat(
         "vscode",
         "VS Code",
-        (*(f"{folder}/mcp.json" for folder in _VSCODE_FOLDERS), "{folder}/.vscode/mcp.json"),
+        (
+            *(f"{folder}/{file}" for folder in _VSCODE_FOLDERS for file in ("mcp.json", "profiles/*/mcp.json")),
+            "{folder}/.vscode/mcp.json",
+        ),
         (("servers",), ("mcp", "servers")),
         syntax=PREFIXED,
     ),

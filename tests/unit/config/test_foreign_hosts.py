@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mcphost.config.foreign.entries import ForeignServer
-from mcphost.config.foreign.hosts import HOSTS, Places, find_foreign_servers, find_places, read_named_file
+from mcphost.config.foreign.hosts import HOSTS, MAX_PROFILES, Places, find_foreign_servers, find_places, read_named_file
 from mcphost.config.mcp_json import parse_servers
 from mcphost.errors import ConfigError
 
@@ -202,6 +202,59 @@ def test_on_macos_the_files_are_in_the_library(tmp_path: Path) -> None:
     write(tmp_path, ".config/zed/settings.json", {"context_servers": {"a": STDIO}})
     found = find_foreign_servers(find_places(tmp_path, tmp_path, {}, "darwin"))
     assert [server.host for server in found] == ["Claude Desktop", "VS Code", "Zed", "oterm"]
+
+
+# As VS Code 1.104 writes it for a server from its gallery; MCP: Open User Configuration opens the profile's file.
+VSCODE_PROFILE = """{
+\t"servers": {
+\t\t"%s": {
+\t\t\t"type": "stdio",
+\t\t\t"command": "npx",
+\t\t\t"args": [
+\t\t\t\t"-y",
+\t\t\t\t"pkg"
+\t\t\t],
+\t\t\t"env": {
+\t\t\t\t"MODE": "fast"
+\t\t\t},
+\t\t\t"gallery": true,
+\t\t\t"version": "1.0.0"
+\t\t}
+\t},
+\t"inputs": []
+}"""
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        ".config/Code/User",
+        ".config/Code - Insiders/User",
+        ".config/VSCodium/User",
+        ".vscode-server/data/User",
+        ".vscode-server-insiders/data/User",
+        ".vscodium-server/data/User",
+    ],
+)
+def test_the_profiles_of_vs_code_are_searched_here_and_on_a_remote_machine(
+    user: str, tmp_path: Path, places: Places
+) -> None:
+    for path in ("mcp.json", "profiles/-1f3a/mcp.json", "profiles/764943d8/mcp.json"):
+        write(tmp_path, f"{user}/{path}", VSCODE_PROFILE % path.partition("/mcp")[0].replace("/", "_"))
+    write(tmp_path, f"{user}/profiles/764943d8/settings.json", "{}")
+    write(tmp_path, f"{user}/profiles/empty/extensions.json", "[]")
+    write(tmp_path, f"{user}/profiles/not-a-folder", "")
+    found = find_foreign_servers(places)
+    assert [server.name for server in found] == ["mcp.json", "profiles_-1f3a", "profiles_764943d8"]
+    assert {server.host for server in found} == {"VS Code"}
+    assert [server.entry for server in found] == [STDIO] * 3
+    assert found[-1].file == f"{tmp_path}/{user}/profiles/764943d8/mcp.json"
+
+
+def test_the_number_of_profiles_that_are_searched_is_bounded(tmp_path: Path, places: Places) -> None:
+    for number in range(MAX_PROFILES + 3):
+        write(tmp_path, f".config/Code/User/profiles/p{number}/mcp.json", VSCODE_PROFILE % f"s{number}")
+    assert len(find_foreign_servers(places)) == MAX_PROFILES
 
 
 def test_folders_that_the_environment_names_are_searched(tmp_path: Path) -> None:
