@@ -94,7 +94,7 @@ def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None
     for outside in _iter_structure(raw):
         values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
         if values > max_values:
-            raise JsonLimitExceeded(f"It holds more than {max_values:,} JSON values.")
+            raise JsonLimitExceeded(f"It has more than {max_values:,} JSON values.")
         if max_depth:
             brackets = outside.translate(_WEIGHTS, b",")
             if level + max(map(sub, accumulate(brackets), count(1)), default=0) > max_depth:

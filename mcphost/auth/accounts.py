@@ -123,7 +123,7 @@ class Account(Struct, frozen=True, kw_only=True):
     is_renewable: bool = field(default=False, name="renews")
     client_kind: str = field(default="", name="client")
     is_stored: bool = field(default=True, name="kept")
-    """False if the sign-in could not be stored, so that it is lost when mcphost ends."""
+    """False if the sign-in could not be stored, so that it is lost when mcphost quits."""
     place: str = "keyring"
     """Where the sign-in is stored: "keyring", "file", "encrypted", "session" (memory only) or FETCHED_ON_DEMAND."""
     discovery: DiscoverySummary = field(default=DiscoverySummary(), name="discovered")

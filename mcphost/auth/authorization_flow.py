@@ -574,7 +574,8 @@ class AuthorizationFlow:
             raise UntrustedMetadata(
                 f"The client id of the server {self._target.server!r} belongs to the authorization server "
                 f"{configured[:200]!r}, but the server now names {', '.join(name[:200] for name in resource.issuers)}.",
-                "Credentials of one are not sent to another. If the change is right, correct mcp.json.",
+                "Credentials for one authorization server are not sent to another. If the change is right, "
+                "correct mcp.json.",
             )
         if configured:
             return configured

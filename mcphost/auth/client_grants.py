@@ -72,7 +72,8 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
         raise UntrustedMetadata(
             f"The server {target.server!r} is configured for the authorization server {issuer[:200]!r}, which it does "
             f"not name; it names {named}.",
-            'Credentials of one are not sent to another. Correct "mcphost": {"oauth": {"issuer"}} in mcp.json.',
+            'Credentials for one authorization server are not sent to another. Correct "mcphost": '
+            '{"oauth": {"issuer"}} in mcp.json.',
         )
     discovered = await discover_issuer(http, issuer, is_legacy=resource.is_legacy)
     document = discovered.metadata

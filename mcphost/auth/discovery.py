@@ -196,7 +196,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
         if document.issuer != issuer and not (is_legacy and document.issuer.rstrip("/") == issuer):
             raise UntrustedMetadata(
                 f"The authorization server {issuer[:200]!r} calls itself {document.issuer[:200]!r}.",
-                "Its metadata were not used. The two must be the same to the letter (RFC 8414, section 3.3); the "
+                "Its metadata was not used. The two must match exactly (RFC 8414, section 3.3); the "
                 "operator of one of them must correct it.",
             )
         return DiscoveredIssuer(_check_endpoints(document), place, "oauth" if place == places[0] else "oidc")

@@ -142,7 +142,7 @@ class ClientResolver:
                 if client is not None:
                     self._entered_client = client
                     return callback, client
-                note = "A client id and a secret have printable characters only, without spaces. Copy them again."
+                note = "Client ids and secrets have printable characters only, without spaces. Copy them again."
         raise error
 
     async def _start_callback_server(self, stack: AsyncExitStack, port: int, path: str) -> CallbackServer:
@@ -264,7 +264,7 @@ class InteractiveSignIn:
         """Return the error for a sign-in that took too long."""
         name = self.target.server
         # If the authorization server deleted the client, it says so in the browser and does not redirect.
-        forget_hint = f"\nIf the page did not know mcphost: mcphost logout {quote(name)} --forget-client"
+        forget_hint = f"\nIf the page did not recognize mcphost, run: mcphost logout {quote(name)} --forget-client"
         hint = forget_hint if self.is_client_registered else ""
         note = " A response with a missing or wrong state was ignored." if self._has_foreign_response else ""
         return SignInFailed(

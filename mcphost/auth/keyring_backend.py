@@ -77,7 +77,7 @@ class SecretBackend(Protocol):
 
 
 class MemoryBackend:
-    """A SecretBackend that keeps secrets in memory until mcphost ends."""
+    """A SecretBackend that keeps secrets in memory until mcphost quits."""
 
     def __init__(self) -> None:
         self._secrets: dict[str, str] = {}
@@ -96,7 +96,7 @@ class MemoryBackend:
 
     async def describe(self) -> str:
         """Return a description, which says that secrets are lost when mcphost exits."""
-        return "memory only: secrets are forgotten when mcphost ends"
+        return "memory only: secrets are forgotten when mcphost quits"
 
 
 class _KeyringCall:

@@ -74,7 +74,7 @@ BYTES_PER_CHUNK = 16
 """A body may have one chunk per 16 bytes, plus a thousand."""
 MAX_REDIRECTS = 3
 _MAX_CAUSES = 10
-RETRY_HINT = "Check that it runs and that this machine's network reaches it, then try again."
+RETRY_HINT = "Check that it is running and reachable from this machine, then try again."
 _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 
 
@@ -357,7 +357,10 @@ def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreacha
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = f"its certificate is not accepted: {cause.verify_message or cause.reason}."
-            hint = 'For an authority of your own: "mcphost": {"caFile": "PATH"} for this server in mcp.json.'
+            hint = (
+                'If you use your own certificate authority, set "mcphost": {"caFile": "PATH"} for this server '
+                "in mcp.json."
+            )
             break
         if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):
             reason = f"{os.strerror(cause.errno)}."

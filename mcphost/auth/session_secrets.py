@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class SessionSecrets:
-    """Secrets in a storage that is opened on first use, and secrets kept in memory until mcphost ends.
+    """Secrets in a storage that is opened on first use, and secrets kept in memory until mcphost quits.
 
     *open_storage* opens the storage: the keyring, or the file that the user chose. A secret in memory hides the stored
     one with the same name. `get`, `set` and `delete` raise McpHostError if the storage cannot be used; but once a
@@ -48,7 +48,7 @@ class SessionSecrets:
         await self._storage.delete(name)
 
     def keep_for_session(self, name: str, secret: str) -> None:
-        """Keep a secret in memory until mcphost ends, without storing it."""
+        """Keep a secret in memory until mcphost quits, without storing it."""
         self._in_memory[name] = secret
 
     def is_session_only(self, name: str) -> bool:

@@ -171,7 +171,7 @@ class TokenStore:
         """Store a sign-in, replacing the previous one of its server and account.
 
         Cannot be cancelled; never raises. The sign-in takes effect in memory immediately. If it cannot be stored, it is
-        kept until mcphost ends.
+        kept until mcphost quits.
         """
         with anyio.CancelScope(shield=True):
             name = sign_in.entry_name
@@ -393,7 +393,7 @@ class TokenStore:
             if self.storage.can_ask or (isinstance(error, SecretsLocked) and self.storage.is_locked):
                 self._is_storage_needed.set()  # the question to the user gives the reason
             elif not self.storage.is_declined:
-                self._report(f"This sign-in is kept only until mcphost ends. {error.message} {error.hint}")
+                self._report(f"This sign-in is kept only until mcphost quits. {error.message} {error.hint}")
             return False
         return True
 
@@ -421,4 +421,6 @@ class TokenStore:
             if self._index is not None:
                 await self._index.update(key, entry)
         except (OSError, McpHostError) as error:
-            self._report(f"The list of sign-ins cannot be written, so this one is forgotten when mcphost ends: {error}")
+            self._report(
+                f"The list of sign-ins cannot be written, so this one is forgotten when mcphost quits: {error}"
+            )

@@ -21,7 +21,7 @@ def write_output_file(file_name: str, content: bytes, *, new_mode: int = 0o666) 
         else:  # a pipe or a device, which cannot be replaced
             target.write_bytes(content)
     except OSError as error:
-        raise UsageError(f"{file_name} cannot be written: {error.strerror}.", "Choose another place.") from error
+        raise UsageError(f"{file_name} cannot be written: {error.strerror}.", "Choose another path.") from error
 
 
 def _umask() -> int:

@@ -111,7 +111,7 @@ async def answer_input_requests(
             except Exception:  # noqa: BLE001
                 # An error in a handler must not end the session; see client.incoming_requests.
                 _log.exception("a question during %s broke", context.method)
-                failures.append(ServerError("A request of the server could not be answered."))
+                failures.append(ServerError("A request from the server could not be answered."))
                 group.cancel_scope.cancel()
             else:
                 replies[key] = reply

@@ -403,7 +403,7 @@ def _find_cursor_problem(cursor: str, seen: set[bytes], noun: str) -> str:
     The digest of the cursor is added to *seen*, to detect repetitions.
     """
     if len(cursor) > MAX_CURSOR_LENGTH:
-        return f"A cursor of the list of {noun}s has {len(cursor):,} characters; the rest was left out."
+        return f"A cursor in the list of {noun}s has {len(cursor):,} characters; the rest was left out."
     digest = sha256(cursor.encode()).digest()
     if digest in seen:
         return f"The list of {noun}s repeats its cursor and never ends; reading stopped there."

@@ -252,7 +252,7 @@ class CoreTaskRunner:
             given_up = True
             raise RequestTimeout(
                 f"The server {self._sender.server!r} did not create a task for {call.name!r} in time.",
-                "A task that it still creates is cancelled.",
+                "If it is created later, it is cancelled.",
                 server=self._sender.server,
             )
         return self._unwrap(fetch)

@@ -175,7 +175,8 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
             except BlockingIOError:
                 if anyio.current_time() > deadline:
                     raise McpHostError(
-                        "Another mcphost process has used this sign-in for too long.", "End it and try again."
+                        "Another mcphost process has held the lock of this sign-in for too long.",
+                        "Quit it and try again.",
                     ) from None
                 await anyio.sleep(_POLL_INTERVAL)
         yield

@@ -151,7 +151,8 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     """
     if not isinstance(document, dict):
         raise ConfigError(
-            f"{file}: the file holds {describe_type(document)}, not an object.", 'It starts like {"mcpServers": {…}}.'
+            f"{file}: the file holds {describe_type(document)}, not an object.",
+            'It should start like {"mcpServers": {…}}.',
         )
     members = cast("dict[str, Any]", document)
     key = next((key for key in ("mcpServers", "servers") if key in members), None)
@@ -165,7 +166,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     if not isinstance(entries, dict):
         raise ConfigError(
             f'{file}: "{key}" is {describe_type(entries)}, not an object.',
-            "It maps each server's name to its settings.",
+            "It must map each server's name to its settings.",
         )
     if isinstance(entries, DuplicateKeyDict):
         for name in entries.duplicate_keys:
@@ -235,7 +236,7 @@ class _ServerEntry:
         self.location = _entry_location(file, name)
         if not isinstance(entry, dict):
             raise ConfigError(
-                f"{self.location} is {describe_type(entry)}, not an object.", 'Give it a "command" or a "url".'
+                f"{self.location} is {describe_type(entry)}, not an object.", 'Add a "command" or a "url".'
             )
         self.entry = cast("dict[str, Any]", entry)
 
@@ -245,7 +246,7 @@ class _ServerEntry:
         command, url = self._get_text("command"), self._get_text("url")
         if bool(command) == bool(url):
             what = 'both "command" and "url"' if command else 'neither "command" nor "url"'
-            raise ConfigError(f"{self.location} has {what}.", "A server is either a program or an address.")
+            raise ConfigError(f"{self.location} has {what}.", "A server has either a command or a URL.")
         own = self._read_own()
         if command:
             self._check_command(command)
@@ -357,7 +358,7 @@ class _ServerEntry:
     def _check_name(self) -> None:
         if not self.name or self.name != self.name.strip() or sanitize(self.name, keep_newlines=False) != self.name:
             raise ConfigError(
-                f"{self.location}: the name is empty or has invisible characters.", "Give it a plain name."
+                f"{self.location}: the name is empty or has invisible characters.", "Choose a plain name."
             )
         if odd := next((sign for sign in self.name if sign.isspace() and sign != " "), ""):
             raise ConfigError(

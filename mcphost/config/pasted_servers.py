@@ -64,7 +64,7 @@ def _find_entries(document: dict[str, Any], name: str) -> dict[str, Any]:
             return cast("dict[str, Any]", found)
     if isinstance(document.get("command") or document.get("url"), str):
         if not name:
-            raise ConfigError("The entry has no name.", "Give one: mcphost servers add NAME --json …")
+            raise ConfigError("The entry has no name.", "Give it a name: mcphost servers add NAME --json …")
         return {name: document}
     if all(isinstance(value, dict) for value in document.values()):
         return document

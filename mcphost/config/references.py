@@ -390,7 +390,9 @@ def check_address(url: str, location: str) -> None:
     except ValueError:
         bad = True
     if bad or any(char.isspace() or not char.isprintable() for char in url):
-        raise ConfigError(f'{location}: "url" is not an http or https address.', "It looks like https://host/mcp.")
+        raise ConfigError(
+            f'{location}: "url" is not an http or https address.', "It should look like https://host/mcp."
+        )
 
 
 def uses_workspace(texts: Iterable[str]) -> bool:

@@ -43,15 +43,15 @@ _STDERR_CAUSES: tuple[tuple[str, str], ...] = (
     ("self signed certificate", "Set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE in env."),
     ("self-signed certificate", "Set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE in env."),
     ("unable to get local issuer", "Set NODE_EXTRA_CA_CERTS or SSL_CERT_FILE in env."),
-    ("eaddrinuse", "Another process uses its port: stop that, or choose another port."),
-    ("address already in use", "Another process uses its port: stop that, or choose another port."),
+    ("eaddrinuse", "Another process uses the server's port: stop that process, or choose another port."),
+    ("address already in use", "Another process uses the server's port: stop that process, or choose another port."),
     ("cannot connect to the docker daemon", "Start Docker."),
     ("pull access denied", "There is no such image, or it needs a login: docker login."),
     ("manifest unknown", "There is no such tag of the image."),
     ("exec format error", "The program is for another processor or system."),
     ("glibc", "The program is for a newer system."),
-    ("permission denied", "Check the rights of the file or folder it names."),
-    ("eacces", "Check the rights of the file or folder it names."),
+    ("permission denied", "Check the permissions of the file or folder that the message names."),
+    ("eacces", "Check the permissions of the file or folder that the message names."),
     ("command not found", "Install that program, or write its path in full."),
     ("unrecognized arguments", "Correct args: see its README."),
     ("unknown option", "Correct args: see its README."),
@@ -72,11 +72,11 @@ _SETTING_WORDS = (
     "undefined",
 )
 _STATUS_HINTS: dict[int, str] = {
-    400: "Is it a server of MCP at this path? Try /mcp.",
+    400: "Is an MCP server at this path? Try /mcp.",
     403: "The server refuses this account or address; check headers, or sign in with another account.",
     404: "The path is wrong: servers often are at /mcp, or at /sse.",
     405: "The path is wrong, or of the older transport: try /mcp, or /sse.",
-    406: "Is it a server of MCP at this path? Try /mcp.",
+    406: "Is an MCP server at this path? Try /mcp.",
     429: "The server limits requests: wait, then try again.",
     502: "The server behind the gateway does not answer: start it, or wait.",
     503: "The server is overloaded or starting: wait, then try again.",
@@ -116,10 +116,10 @@ def _explain_program(error: McpHostError, stderr: Sequence[str], warnings: Seque
     if printed:
         hint = "Only messages of MCP may be printed there: logs and banners belong on standard error."
         if "Listening" in printed or "localhost" in printed or "http://" in printed:
-            hint = 'It seems to be a server of HTTP: write its address as "url", or find its option for stdio.'
+            hint = 'It seems to be an HTTP server: write its address as "url", or find its option for stdio.'
         return make_step("output", "failed", f"{printed} {error.message}", hint)
     if isinstance(error, RequestTimeout):
-        hint = cause or "It starts but says nothing: is it a server of MCP over stdio? Try a longer connect_timeout."
+        hint = cause or "It starts but sends nothing: is it a stdio MCP server? Try a longer connect_timeout."
         return make_step("answer", "failed", error.message, hint)
     if isinstance(error, MalformedMessage):
         return make_step("output", "failed", error.message, error.hint or "Report it to the server's author.")
@@ -129,7 +129,7 @@ def _explain_program(error: McpHostError, stderr: Sequence[str], warnings: Seque
 
 def _default_program_hint(error: McpHostError, output: str) -> str:
     if "exited with status 0" in error.message and not output:
-        return "It ended by itself without a message: is it a server of MCP over stdio? Check args."
+        return "It exited without a message: is it a stdio MCP server? Check args."
     if "SIGKILL" in error.message:
         return "The system ended it: is there enough memory?"
     return error.hint or "Run the command by hand in a terminal, and read what it prints."

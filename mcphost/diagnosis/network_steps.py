@@ -142,7 +142,7 @@ async def _check_certificate(server: ServerConfig, host: str, port: int) -> Diag
             await anyio.to_thread.run_sync(load_authorities, context, server.ca_file, server.ca_digest)
         except (McpHostError, ssl.SSLError, ValueError) as error:
             return make_step(
-                "certificate", "failed", f"caFile cannot be used: {error}", "It holds certificates in PEM form."
+                "certificate", "failed", f"caFile cannot be used: {error}", "It must contain certificates in PEM form."
             )
     try:
         with anyio.fail_after(STEP_SECONDS):
@@ -156,10 +156,10 @@ async def _check_certificate(server: ServerConfig, host: str, port: int) -> Diag
             )
         return make_step("certificate", "failed", f"No secure connection: {_reason(error)}.", "Check the server's TLS.")
     except TimeoutError:
-        hint = "Is it a server of HTTPS? Otherwise write http:// in url."
+        hint = "Does the server use HTTPS? If not, write http:// in url."
         return make_step("certificate", "failed", f"{host} did not answer TLS within {STEP_SECONDS:g} s.", hint)
     except OSError as error:
-        hint = "Is it a server of HTTPS? Otherwise write http:// in url."
+        hint = "Does the server use HTTPS? If not, write http:// in url."
         return make_step("certificate", "failed", f"{host} ended the TLS handshake ({_reason(error)}).", hint)
     details = cast("dict[str, Any]", writer.get_extra_info("peercert") or {})
     version = cast("ssl.SSLObject", writer.get_extra_info("ssl_object")).version()

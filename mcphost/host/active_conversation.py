@@ -18,9 +18,7 @@ from mcphost.store.message_list import MessageList
 
 TITLE_CHARS = 80
 _RETRY_SECONDS = 5.0
-_DELETED_TEXT = (
-    "Another mcphost deleted this conversation. It goes on here, but only messages from now on are in the store."
-)
+_DELETED_TEXT = "Another mcphost deleted this conversation. You can continue here, but only new messages are saved."
 
 
 class Conversation:
@@ -206,7 +204,7 @@ class Conversation:
         if number > before + 1:
             self.on_shared(
                 f"Another mcphost added {pluralize(number - before - 1, 'message')} to this conversation. "
-                "Both courses are kept: /rewind opens the other as a branch."
+                "Both versions are stored: /rewind opens the other one as a branch."
             )
         elif number <= before:
             self._numbers = [0] * len(self._numbers)

@@ -42,7 +42,7 @@ class ProviderKeys(SecretEntries, Protocol):
     """Provider keys and other secrets, stored or kept only in memory for this session."""
 
     def keep_for_session(self, name: str, secret: str) -> None:
-        """Keep a secret in memory until mcphost ends, without storing it."""
+        """Keep a secret in memory until mcphost quits, without storing it."""
         ...
 
     def is_session_only(self, name: str) -> bool:
@@ -162,7 +162,7 @@ class Setup:
                 await anyio.to_thread.run_sync(self._remember, model)
                 await anyio.to_thread.run_sync(save_model, self._places.config_dir / SETTINGS_FILE, model)
             except McpHostError as error:
-                problems.append(f"{model.name} is used until mcphost ends, and was not saved. {error}")
+                problems.append(f"{model.name} is used until mcphost quits, and was not saved. {error}")
         return SetupResult(model.name if model is not None else "", tuple(added), tuple(problems))
 
     async def _describe_missing_inputs(self, server: ServerConfig) -> list[str]:
@@ -241,7 +241,7 @@ class Setup:
         """Store a provider's API key in the keyring; return that provider's proposed model, if there is one.
 
         The key is first checked with the provider; if the provider does not respond, the key is stored unchecked. If
-        the keyring cannot be used, the key is kept in memory until mcphost ends, and the user is notified. Raises
+        the keyring cannot be used, the key is kept in memory until mcphost quits, and the user is notified. Raises
         UsageError if *provider* is "" and cannot be recognized from the key, and ModelError if the provider rejects the
         key.
         """
@@ -264,7 +264,7 @@ class Setup:
             await self._secrets.set(variable, key)
         except McpHostError as error:
             self._secrets.keep_for_session(variable, key)
-            reason = f"The key is kept in memory until mcphost ends. {error.message}"
+            reason = f"The key is kept in memory until mcphost quits. {error.message}"
             self._notify("warning", reason, f"Set {variable} in the environment, and it is found at the next start.")
         is_session_only = self._secrets.is_session_only(variable)
         return proposed_model(FoundKey(provider, variable, is_in_keyring=True, is_session_only=is_session_only))

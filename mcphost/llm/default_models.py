@@ -69,7 +69,7 @@ class FoundKey(Struct, frozen=True):
     variable: str
     is_in_keyring: bool = False
     is_session_only: bool = False
-    """Whether the key is kept in memory until mcphost ends, because it could not be stored."""
+    """Whether the key is kept in memory until mcphost quits, because it could not be stored."""
 
     @property
     def title(self) -> str:

@@ -210,13 +210,13 @@ def _describe_auth(failure: CallFailure, context: ErrorContext) -> tuple[str, st
         return f"{context.api_base or context.provider} requires a key for {context.model}.", hint
     key = context.key_name or "the key"
     if failure.status == 403:
-        return f"{context.provider} does not allow {context.model} for this key.", f"Check what {key} may use."
+        return f"{context.provider} does not allow {context.model} for this key.", f"Check what {key} has access to."
     return f"{context.provider} rejected the key for {context.model}.", f"Check {key}."
 
 
 def _describe_quota(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if NO_CREDIT_PATTERN.search(failure.message) or failure.status == 402:
-        return f"The account at {context.provider} has no credit left.", "Check plan and billing there."
+        return f"The account at {context.provider} has no credit left.", "Check your plan and billing there."
     wait = f" in {failure.retry_after:g} s" if failure.retry_after is not None else " later"
     return f"{context.provider} limits the rate of requests.", f"Try again{wait}."
 

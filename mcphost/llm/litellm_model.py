@@ -315,7 +315,7 @@ class LiteLlmModel:
         place = self._config.api_base or providers.parse_provider(self._config.name)
         return ModelError(
             f"{place} did not finish its answer within {self._deadlines.total:g} s; the connection was closed.",
-            "Give it more time with --timeout.",
+            "Allow more time with --timeout.",
             model_kind="network",
         )
 

@@ -131,7 +131,7 @@ def _check_manifest(manifest: BundleManifest) -> None:
             raise RegistryError(f"The bundle has text that is too long or invisible: {_show(text)}.")
     for one in manifest.inputs():
         if one.is_secret and one.is_required and one.place == "argument":
-            raise RegistryError(f"It wants the secret {one.name} in an argument, which every program here can read.")
+            raise RegistryError(f"It takes the secret {one.name} as an argument, which every program here can read.")
 
 
 def _command_of(manifest: BundleManifest) -> BundleCommand:
@@ -179,7 +179,7 @@ def plan_bundle(
         )
     missing = tuple(one.name for one in inputs if one.is_required and one.name not in values)
     if missing and not show_missing:
-        raise UsageError(f"{missing[0]} needs a value.", f"Give one: --set {missing[0]}=VALUE")
+        raise UsageError(f"{missing[0]} needs a value.", f"Set it: --set {missing[0]}=VALUE")
     source = _BundleValues(str(folder), {**values, **{name: (f"<{name}>",) for name in missing}})
     command = _command_of(manifest)
     args = source.arguments(command.args)
@@ -269,7 +269,7 @@ class _BundleValues:
                 if value.startswith("-"):
                     raise UsageError(
                         f"The value of {name} begins with a dash, so it would be read as an option.",
-                        "Give another one.",
+                        "Use another value.",
                     )
                 words.append(value)
         return tuple(words)

@@ -139,7 +139,7 @@ class HttpRegistry:
             more = {"cursor": cursor} if cursor else {}
             stored = await self._get(f"/servers?{urlencode({**query, **more})}")
             if stored is None:
-                raise RegistryError(f"{self._host} has no /v0.1/servers.", "Is it the address of a registry?")
+                raise RegistryError(f"{self._host} has no /v0.1/servers.", "Is this the address of a registry?")
 
             def add(stored: CachedPage = stored) -> tuple[RegistryPage, tuple[RegistryEntry, ...]]:
                 page = decode_page(stored.body, self._host)

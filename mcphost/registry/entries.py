@@ -173,7 +173,7 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
     except MalformedMessage as error:
         raise RegistryError(
             f"The answer of {source} is not a list of servers: {error.message[:300]}",
-            "Is it the address of a registry?",
+            "Is this the address of a registry?",
         ) from error
     problems: list[str] = []
     entries: list[RegistryEntry] = []

@@ -52,7 +52,7 @@ def guide_urls(repository: SourceRepository) -> tuple[str, ...]:
         project = "/".join(quote(word, safe="") for word in words)
         root = f"https://gitlab.com/{project}/-/raw/HEAD"
     else:
-        known = "Guides are looked for on github.com and gitlab.com only."
+        known = "Guides are available from github.com and gitlab.com only."
         raise RegistryError(known, "Open the repository in a browser.")
     return tuple("/".join((root, *(quote(word, safe="") for word in (*folder, file)))) for file in GUIDE_FILES)
 

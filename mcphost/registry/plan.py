@@ -160,7 +160,7 @@ def _check_secrets(inputs: Sequence[PlanInput]) -> None:
     for one in inputs:
         if one.is_secret and one.is_required and one.place in ("argument", "address"):
             where = "an argument, which every program here can read" if one.place == "argument" else "the address"
-            raise RegistryError(f"It wants the secret {one.name} in {where}.")
+            raise RegistryError(f"It takes the secret {one.name} in {where}.")
 
 
 def _remote_option(remote: RegistryTransport) -> InstallOption:
@@ -199,7 +199,8 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
     missing = tuple(one.name for one in option.inputs if one.is_required and one.name not in checked)
     if missing and not show_missing:
         raise UsageError(
-            f"{missing[0]} needs a value.", f"Give one: --set {missing[0]}=VALUE, or run it at a terminal to type it."
+            f"{missing[0]} needs a value.",
+            f"Set it: --set {missing[0]}=VALUE, or run the command at a terminal to type it.",
         )
     values = _Values(option.inputs, checked, show_missing=show_missing)
     if option.remote is not None:
@@ -207,7 +208,7 @@ def plan_entry(option: InstallOption, given: InputValues, *, show_missing: bool 
     elif option.package is not None and option.package.registry_type in RUNNERS:
         planned = _plan_package(option, option.package, values)
     else:
-        raise RegistryError("A bundle is planned after it was downloaded.")
+        raise RegistryError("Download the bundle before planning its installation.")
     return replace(planned, missing=missing, notes=(*planned.notes, *exposure_notes(option.inputs, checked)))
 
 
@@ -254,7 +255,7 @@ def _option_of(word: str) -> str:
 def _plan_remote(remote: RegistryTransport, values: _Values) -> PlannedEntry:
     url = values.fill(remote.url, remote.variables)
     if url is None:
-        raise UsageError("The address has a part without a value.", "Give it with --set NAME=VALUE.")
+        raise UsageError("The address has a part without a value.", "Set it with --set NAME=VALUE.")
     check_address(url)
     headers, secrets = values.pairs(remote.headers, "header")
     entry: dict[str, Any] = {"type": _TYPES[remote.type], "url": url}

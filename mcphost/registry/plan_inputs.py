@@ -159,7 +159,7 @@ def check_value(one: PlanInput, text: str) -> str:
     elif one.format == "boolean" and text.lower() not in ("true", "false"):
         problem = "is not true or false"
     if problem:
-        raise UsageError(f"The value of {one.name} {problem}.", f"Give another one: --set {one.name}=VALUE")
+        raise UsageError(f"The value of {one.name} {problem}.", f"Set another one: --set {one.name}=VALUE")
     if one.format == "boolean":
         return text.lower()
     if one.format == "filepath" and text and "${" not in text:
@@ -180,7 +180,7 @@ def check_values(inputs: Sequence[PlanInput], given: InputValues) -> dict[str, t
                 "Leave it out, or add the server by hand if you trust it: mcphost servers add NAME -- COMMAND",
             )
         if len(texts) > (_MAX_VALUES if one.is_repeated else 1):
-            raise UsageError(f"{one.name} has {len(texts)} values.", "Give fewer of them.")
+            raise UsageError(f"{one.name} has {len(texts)} values.", "Pass fewer values.")
         if texts:
             values[one.name] = tuple(check_value(one, text) for text in texts)
     return values
@@ -269,7 +269,7 @@ def argument_words(
             if value.startswith("-") and not is_fixed:
                 raise UsageError(
                     f"The value of {input_name(one, number)} begins with a dash, so it would be read as an option.",
-                    "Give another value, for example ./-name for a file.",
+                    "Use another value, for example ./-name for a file.",
                 )
             words += [one.name, value] if one.type == "named" else [value]
     return tuple(words)

@@ -325,7 +325,7 @@ class Database:
         if self._is_lost(db):
             self._pending_warning = (
                 f"The {self._label} was missing, or has none of the data stored before; a new one was begun.",
-                "If you have a backup, quit mcphost and put it back.",
+                "If you have a backup, quit mcphost and restore it.",
             )
         migrate(db, self._migrations)
 

@@ -28,7 +28,7 @@ _DECOMPRESSED_CHUNK = 256 * 1024
 # JSON compresses to a tenth, so a large legitimate response passes; the largest message is 16 MB in any case.
 DECOMPRESSED_ALLOWANCE = 12 * 1024 * 1024
 DECOMPRESSED_FACTOR = 4
-MAY_HAVE_RUN_HINT: Final = "If a tool was running, it may have done its work."
+MAY_HAVE_RUN_HINT: Final = "If a tool was running, it may have had effects."
 
 
 class HttpResponse:
@@ -341,7 +341,7 @@ class HttpClient:
         if not same:
             raise MalformedMessage(
                 f"The server {self.name!r} redirects to another origin ({url[:200]}), which is not followed.",
-                "If that is the right address, configure it.",
+                "If that is the right address, set it in mcp.json.",
                 server=self.name,
             )
         return url
@@ -352,7 +352,7 @@ class HttpClient:
         except RequestNotSent as error:
             raise RequestNotSent(
                 f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
-                error.hint or "Check the address and that the server runs.",
+                error.hint or "Check the address and that the server is running.",
                 server=self.name,
             ) from error
         except ConnectionLost as error:

@@ -124,7 +124,7 @@ class HttpConnectionPool:
         except ssl.SSLCertVerificationError as error:
             raise RequestNotSent(
                 f"its certificate cannot be trusted ({error.verify_message or error.reason})",
-                'A certificate of your own authority is checked with "mcphost": {"caFile": "PATH"} in mcp.json.',
+                'If the certificate is from your own authority, set "mcphost": {"caFile": "PATH"} in mcp.json.',
             ) from error
         except ssl.SSLError as error:
             raise RequestNotSent(f"the TLS handshake failed ({error.reason or error})") from error
@@ -184,7 +184,7 @@ class HttpConnectionPool:
             except (ssl.SSLError, ValueError) as error:
                 raise RequestNotSent(
                     f"the file of certificates {self._ca_file!r} cannot be used ({error})",
-                    'It holds certificates in PEM form; correct "caFile" in mcp.json.',
+                    'It must contain certificates in PEM form; correct "caFile" in mcp.json.',
                 ) from error
         self._ssl_context = context
 

@@ -147,7 +147,7 @@ class Announcer:
     def announce_question(self, dialog: "AnyDialog", *, is_open: bool) -> None:
         """Announce a question that has opened, or that is waiting while the user types."""
         title, _unused, place = dialog.card_texts()
-        way = _("{answer} answers, Escape refuses.") if is_open else _("It waits: {answer} opens it.")
+        way = _("{answer} answers, Escape refuses.") if is_open else _("It is waiting: {answer} opens it.")
         self.announce(
             " ".join(
                 filter(

@@ -283,7 +283,7 @@ class McpHostApp(QuestionApp):
     def _handle_background_ended(self, event: "BackgroundCallEnded") -> None:
         name = " · ".join(clean_line(one, 40) for one in (event.server, event.tool) if one)
         later = (
-            _("Its result enters the conversation after this answer.")
+            _("Its result is added to the conversation after this answer.")
             if self.host.conversation.is_busy
             else keys_in_use(self).fill(
                 _("{again} lets the model read its result now; otherwise it does with your next message.")

@@ -153,4 +153,4 @@ class ConfigFollower:
 
 def _describe_rest(changes: "ConfigChanges") -> str:
     names = ", ".join(changes.at_start)
-    return _("At the next start: {names}.").format(names=names) if names else ""
+    return _("Applied at the next start: {names}.").format(names=names) if names else ""

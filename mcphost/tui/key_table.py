@@ -193,7 +193,7 @@ def build_key_table(
             problems.append(
                 KeyProblem(
                     word,
-                    _('"{word}" is no action; {suggest}').format(
+                    _('"{word}" is not an action; {suggest}').format(
                         word=clean_line(word, _MAX_SHOWN), suggest=_suggest(word)
                     ),
                 )
@@ -204,7 +204,9 @@ def build_key_table(
             problems.append(
                 KeyProblem(
                     word,
-                    _('"{word}" is the action of "{first}"; write all its keys there.').format(word=word, first=first),
+                    _('"{word}" is the same action as "{first}"; write all its keys there.').format(
+                        word=word, first=first
+                    ),
                 )
             )
             continue
@@ -264,7 +266,7 @@ def _move_taken_keys(
         word = _slash(name).removeprefix("/") or name
         if not left and name in KEPT_KEYS:
             table[taker] = tuple(key for key in table[taker] if key not in lost)
-            text = _('"{word}" must have a key, so {lost} stays its own; give "{word}" another key first.').format(
+            text = _('"{word}" must have a key, so it keeps {lost}; give "{word}" another key first.').format(
                 word=word, lost=lost[0]
             )
         else:

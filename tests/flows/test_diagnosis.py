@@ -151,7 +151,7 @@ PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "in use",
         "another port",
     ),
-    "a program that ends at once": (program("pass"), "process", "status 0", "by itself without a message"),
+    "a program that ends at once": (program("pass"), "process", "status 0", "exited without a message"),
     "a program that is killed": (program("import os; os.kill(os.getpid(), 9)"), "process", "SIGKILL", "memory"),
     "a program that only prints its usage": (
         program("print('Usage: x [options]')"),
@@ -169,7 +169,7 @@ PROGRAMS: dict[str, tuple[dict[str, Any], str, str, str]] = {
         program("import time; time.sleep(60)"),
         "answer",
         "did not answer",
-        "is it a server",
+        "is it a stdio MCP server",
     ),
     "JSON over several lines": (
         program('import sys\nfor line in sys.stdin: print(\'{\\n "jsonrpc":\\n "2.0"}\', flush=True)'),

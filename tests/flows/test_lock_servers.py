@@ -436,7 +436,7 @@ def test_a_tool_that_the_lock_does_not_have_is_quarantined_when_it_is_first_seen
     shown = project.program.text("servers", "changes", "files", code=5)
     assert "- description: Read one file." in shown
     assert "+ description: Mail one file." in shown
-    assert "erase\n    The project's lock file does not repeat this tool" in shown
+    assert "erase\n    The project's lock file does not contain this tool's definition" in shown
     assert "write" not in shown.replace("Write", "")
     assert "in quarantine" in project.program.error("servers", "lock", code=5)
     project.program.text("servers", "changes", "files", "--keep", "--yes")

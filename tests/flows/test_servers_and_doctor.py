@@ -284,7 +284,7 @@ def call_without_folders(program: Program, place: Path) -> None:
     file = program.servers(demo=DEMO)
     places: dict[str, Any] = {f"MCPHOST_{kind}_DIR": str(place / kind) for kind in ("DATA", "STATE", "CACHE")}
     call = ("--mcp-config", file, "call", "demo", "add", "a=1", "b=1")
-    assert "It was not done: the audit log" in program.error(*call, code=5, **places)
+    assert "The action was not taken: the audit log" in program.error(*call, code=5, **places)
     settings = program.home / "settings"
     settings.mkdir()
     (settings / "config.toml").write_text("[audit]\nrequired = false\n")

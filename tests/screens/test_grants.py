@@ -55,7 +55,7 @@ async def test_a_grant_of_this_session_is_listed_and_revoked(run: Run) -> None:
         )
         driver.host.grants.given = [GrantStatus(grant, "counts")]
         await driver.pilot.press("f7")
-        await driver.until(lambda: "until mcphost ends" in driver.text(), "how long it holds")
+        await driver.until(lambda: "until mcphost quits" in driver.text(), "how long it holds")
         assert "files/write_file" in driver.text()
         await driver.pilot.press("x", "x")
         await driver.until(lambda: "No permissions." in driver.text())

@@ -237,7 +237,7 @@ async def test_images_that_cannot_be_drawn_are_named_and_the_hint_is_shown_once(
         show_images(driver.host, image_part(40, 20), call="b")
         await driver.until(lambda: expected in driver.transcript(), "the hint")
         await driver.pilot.pause()
-        assert driver.transcript().count("listed by name and not drawn") == 1
+        assert driver.transcript().count("listed by name, not shown") == 1
         assert not image_blocks(driver)
         assert not colours(driver)
 

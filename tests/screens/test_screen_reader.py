@@ -264,7 +264,7 @@ async def test_a_question_keeps_its_guards(run: Run, clock: ManualClock) -> None
             clock.now += 60
         assert pending.answer is None
         if driver.app.screen is not dialog:  # the letters are a message
-            await driver.until(lambda: "It waits: F8 opens it." in first_row(driver), "the announcement")
+            await driver.until(lambda: "It is waiting: F8 opens it." in first_row(driver), "the announcement")
         await driver.pilot.press("f8")
         clock.now += 60
         await driver.until(lambda: driver.dialog is not None, "the question")
@@ -277,7 +277,7 @@ async def test_a_question_that_waits_is_named_with_every_announcement(run: Run, 
         await driver.type("thank")
         clock.now += 1
         pending = PendingQuestion(driver, tool_question())
-        await driver.until(lambda: first_row(driver).endswith("It waits: F8 opens it."), "the announcement")
+        await driver.until(lambda: first_row(driver).endswith("It is waiting: F8 opens it."), "the announcement")
         assert first_row(driver).startswith("Question: files wants to run write_file.")
         assert drawn(driver) == []
         driver.host.put(events.ServerState("git", "ready"))
@@ -299,6 +299,6 @@ async def test_pictures_are_named_and_not_drawn(run: Run, monkeypatch: pytest.Mo
         call, server, tool, arguments = CALL
         driver.host.put(events.ToolStarted(call, server, tool, arguments, "session"))
         driver.host.put(events.ToolFinished(call, server, tool, "ok", "[image: image/png]", images=(sunset_image(),)))
-        await driver.until(lambda: "Images are listed by name and not drawn." in driver.text(), "the notice")
+        await driver.until(lambda: "Images are listed by name, not shown." in driver.text(), "the notice")
         assert "[image: image/png]" in driver.text()
         assert drawn(driver) == []

@@ -152,7 +152,7 @@ def test_without_a_keyring_a_pasted_key_answers_at_once_and_is_in_no_file(tmp_pa
             terminal.tmux("paste-buffer", "-p")
             terminal.wait_for("•" * len(key))
             terminal.press("Enter")
-            terminal.wait_for("kept in memory until mcphost ends", "Using openai/", seconds=30)
+            terminal.wait_for("kept in memory until mcphost quits", "Using openai/", seconds=30)
             terminal.type("hello")
             terminal.press("Enter")
             terminal.wait_for("Good day.", seconds=60)

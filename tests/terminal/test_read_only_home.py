@@ -54,7 +54,7 @@ def test_with_read_only_data_a_chat_runs_in_memory_and_says_that_nothing_is_kept
     make_read_only(day, Mounts(day.terminal), *names)
     told = " ".join(day.terminal.screen().split())
     assert "Nothing will be saved: the conversation store" in told
-    assert "demo: It was not done: the audit log" in told  # no process starts without a record
+    assert "demo: The action was not taken: the audit log" in told  # no process starts without a record
     assert told.count("Read-only file system") == 2
     see_history(day)
     assert "to continue this conversation" not in leave(day, "and are lost")

@@ -117,7 +117,7 @@ def convert_codex(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str,
 def convert_zed(entry: Mapping[str, Any], syntax: VariableSyntax) -> dict[str, Any]:
     """Convert an entry of Zed's `context_servers`, in which `command` may be an object."""
     if entry.get("source") == "extension" or ("settings" in entry and "command" not in entry and "url" not in entry):
-        raise UnusableEntry("It belongs to an extension of Zed, which brings its own program.")
+        raise UnusableEntry("It belongs to a Zed extension, which brings its own program.")
     command = entry.get("command")
     if isinstance(command, dict):
         members = cast("dict[str, Any]", command)
@@ -244,7 +244,7 @@ def _pairs(entry: Mapping[str, Any], key: str) -> dict[str, str]:
     for name, member in members.items():
         text = _scalar_text(member)
         if not isinstance(name, str) or text is None:
-            raise UnusableEntry(f'A value of its "{key}" is not text.')
+            raise UnusableEntry(f'A value in its "{key}" is not text.')
         pairs[name] = text
     return pairs
 

@@ -291,7 +291,7 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any) ->
         for reference in newly_filled_references(converted)
     ]
     if members.get("envFile") and "envFile" not in converted:
-        notes.append("Its envFile was left out: the path is relative, or the server is no program.")
+        notes.append("Its envFile was left out: the path is relative, or the server is not a program.")
     return ForeignServer(
         name=shown, host=host.title, file=file, entry=converted, notes=tuple(notes),
         is_disabled=is_entry_disabled(members),

@@ -225,7 +225,7 @@ class AuditLog:
     def require_written(self, entry: AuditEntry) -> None:
         """Raise ConsentDenied if the row had to be on disk for its action to proceed, but is not."""
         if not self._is_acceptable(entry):
-            raise ConsentDenied(f"It was not done: {self._refusal_reason}", _REFUSAL_HINT)
+            raise ConsentDenied(f"The action was not taken: {self._refusal_reason}", _REFUSAL_HINT)
 
     # -- records, made on the store's thread
     def make_record(

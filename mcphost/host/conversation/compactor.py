@@ -188,7 +188,8 @@ class Compactor:
         before, after = _count_message_tokens(conversation, count), self._count_summary_tokens(conversation, compaction)
         if after >= before:
             raise ModelError(
-                "The summary is not shorter than the messages.", "Choose another model for it, or go on without."
+                "The summary is not shorter than the messages.",
+                "Choose another model for summaries, or continue without one.",
             )
         if is_reviewed:
             question = _make_review(conversation, compaction, before, after, why)

@@ -206,4 +206,4 @@ def _binary_error(name: str, body: bytes) -> UsageError:
     kind = next((what for start, what in _OTHER_STARTS if body.startswith(start)), "")
     if kind:
         return UsageError(f"{name} is {kind}, which no model reads.", "Attach a text, image or PDF file.")
-    return UsageError(f"{name} is neither UTF-8 nor UTF-16 text.", "Convert it to UTF-8, as with iconv.")
+    return UsageError(f"{name} is neither UTF-8 nor UTF-16 text.", "Convert it to UTF-8, for example with iconv.")

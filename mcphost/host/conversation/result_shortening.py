@@ -116,7 +116,7 @@ class ResultShortening:
         older = pluralize(results, "older result")
         self._events.notify(
             "info",
-            f"From now on the model gets {older} in short form, about {saved:,} tokens less.",
+            f"From now on the model gets {older} in short form, which saves about {saved:,} tokens.",
             f"Nothing stored changes; the model reads the whole of one with {READ_RESULT}.",
         )
         return True

@@ -78,7 +78,7 @@ def inspect_url(url: str) -> InspectedUrl:
         warnings.append(f"The part before the @ is a user name, not the host: it leads to {name}.")
     warnings += _host_warnings(name)
     if port is not None and port not in (80, 443):
-        warnings.append(f"It leads to the unusual port {port}.")
+        warnings.append(f"It uses the unusual port {port}.")
     bracketed = f"[{name}]" if ":" in name else name
     userinfo = (
         quote(parts.netloc.rpartition("@")[0], safe=_SAFE_CHARACTERS.replace("@", "")) + "@"
@@ -164,9 +164,7 @@ class ElicitationHandler:
         version 2026-07-28, and the action cancel from that version on.
         """
         if request.mode not in ("form", "url") or not self._is_declared(request.mode, context.revision):
-            return ServerRequestRejection(
-                f"Elicitation of mode {request.mode[:40]!r} is not supported.", INVALID_PARAMS
-            )
+            return ServerRequestRejection(f"Elicitation mode {request.mode[:40]!r} is not supported.", INVALID_PARAMS)
         try:
             if len(request.message) > MAX_MESSAGE:
                 raise MalformedMessage(f"The message is longer than {MAX_MESSAGE:,} characters.")

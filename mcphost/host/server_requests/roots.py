@@ -332,4 +332,4 @@ def parse_root_scope(text: object) -> RootScope:
     for scope in ROOT_SCOPES:
         if scope == text:
             return scope
-    raise UsageError(f'"keep" is one of {", ".join(ROOT_SCOPES)}.')
+    raise UsageError(f'"keep" must be one of {", ".join(ROOT_SCOPES)}.')

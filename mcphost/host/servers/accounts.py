@@ -26,7 +26,7 @@ STORAGE_LABELS = {
     "keyring": N_("in the keyring"),
     "file": N_("in a file that only you can read"),
     "encrypted": N_("in an encrypted file"),
-    "session": N_("only until mcphost ends"),
+    "session": N_("only until mcphost quits"),
     "earned": N_("not stored: obtained again automatically"),
 }
 _CLIENT_LABELS = {

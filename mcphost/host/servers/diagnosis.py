@@ -115,7 +115,9 @@ def _check_tools(view: ServerView, provider: str) -> list[DiagnosisStep]:
         text = f"{pluralize(len(long), 'tool')} with a name too long for some providers: "
         text += ", ".join(long[:_MAX_NAMED_TOOLS])
         steps.append(
-            make_step("tools", "warning", text, "Give the server a shorter name; mcphost shortens them otherwise.")
+            make_step(
+                "tools", "warning", text, "Give the server a shorter name; otherwise mcphost shortens the tool names."
+            )
         )
     if view.quarantined:
         text = f"in quarantine, because they changed: {', '.join(view.quarantined[:10])}"

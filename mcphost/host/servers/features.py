@@ -147,7 +147,7 @@ class ServerFeatures:
         )
         if missing:
             raise UsageError(
-                f"The prompt {name!r} of {server!r} needs {', '.join(missing)[:500]}.", "Give each as NAME=VALUE."
+                f"The prompt {name!r} of {server!r} needs {', '.join(missing)[:500]}.", "Pass each as NAME=VALUE."
             )
         prompt = await session.request(GetPrompt(name, dict(arguments)))
         if self._on_prompt is not None:

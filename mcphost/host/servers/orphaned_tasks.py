@@ -198,7 +198,7 @@ class OrphanedTasks:
             forget = not isinstance(error, ConnectionLost | RequestTimeout)
             finish("failed", error.message)
         except BaseException:
-            finish("stopped", "It continues at the server; the next run resumes it.")
+            finish("stopped", "It continues on the server; the next run resumes it.")
             raise
         else:
             forget = True

@@ -237,9 +237,15 @@ class ServerStartup:
         if newly_late:
             names = ", ".join(map(repr, newly_late))
             message, hint = (
-                (f"Starting without the server {names}, which is not ready.", "Its tools join a later round.")
+                (
+                    f"Starting without the server {names}, which is not ready.",
+                    "Its tools become available when it is ready.",
+                )
                 if len(newly_late) == 1
-                else (f"Starting without the servers {names}, which are not ready.", "Their tools join a later round.")
+                else (
+                    f"Starting without the servers {names}, which are not ready.",
+                    "Their tools become available when they are ready.",
+                )
             )
             self._events.notify("info", message, hint)
 

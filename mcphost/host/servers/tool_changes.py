@@ -39,7 +39,7 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
     """
     new = definition_lines(after)
     if not before:
-        return ("  The previous definition is unknown; this is the present one.", *(f"+ {line}" for line in new))
+        return ("  The previous definition is unknown; this is the current one.", *(f"+ {line}" for line in new))
     old = definition_lines(before)
     out: list[str] = []
     for group in SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES):
@@ -115,7 +115,7 @@ SAVE_SECONDS = 0.25
 INLINE_DIGEST_BYTES = 64 * 1024
 """Maximum total bytes of definitions to digest on the event loop; for more, a thread is used."""
 REVERTED_NOTE = "  It changed and changed back. Difference from the definition in between:"
-UNLOCKED_NOTE = "  The project's lock file does not repeat this tool; this is the present one."
+UNLOCKED_NOTE = "  The project's lock file does not contain this tool's definition; this is the current one."
 MAX_QUESTION_TOOLS = 200
 """Maximum changed tools in one question; another question follows for the rest."""
 

@@ -247,8 +247,8 @@ class _PendingCall:
         """
         if await self._checks.is_forbidden(self._offered, self._arguments):
             raise CallForbidden(
-                f"A new rule of the user's configuration forbids this call of {self._offered.definition.name!r}; it "
-                "did not run.",
+                "A new rule in the user's configuration forbids this call of "
+                f"{self._offered.definition.name!r}; it did not run.",
                 "To allow it, change [consent] never in config.toml.",
             )
         # Last and without waiting, so that nothing can change between these checks and the request.

@@ -234,7 +234,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
     def compose_extra(self) -> ComposeResult:
         """Yield the input for a sentence, which is hidden until an action opens it."""
         yield OrderedInput(
-            placeholder=_("A sentence of yours. Enter applies it, esc goes back."),
+            placeholder=_("Your own sentence. Enter applies it, esc goes back."),
             id="sentence", max_length=MAX_SENTENCE_CHARS, compact=True, select_on_focus=False,
         )  # fmt: skip
 

@@ -80,8 +80,8 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         out.append(
             Content.styled(
                 _(
-                    "\nYou stay signed in either way. A file is used from now on and set in config.toml: "
-                    '[secrets] store = "…". Set it to "session" to not be asked again.'
+                    "\nYou stay signed in either way. If you choose a file, it is used from now on and set "
+                    'in config.toml: [secrets] store = "…". To not be asked again, set it to "session".'
                 ),
                 "$faint",
             )

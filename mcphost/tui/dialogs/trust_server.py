@@ -62,7 +62,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             out.append(Content.styled(words, "$warning"))
         out += [Content("")] if out else []
         if asked.command:
-            out.append(Content(_("It starts this program on your machine, with your rights:")))
+            out.append(Content(_("It starts this program on your machine, with your user privileges:")))
             words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
             # A long command has a line per word, so that the limits of each argument are visible.
             pairs.append((_("command"), ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))

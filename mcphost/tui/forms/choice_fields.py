@@ -160,7 +160,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     def key_hints(self) -> str:
         """The key hints to show while the field has the focus."""
         keys = _("↑ ↓ · space selects") + (_(" several") if self._is_multiple else "")
-        return keys if self.field.required else keys + _(" · backspace none")
+        return keys if self.field.required else keys + _(" · backspace clears")
 
     # -- what is shown
 

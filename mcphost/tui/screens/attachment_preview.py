@@ -80,10 +80,10 @@ class AttachmentPreview(ScreenLifecycle, Screen[None]):
     def _describe(self) -> str:
         """Return the size of an image in pixels, or why the attachment cannot be shown."""
         if isinstance(self.part, FilePart):
-            return _("\nIts content is sent as it is and cannot be shown here.")
+            return _("\nThe content is sent as is and cannot be shown here.")
         kind = detect_image(self.part)
         if kind is None:
-            return _("\nIt is not a picture that can be drawn.")
+            return _("\nThis image cannot be shown.")
         reason = images_unsupported_reason(self.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         size = _(" · {width:,} × {height:,} pixels").format(width=kind.width, height=kind.height)
         return _("{size}\nIt cannot be drawn here. {reason}").format(size=size, reason=reason) if reason else size

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 _SCOPE_PHRASES = {"": "", "run": N_("for this run"), "project": N_("for this project"), "user": N_("always")}
 _ROOTS_NOTICE = N_(
-    "A server gets these paths when it asks and you agree.\nThat neither confines it to "
-    "them nor gives it access to them."
+    "A server gets these paths when it asks and you agree.\nSharing them neither confines it to them nor "
+    "gives it access to them."
 )
 FolderChange = Literal["add", "name", "out", "back"]
 _TITLES = {
@@ -66,7 +66,7 @@ def describe_known_roots(known: KnownRoots) -> str:
         if known.roots
         else _("received none")
     )
-    again = _("; updated without a question") if known.is_approved else ""
+    again = _("; updated without asking") if known.is_approved else ""
     again += _(" in this run") if known.is_approved and not known.is_permanent else ""
     return told + (_("; refused since") if known.is_refused else again)
 
@@ -210,7 +210,7 @@ def describe_root_scope(scope: RootScope, project: str) -> str:
     """Describe how long a change with this scope lasts, and where it is stored."""
     match scope:
         case "run":
-            return _("Until mcphost ends. Nothing is stored.")
+            return _("Until mcphost quits. Nothing is stored.")
         case "project":
             where = clean_line(project, _MAX_PATH)
             return _(

@@ -29,15 +29,15 @@ def describe_usage(one: GrantStatus) -> str:
 
 
 def describe_grant_scope(one: GrantStatus) -> str:
-    """Describe where and for how long the grant applies, for example "everywhere" or "until mcphost ends"."""
+    """Describe where and for how long the grant applies, for example "everywhere" or "until mcphost quits"."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
-        return _("until mcphost ends")
+        return _("until mcphost quits")
     where = {
         "project": _("in the folder {place}").format(place=grant.place),
         "conversation": _("in the conversation {place}").format(place=grant.place),
     }
-    return where.get(grant.rule.scope, _("everywhere")) + (_(", until mcphost ends") if grant.session else "")
+    return where.get(grant.rule.scope, _("everywhere")) + (_(", until mcphost quits") if grant.session else "")
 
 
 class GrantsScreen(ListScreen):

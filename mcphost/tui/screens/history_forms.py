@@ -142,5 +142,5 @@ def _write_new_file(path: Path, text: str) -> None:
     except OSError as error:
         raise UsageError(
             _("{path} cannot be written: {strerror}.").format(path=path, strerror=error.strerror),
-            _("Choose another place."),
+            _("Choose another path."),
         ) from error

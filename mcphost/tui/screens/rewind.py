@@ -135,7 +135,7 @@ class RewindScreen(ListScreen):
             branch = row.value
             ends, count = format_time(branch.at), str(branch.messages)
             self.show_about(clean_pairs([(_("ends"), ends), (_("messages"), count), (_("last question"), branch.text)]))
-            self.query_one(LongText).show(_("Enter opens this branch. The current one stays stored, too."))
+            self.query_one(LongText).show(_("Enter opens this branch. The current one stays stored."))
             return
         point: _Point = row.value
         later = self.host.conversation.messages[point.position + 1 :]

@@ -45,7 +45,7 @@ _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
 """Maximum number of rows besides the lists; _FIXED_ROWS is the same for larger screens."""
 
-_KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); it goes to the keyring")
+_KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); stored in the keyring")
 
 
 class SetupChoice(Struct, frozen=True):

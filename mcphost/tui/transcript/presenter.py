@@ -532,7 +532,7 @@ class TranscriptPresenter:
             self.transcript.insert(card, blocks)
         elif not self._has_image_notice:
             self._has_image_notice = True
-            self.add_notice("info", _("Images are listed by name and not drawn."), why)
+            self.add_notice("info", _("Images are listed by name, not shown."), why)
 
     def _handle_result_reviewed(self, event: events.ResultReviewed) -> None:
         card = self._find_or_add_card(event)

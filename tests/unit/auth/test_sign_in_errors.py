@@ -97,7 +97,7 @@ async def test_unusable_metadata_is_reported_with_the_received_value(kind: str) 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"document": {"issuer": "https://other.example"}}, ["calls itself 'https://other.example'", "to the letter"]),
+        ({"document": {"issuer": "https://other.example"}}, ["calls itself 'https://other.example'", "match exactly"]),
         ({"resource": {"resource": "https://other.example/mcp"}}, ["another resource", "https://other.example/mcp"]),
         ({"resource": {"authorization_servers": []}}, ["names no authorization server"]),
         ({"resource": {"authorization_servers": [""]}}, ["The authorization server is empty"]),

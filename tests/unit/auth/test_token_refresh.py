@@ -322,7 +322,7 @@ async def test_a_failing_secret_store_is_reported_and_the_next_start_signs_in_ag
         (account,) = await token_store.accounts()
         assert not account.is_stored
         assert not (tmp_path / INDEX_FILE).exists()
-    assert messages == ["This sign-in is kept only until mcphost ends. The keyring is locked. Unlock it."]
+    assert messages == ["This sign-in is kept only until mcphost quits. The keyring is locked. Unlock it."]
 
 
 @pytest.mark.req("auth.signout")

@@ -199,7 +199,7 @@ async def test_a_refusal_reports_whether_the_tool_may_have_run(status: int, ran:
         with pytest.raises(HttpStatusError) as exc_info:
             await session.request(CallTool("x"))
     assert exc_info.value.may_have_run == ran
-    assert ("may have done its work" in str(exc_info.value)) == ran
+    assert ("may have had effects" in str(exc_info.value)) == ran
     assert server.calls().count("POST tools/call") == 1
 
 

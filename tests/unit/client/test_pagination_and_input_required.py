@@ -292,7 +292,7 @@ async def test_a_cursor_of_a_megabyte_ends_the_list_with_a_warning() -> None:
     async with open_scripted_session(server) as (session, requests, _):
         found = await list_tools(session)
     assert len(requests) == 1
-    assert found.problems == ("A cursor of the list of tools has 1,000,001 characters; the rest was left out.",)
+    assert found.problems == ("A cursor in the list of tools has 1,000,001 characters; the rest was left out.",)
 
 
 async def test_a_list_is_bounded_in_bytes_over_all_its_pages(monkeypatch: pytest.MonkeyPatch) -> None:

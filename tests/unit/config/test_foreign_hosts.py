@@ -313,7 +313,7 @@ def test_what_cannot_be_carried_over_is_named(places: Places) -> None:
         "mcphost does not fill in ${command:pick}.",
         "mcphost does not fill in {file:x}.",
         "mcphost fills in ${BARE}; Cursor passes it on as it is.",
-        "Its envFile was left out: the path is relative, or the server is no program.",
+        "Its envFile was left out: the path is relative, or the server is not a program.",
     )
 
 

@@ -42,7 +42,7 @@ def test_the_chat_tells_the_line_of_each_wrong_entry_and_how_to_correct_it(tmp_p
     keys = (KeyConfig("themes_", ("ctrl+k",)), KeyConfig("history", ("a",)), KeyConfig("folders", ("f5",)))
     config = HostConfig(keys=keys, settings_file=str(file))
     assert chat.check_screen_settings(Options(), config).problems == (
-        f'{file}, line 3: "themes_" is no action; did you mean "theme"?',
+        f'{file}, line 3: "themes_" is not an action; did you mean "theme"?',
         f'{file}, line 5: "history": a types text or moves the cursor; add ctrl or alt, or use a function key; '
         "it keeps F6.",
         f'{file}, line 6: f5 is now the key of "folders", and "prompts" is reached with /prompts; '

@@ -142,7 +142,7 @@ async def test_without_a_keyring_a_key_is_used_until_the_program_ends_and_the_us
         assert offer.config.name.startswith("anthropic/")
         assert offer.origin == "ANTHROPIC_API_KEY is in memory"
         assert (await setup.find()).models[0].origin == "ANTHROPIC_API_KEY is in memory"
-    text = "The key is kept in memory until mcphost ends. There is no keyring."
+    text = "The key is kept in memory until mcphost quits. There is no keyring."
     assert (notice.level, notice.text) == ("warning", text)
     assert "Set ANTHROPIC_API_KEY in the environment" in notice.hint
     assert SECRET not in repr(notice)

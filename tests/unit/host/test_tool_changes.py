@@ -440,7 +440,7 @@ def test_differences_beyond_the_shown_lines_are_visible() -> None:
 def test_a_hostile_diff_raises_no_error() -> None:
     deep = b'{"a":' * 500 + b"1" + b"}" * 500
     assert diff_definitions(deep, b"not json")
-    assert diff_definitions(b"", b"{}") == ("  The previous definition is unknown; this is the present one.", "+ {}")
+    assert diff_definitions(b"", b"{}") == ("  The previous definition is unknown; this is the current one.", "+ {}")
     assert diff_definitions(b'{"a":1}', b'{ "a": 1 }') == ("  Only the formatting differs.",)
 
 

@@ -63,7 +63,7 @@ async def response_to_line(line: bytes, warnings: list[str]) -> object:
 async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_and_the_bound(item: bytes) -> None:
     line = response_line(b"[" + b",".join([item] * 2 * MAX_MESSAGE_VALUES) + b"]")
     with pytest.raises(
-        MalformedMessage, match=r"The server 'peer' sent an invalid response. It holds more than \d{3},\d{3} "
+        MalformedMessage, match=r"The server 'peer' sent an invalid response. It has more than \d{3},\d{3} "
     ):
         await response_to_line(line, [])
 
@@ -81,7 +81,7 @@ async def test_a_text_may_be_cut_into_steps_anywhere() -> None:
 
 
 def test_plain_values_are_bounded_in_number_and_depth() -> None:
-    with pytest.raises(MalformedMessage, match="The schema is not valid: It holds more than 100,000 JSON values"):
+    with pytest.raises(MalformedMessage, match="The schema is not valid: It has more than 100,000 JSON values"):
         loads(b"[" + b"1," * MAX_PLAIN_VALUES + b"1]", "schema")
     with pytest.raises(MalformedMessage, match="The schema is not valid: It is nested deeper than 128 levels"):
         loads(Raw(b'{"a":' * 900 + b"1" + b"}" * 900), "schema")
@@ -132,7 +132,7 @@ async def test_an_array_of_messages_that_is_too_long_is_left_out_without_being_s
         tracemalloc.stop()
     assert most < 2 * len(line)
     assert len(warnings) == 1
-    assert "It holds more than" in warnings[0]
+    assert "It has more than" in warnings[0]
 
 
 async def test_much_text_that_is_not_utf8_is_refused_and_a_little_replaced() -> None:

@@ -85,8 +85,8 @@ def test_what_is_no_key_is_told_with_an_example(key: str) -> None:
 
 
 def test_an_unknown_action_is_told_with_the_closest_one() -> None:
-    assert change(themes_="ctrl+k")[1] == ('"themes_" is no action; did you mean "theme"?',)
-    assert change(xyzzy="ctrl+k")[1] == ('"xyzzy" is no action; /help lists them.',)
+    assert change(themes_="ctrl+k")[1] == ('"themes_" is not an action; did you mean "theme"?',)
+    assert change(xyzzy="ctrl+k")[1] == ('"xyzzy" is not an action; /help lists them.',)
 
 
 def test_a_key_that_another_action_had_moves_to_the_users() -> None:
@@ -102,7 +102,7 @@ def test_a_key_that_another_action_had_moves_to_the_users() -> None:
 def test_an_action_that_is_written_twice_is_told() -> None:
     keys, (problem,) = change(sidebar="f2", toggle_servers="ctrl+k")
     assert keys["toggle_servers"] == ("f2",)
-    assert problem == '"toggle_servers" is the action of "sidebar"; write all its keys there.'
+    assert problem == '"toggle_servers" is the same action as "sidebar"; write all its keys there.'
 
 
 def test_two_actions_can_swap_their_keys_without_a_word() -> None:
