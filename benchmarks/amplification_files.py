@@ -138,3 +138,47 @@ def _config_case(name: str, body: bytes) -> None:
 
 for _name, _body in CONFIGURATIONS.items():
     _config_case(_name, _body)
+
+
+IMPORTED = {
+    "YAML of short values": ("config.yaml", "extensions: [" + "1," * 120_000 + "]"),
+    "YAML of as many values as are read": ("config.yaml", "".join(f"a{n}: b\n" for n in range(4_900))),
+    "YAML of directives": ("config.yaml", "".join(f"%TAG !{n}! a\n" for n in range(15_000)) + "---\na: b"),
+    "YAML of a number in base 60": ("config.yaml", "a: " + "1:" * 120_000 + "1"),
+    "YAML of texts": ("config.yaml", 'a: "' + "\\n" * 120_000 + '"'),
+    "TOML of one key": ("config.toml", "a." * 120_000 + "a"),
+    "TOML of one quoted key": ("config.toml", '"=".' * 2_900 + "a = 1"),
+    "TOML of quotes": ("config.toml", "''" * 120_000),
+    "JSON of empty lists": ("mcp.json", '{"mcpServers": [' + "[]," * 1_600_000 + "[]]}"),
+    "JSON of empty lists elsewhere": ("mcp.json", '{"history": [' + "[]," * 1_600_000 + '[]], "mcpServers": {}}'),
+    "JSON of members": ("mcp.json", "{" + '"a":1,' * 800_000 + '"mcpServers": {}}'),
+    "JSON of halves of characters": ("mcp.json", '{"a": "' + r"\ud83d" * 800_000 + '"}'),
+    "JSON of comments": ("mcp.json", "//\n" * 9_000 + "/*" + "\n*" * 480_000 + "*/{}"),
+    "JSON of nesting": ("mcp.json", '{"mcpServers": ' + "[" * 4_900_000),
+    "JSON of 5 MB with a comment": ("mcp.json", '{"a": "' + "b" * 4_900_000 + '"} // comment'),
+}
+
+
+def _import_case(name: str, file_name: str, text: str) -> None:
+    @case(f"import: {name}", size=len(text))
+    async def entry(meter: Meter, size: int) -> None:
+        import tempfile
+        from pathlib import Path
+
+        import anyio.to_thread
+        import yaml
+
+        from mcphost.config.foreign.hosts import find_places, read_named_file
+
+        assert yaml  # loaded before measuring begins
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, file_name)
+            file.write_text(text)  # noqa: ASYNC240 - before measuring begins
+            places = find_places(Path(folder), Path(folder), {}, "linux")
+            await anyio.to_thread.run_sync(int)  # the first thread of a process costs more
+            with meter.measuring(size):
+                await anyio.to_thread.run_sync(read_named_file, file, places)
+
+
+for _name, (_file_name, _text) in IMPORTED.items():
+    _import_case(_name, _file_name, _text)

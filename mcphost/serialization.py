@@ -8,7 +8,7 @@ fingerprints are computed from raw bytes; subclasses repeat `frozen=True` for th
 
 import re
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from itertools import accumulate, count
 from operator import sub
 from typing import Any, TypeGuard, TypeVar, cast
@@ -159,6 +159,7 @@ __all__ = [
     "make_decoder",
     "nesting_depth",
     "replace",
+    "select_members",
     "to_builtins",
 ]
 
@@ -175,6 +176,8 @@ _BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _RAW_ITEMS = tuple[Raw, ...]
 _SORTED = msgspec.json.Encoder(order="sorted")
+_ABSENT = Raw()
+_NOT_IN_FIELD_NAME = re.compile(r'["\\\x00-\x1f]')
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
@@ -257,6 +260,22 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
         if count == limit or step > _MAX_SCANNED_TOKENS:
             return decode(body[: end or 1] + b"]", _RAW_ITEMS, what), 1
     return decode(body, _RAW_ITEMS, what), 0
+
+
+def select_members(raw: bytes | Raw, names: Iterable[str], what: str = "file") -> dict[str, Raw]:
+    """Return the members with these names of a JSON object as raw JSON; the others take time, but no memory.
+
+    Of a repeated member, the last one counts. Raises MalformedMessage.
+    """
+    wanted = tuple(names)
+    if any(_NOT_IN_FIELD_NAME.search(name) for name in wanted):  # msgspec refuses these names
+        check_plain_value(bytes(raw))
+        members = decode(raw, dict[str, object], what)
+        return {name: Raw(encode(members[name])) for name in wanted if name in members}
+    fields = [(f"member_{at}", Raw, field(default=_ABSENT, name=name)) for at, name in enumerate(wanted)]
+    selected = make_decoder(msgspec.defstruct("Selected", fields), what)(raw)
+    pairs = zip(wanted, field_values(selected), strict=True)
+    return {name: cast("Raw", member) for name, member in pairs if member is not _ABSENT}
 
 
 def convert(value: Any, kind: type[T], what: str = "value") -> T:

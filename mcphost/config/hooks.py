@@ -4,7 +4,6 @@ An invalid hook is an error rather than a warning: skipping it would allow calls
 """
 
 import os
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +17,7 @@ from mcphost.config.project_texts import (
 )
 from mcphost.config.rules import parse_alternatives
 from mcphost.config.schema import HookConfig, HookSettings, InvalidValue, convert_value, settable_fields
+from mcphost.config.toml_parser import parse_toml
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
@@ -86,10 +86,7 @@ def read_project_hooks(places: ProjectPlaces, on_problem: Callable[[str], None])
 def parse_project_hooks(text: ProjectText, root: str) -> tuple[HookConfig, ...]:
     """Parse a project's hooks.toml; the hooks run in *root*, the project's folder. Raises ConfigError."""
     shown = sanitize(text.path, keep_newlines=False)
-    try:
-        document = tomllib.loads(text.text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{shown}: not valid TOML: {str(error)[:300]}.", "Correct the file there.") from error
+    document = parse_toml(text.text, shown)
     if set(document) - {"hooks"}:
         raise ConfigError(f"{shown} may contain [[hooks]] only.", "Remove the rest.")
     hooks = parse_hooks(document.get("hooks", []), shown)

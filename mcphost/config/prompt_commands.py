@@ -25,6 +25,9 @@ COMMANDS_FOLDER = "commands"
 MAX_COMMANDS = 200
 """Maximum number of the user's commands, and of the project's."""
 
+MAX_FRONT_MATTER = 64_000
+"""Maximum characters of the front matter of all commands in a folder; parsing them takes 50 ms."""
+
 MAX_ARGUMENTS = 20
 MAX_FILLED_CHARACTERS = 200_000
 _NAME = re.compile(r"[^\W\d_][\w-]{0,39}")
@@ -75,6 +78,7 @@ def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> t
         (places.config_dir / COMMANDS_FOLDER, None),
         (root / PROJECT_FOLDER / COMMANDS_FOLDER, root),
     ):
+        remaining = MAX_FRONT_MATTER
         for name, path in _command_files(folder, on_problem):
             text = read_project_text(path, bound, on_problem)
             if text is None:
@@ -82,6 +86,13 @@ def read_commands(places: ProjectPlaces, on_problem: Callable[[str], None]) -> t
             if name in commands:
                 on_problem(f"{_shown(path)} is not used: {_shown(commands[name].text.path)} has that name.")
                 continue
+            remaining -= _front_matter_length(text.text)
+            if remaining < 0:
+                on_problem(
+                    f"{_shown(path)} and later ones are not used: the front matter of all commands together is over "
+                    f"{MAX_FRONT_MATTER // 1_000} kB."
+                )
+                break
             try:
                 commands[name] = parse_command(name, text)
             except MalformedMessage as error:
@@ -105,6 +116,13 @@ def _command_files(folder: Path, on_problem: Callable[[str], None]) -> Iterator[
             yield name, path
         else:
             on_problem(f"{_shown(path)} is not used: its name may have letters, digits, - and _ only.")
+
+
+def _front_matter_length(text: str) -> int:
+    text = text.removeprefix("\ufeff")
+    begin = _FENCE.match(text)
+    end = _END.search(text, begin.end()) if begin else None
+    return end.end() if end else 0
 
 
 def parse_command(name: str, text: ProjectText) -> PromptCommand:

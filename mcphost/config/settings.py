@@ -1,7 +1,6 @@
 """Parsing of `config.toml`, including its shared folders, and overrides by flags and environment variables."""
 
 import os
-import tomllib
 from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Annotated, Any, cast
@@ -35,6 +34,7 @@ from mcphost.config.schema import (
     settable_fields,
 )
 from mcphost.config.toml_lines import find_entry_line
+from mcphost.config.toml_parser import parse_toml
 from mcphost.config.toml_table import ProblemCallback, TomlTable
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
@@ -107,9 +107,6 @@ _TABLES = (
 MAX_KEYS = 200
 MAX_KEYS_OF_ACTION = 5
 _KeyName = Annotated[str, Meta(max_length=40)]
-_COUNTED_CHARACTERS = "=[{,.\n\\"
-_MAX_COUNTED_CHARACTERS = 12_000
-_MAX_KEY_PARTS = 50
 
 
 class Overrides(Struct, frozen=True, kw_only=True):
@@ -132,35 +129,13 @@ class _SecretsTable(Struct, frozen=True):
     store: SecretStore = ""
 
 
-def _check_size(text: str, file: str) -> None:
-    """Raise ConfigError if *text* would take too long to parse."""
-    if sum(map(text.count, _COUNTED_CHARACTERS)) > _MAX_COUNTED_CHARACTERS:
-        raise ConfigError(
-            f"{file}: more than {_MAX_COUNTED_CHARACTERS:,} keys, values, lines and escapes.", "Is it the right file?"
-        )
-    for line in text.split("\n"):
-        # The parser's time is quadratic in the number of parts of a key.
-        if line.count(".") > _MAX_KEY_PARTS and any(part.count(".") > _MAX_KEY_PARTS for part in _possible_keys(line)):
-            raise ConfigError(f"{file}: a key of more than {_MAX_KEY_PARTS} parts.", "Correct the file there.")
-
-
-def _possible_keys(line: str) -> list[str]:
-    """Return the parts of a line that may be TOML keys: a table header, or text before an equals sign."""
-    return [line] if line.lstrip().startswith("[") else line.split("=")[:-1]
-
-
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
     """Parse a config.toml; a wrong value is reported to *on_problem* and replaced by its default.
 
     Raises ConfigError if the text is not valid TOML (with the parser's reason), is too large, or has an invalid rule in
     `consent.never`, an invalid budget or an invalid hook.
     """
-    _check_size(text, file)
-    try:
-        document = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        reason = str(error)[:300] or type(error).__name__
-        raise ConfigError(f"{file}: not valid TOML: {reason}.", "Correct the file there.") from error
+    document = parse_toml(text, file)
     top = TomlTable(document, file, "", on_problem)
     name = document.get("model")
     model = ModelConfig(name=name) if isinstance(name, str) else top.get_table("model").read(ModelConfig)

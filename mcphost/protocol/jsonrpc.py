@@ -130,7 +130,7 @@ def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
     try:
         envelope = decode(line, _Envelope, "JSON-RPC message")
     except MalformedMessage:
-        mended = run_steps(_replace_lone_surrogates(bytes(line)))
+        mended = run_steps(replace_lone_surrogates(bytes(line)))
         if mended is None:
             raise
         line = mended
@@ -152,7 +152,7 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
         envelope = decode(line, _Envelope, "JSON-RPC message")
     except MalformedMessage:
         yield
-        mended = yield from _replace_lone_surrogates(line)
+        mended = yield from replace_lone_surrogates(line)
         if mended is None:
             raise
         line = mended
@@ -160,7 +160,7 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
     return _message_of(envelope, len(line))
 
 
-def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
+def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
     """Replace lone surrogates with U+FFFD; return None if there are none.
 
     Raises MalformedMessage if there are too many. Yields every few milliseconds, so that other tasks can run.

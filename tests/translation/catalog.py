@@ -69,7 +69,7 @@ SENTENCE_MODULES = {
         "oauth_http oauth_provider secret_store token_store tokens url_policy",
         "client": "error_mapping handshake_session pagination requests stateless_session tasks",
         "config": "loader mcp_json pasted_servers references toml_table",
-        "config/foreign": "entries hosts",
+        "config/foreign": "documents entries hosts",
         "diagnosis": "explain network_steps program_steps well_known",
         "host": "active_conversation budget_limits model_selection setup",
         "host/audit": "audit_log",

@@ -5,13 +5,13 @@ Files are only read, and no server is started. A comment at each item of HOSTS l
 
 import os
 import sys
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from mcphost.config.foreign.documents import read_document
 from mcphost.config.foreign.entries import (
     BARE_SHELL,
     BRACED,
@@ -33,12 +33,8 @@ from mcphost.config.foreign.entries import (
     unfilled_references,
 )
 from mcphost.config.inputs import carry_inputs
-from mcphost.config.json_files import decode_text, parse_json, read_bytes
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
-
-MAX_FILE_BYTES = 5_000_000
-"""In bytes; large, because Claude Code keeps its history in the same file."""
 
 MAX_SERVERS_OF_FILE = 200
 MAX_PROFILES = 50
@@ -230,12 +226,18 @@ def read_host_file(host: HostFormat, file: Path, places: Places) -> Iterator[For
     If the file cannot be read, yields one ForeignServer with a `problem` and without a name.
     """
     try:
-        document = _parse_file(file)
+        document = read_document(file, places.folder)
     except FileNotFoundError:
         return
     except ConfigError as error:
         yield ForeignServer(name="", host=host.title, file=str(file), problem=str(error))
         return
+    yield from _convert_document(host, file, document, places)
+
+
+def _convert_document(
+    host: HostFormat, file: Path, document: Mapping[str, Any], places: Places
+) -> Iterator[ForeignServer]:
     entries: dict[str, Any] = {}
     if host.id == "claude-code":
         project = _get(document, ("projects", places.folder, "mcpServers"))
@@ -266,10 +268,10 @@ def read_named_file(file: Path, places: Places) -> tuple[ForeignServer, ...]:
     Raises ConfigError if the file is missing, unreadable or has no servers.
     """
     try:
-        document = _parse_file(file)
+        document = read_document(file, places.folder)
     except FileNotFoundError as error:
         raise ConfigError(f"{file} does not exist.", "Check the name.") from error
-    servers = tuple(read_host_file(guess_host(file, document), file, places))
+    servers = tuple(_convert_document(guess_host(file, document), file, document, places))
     if not servers:
         raise ConfigError(f"{file} has no servers.", "Is it the right file?")
     return servers
@@ -296,34 +298,6 @@ def _convert(host: HostFormat, file: str, name: str, entry: Any, inputs: Any) ->
         name=shown, host=host.title, file=file, entry=converted, notes=tuple(notes),
         is_disabled=is_entry_disabled(members),
     )  # fmt: skip
-
-
-def _parse_file(file: Path) -> Any:
-    """Parse a JSON, TOML or YAML file, chosen by its suffix. Raises FileNotFoundError or ConfigError."""
-    text = decode_text(read_bytes(file, MAX_FILE_BYTES), str(file))
-    if not text.strip():
-        return {}
-    if file.suffix == ".toml":
-        try:
-            return tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-            raise ConfigError(f"{file} is not valid TOML: {str(error)[:200]}.") from error
-    if file.suffix in (".yaml", ".yml"):
-        return _parse_yaml(text, file)
-    return parse_json(text, str(file))
-
-
-def _parse_yaml(text: str, file: Path) -> Any:
-    """Parse YAML; refuse aliases, which can expand a small file to a huge value. Raises ConfigError."""
-    import yaml  # imported only for hosts that use YAML, because it takes 0.8 MB
-
-    events = cast("Any", yaml).parse(text, yaml.SafeLoader)
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in events):
-            raise ConfigError(f"{file} has YAML aliases, which are not supported.")
-        return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ConfigError(f"{file} is not valid YAML.") from error
 
 
 def _get(document: Any, keys: Iterable[str]) -> Any:

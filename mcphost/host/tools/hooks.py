@@ -127,7 +127,7 @@ class ToolHooks:
             approved: tuple[HookConfig, ...] = ()
             if text is not None:
                 try:
-                    hooks = parse_project_hooks(text, root)
+                    hooks = await anyio.to_thread.run_sync(parse_project_hooks, text, root)
                     await self._approvals.ask("hooks", [text])
                     approved = hooks if await self._approvals.find_source(text) in USED else ()
                 except McpHostError as error:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from mcphost.config.hooks import parse_project_hooks
 from mcphost.config.loader import load_config
+from mcphost.config.project_texts import ProjectText
 from mcphost.config.settings import parse_settings
 from mcphost.errors import ConfigError
 
@@ -47,3 +49,9 @@ def test_broken_toml_with_hooks_ends_the_start(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(f"{GOOD}x = \n")
     with pytest.raises(ConfigError, match="not valid TOML"):
         load_config(tmp_path)
+
+
+def test_a_projects_hooks_with_a_long_key_are_refused_before_they_are_parsed() -> None:
+    text = ProjectText(path="/repo/.mcphost/hooks.toml", text="a." * 11_000 + "a = 1", digest="", is_own=False)
+    with pytest.raises(ConfigError, match=r"/repo/.mcphost/hooks.toml: a key of more than 50 parts"):
+        parse_project_hooks(text, "/repo")

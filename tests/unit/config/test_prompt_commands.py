@@ -127,3 +127,14 @@ def test_there_are_bounds_for_the_number_of_files_and_the_length_of_a_text(tmp_p
     assert f"the first {MAX_COMMANDS} count" in problems[0]
     with pytest.raises(UsageError, match="over 200,000 characters"):
         fill_template(commands["c1"], "x" * 100_000, {})
+
+
+def test_the_front_matter_of_all_commands_together_is_bounded(tmp_path: Path) -> None:
+    dear = "---\ndescription: " + "b " * 15_000 + "\n---\nx"
+    files = {f"repo/.mcphost/commands/c{n:03}.md": dear for n in range(MAX_COMMANDS)}
+    commands, problems = load(tmp_path, {**files, "config/commands/mine.md": REVIEW})
+    assert list(commands) == ["mine", "c000", "c001"]
+    assert len(problems) == 1
+    assert "c002.md and later ones are not used" in problems[0]
+    long_templates = {f"repo/.mcphost/commands/c{n:03}.md": REVIEW + "x" * 30_000 for n in range(10)}
+    assert len(load(tmp_path / "other", long_templates)[0]) == 10
