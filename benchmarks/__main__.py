@@ -48,8 +48,8 @@ def main() -> int:
 def run(name: str, rounds: int, again: int = 0) -> tuple[list[str], int]:
     """Run one script in a separate process; return the lines of its last table, and how many bounds are broken.
 
-    While a bound is broken it is run up to `again` times more: another program that runs for a moment makes a ratio
-    worse, a change that costs something makes all of them worse.
+    While a bound is broken, the script is run again, up to `again` times: another program that runs for a moment makes
+    one run worse, but a costly change makes all runs worse.
     """
     print(f"\n== {name}", flush=True)
     if name == HAS_OWN_BOUNDS:

@@ -1,10 +1,10 @@
 """Cost of hostile input: peak memory, CPU time and the longest event-loop stall of each entry point, against bounds.
 
-    uv run python -m benchmarks.amplification [--only TEXT] [--list] [--markdown] [--jobs N]
+uv run python -m benchmarks.amplification [--only TEXT] [--list] [--markdown] [--jobs N]
 
-Exits with 1 when a bound is broken, and names it. Each case runs in a process of its own; one that is over a bound is
-measured again by itself, up to four times, and the lowest figures count: a busy machine adds to CPU time and takes
-nothing away. Cases register themselves:
+If a bound is broken, names it and exits with 1. Each case runs in its own process. A case over its bound is measured
+again on its own, up to four times, and the lowest figures are used, because a busy machine can only add CPU time. Cases
+register themselves:
 
     @case("a batch in a revision without batches", size=10 * MB)
     async def batch(meter: Meter, size: int) -> None:
@@ -12,7 +12,8 @@ nothing away. Cases register themselves:
         with meter.measuring(len(line)):
             read(line)                                           # a McpHostError counts as "refused"
 
-in any module `benchmarks.amplification_NAME`; all of them are loaded. Import what is measured inside the function.
+in any module `benchmarks.amplification_NAME`; all of them are loaded. Import the code to be measured inside the
+function.
 """
 
 # pyright: basic
@@ -78,7 +79,7 @@ Entry = Callable[["Meter", int], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Case:
-    """One untrusted input at one entry point."""
+    """One untrusted input for one entry point."""
 
     name: str
     size: int
@@ -101,16 +102,16 @@ def case(name: str, *, size: int) -> Callable[[Entry], Entry]:
 
 
 class Meter:
-    """Meter that measures one block of a case."""
+    """Measures the cost of one block of a case."""
 
     def __init__(self) -> None:
         self.figures: Figures | None = None
 
     @contextlib.contextmanager
     def measuring(self, size: int) -> Generator[None]:
-        """Measure the block, which is fed `size` bytes. A McpHostError ends it as "refused".
+        """Measure the block, which processes `size` bytes. A McpHostError ends it and counts as "refused".
 
-        Hold references to the results until the block ends: memory that is kept counts like memory that is used.
+        Keep references to the results until the block ends, so that the memory they hold is measured too.
         """
         from mcphost.errors import McpHostError
 
@@ -133,9 +134,10 @@ class Meter:
 
 
 class _Heartbeat:
-    """Meter of the longest time between two event loop iterations, in CPU time of this process only.
+    """Measures the longest time between two event loop iterations, in CPU time of this process only.
 
-    A thread that holds the interpreter lock stalls the loop as well, and its CPU time is in the process's.
+    A thread that holds the interpreter lock stalls the loop as well, and its CPU time is part of the process's CPU
+    time.
     """
 
     def __init__(self) -> None:
@@ -164,7 +166,7 @@ class _Heartbeat:
 
 
 def _tidy() -> None:
-    """Give freed memory back, so that what was used to prepare the input hides nothing."""
+    """Return freed memory to the system, so that memory used to prepare the input does not hide a peak."""
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
@@ -194,7 +196,7 @@ async def _run(case: Case) -> Figures:
 
 
 def _lowest(name: str, found: Figures | str) -> Figures | str:
-    """Measure a case that exceeds a bound again; return the lowest of each figure."""
+    """Measure a case that exceeds a bound again; return the lowest value of each figure."""
     for _ in range(REPEATS):
         if isinstance(found, Figures) and not found.broken:
             break
@@ -208,7 +210,7 @@ def _lowest(name: str, found: Figures | str) -> Figures | str:
 
 
 def _measured(name: str) -> Figures | str:
-    """Measure a case in a separate process; return its figures, or a sentence if it failed."""
+    """Measure a case in a separate process; return its figures, or an error message if it failed."""
     command = [sys.executable, "-m", "benchmarks.amplification", "--worker", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=CASE_SECONDS, cwd=HERE.parent)

@@ -1,4 +1,4 @@
-"""Hostile documents: sign-in answers, challenges, front matter and configuration (see `amplification`)."""
+"""Amplification cases for hostile documents: sign-in responses, challenges, front matter and configuration."""
 
 # pyright: basic
 

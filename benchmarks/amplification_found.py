@@ -1,4 +1,4 @@
-"""Hostile input from providers, subscriptions, tool lists and sign-in servers (see `amplification`)."""
+"""Amplification cases for hostile input from providers, subscriptions, tool lists and sign-in servers."""
 
 # pyright: basic
 
@@ -16,7 +16,7 @@ from benchmarks.amplification_host import Work, host_case
 
 
 async def provided(meter: Meter, body: bytes, headers: dict[str, str]) -> None:
-    """Read the lines of a provider's answer as the model worker does."""
+    """Read the lines of a provider's response as the model worker does."""
     import httpx
 
     from mcphost.llm.response_limits import AnswerTooLong, limit_responses
@@ -114,7 +114,7 @@ async def changed_tools(meter: Meter, size: int) -> None:
         return ServerListing(tools={name: ToolDefinition(name, Raw(raw)) for name, raw in raws.items()})
 
     async def follow(*words: str) -> None:
-        """Do nothing; no grant exists."""
+        """Do nothing, because no grant exists."""
 
     with tempfile.TemporaryDirectory() as folder:
         pins = ToolFingerprintStore(Database(Path(folder) / "store.db"))

@@ -1,4 +1,4 @@
-"""Cost of untrusted results, answers, questions and text in the host, the model worker and the UI."""
+"""Amplification cases for untrusted results, answers, questions and text in the host, the model worker and the UI."""
 
 # pyright: basic
 
@@ -165,7 +165,7 @@ def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
 
 
 def prose(text: str) -> tuple[int, Work]:
-    """Return the work of drawing a model's finished answer, as loaded from the store."""
+    """Return the work of drawing a finished model answer as loaded from the store."""
     from mcphost.tui.transcript.markdown import warm_up
     from mcphost.tui.transcript.presenter import build_markdown_blocks
 

@@ -1,4 +1,4 @@
-"""Hostile replies from authorization servers and tasks, and audit rows that are read back (see `amplification`)."""
+"""Amplification cases for hostile replies from authorization servers and tasks, and for reading back audit rows."""
 
 # pyright: basic
 
@@ -89,7 +89,7 @@ _poll_case("an id of 10 MB", TASK.replace(b'"taskId":"a"', b'"taskId":"' + b"a" 
 
 
 async def _rows_of(folder: str, detail: str, count: int) -> Any:
-    """Return a stored audit log whose rows have this detail."""
+    """Return a stored audit log whose rows all have this detail."""
     from mcphost.store.audit_reader import AuditReader
     from mcphost.store.audit_store import AuditRecord, AuditStore
 

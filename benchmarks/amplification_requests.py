@@ -1,4 +1,4 @@
-"""Hostile requests, tools and tasks from servers, and what is read back from disk (see `amplification`)."""
+"""Amplification cases for hostile server requests, tools and tasks, and for data that is read back from disk."""
 
 # pyright: basic
 

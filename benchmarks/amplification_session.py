@@ -1,4 +1,4 @@
-"""Hostile input to a session: lists, prompts, resources, notices, instructions (see `amplification`)."""
+"""Amplification cases for hostile input to a session: lists, prompts, resources, notifications and instructions."""
 
 # pyright: basic
 

@@ -1,4 +1,4 @@
-"""Hostile input to the wire: lines, JSON-RPC, event streams and HTTP bodies (see `amplification`)."""
+"""Amplification cases for hostile input to the wire: lines, JSON-RPC, event streams and HTTP bodies."""
 
 # pyright: basic
 
@@ -38,7 +38,7 @@ def file_of(*parts: bytes):
 
 
 async def pipe(meter: Meter, data: bytes) -> None:
-    """Send `data` over standard output as the response to one request, and read it completely."""
+    """Send `data` through standard output as the response to one request, and read it completely."""
     import anyio
 
     from mcphost.protocol.jsonrpc import JsonRpcRequest
@@ -88,7 +88,7 @@ def started(script: str, *words: str):
 
 
 class Silent:
-    """A responder and observer of a session that does nothing."""
+    """A request handler and session observer that does nothing."""
 
     capabilities: dict[str, Any] = {}  # noqa: RUF012
 

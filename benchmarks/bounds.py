@@ -1,4 +1,4 @@
-"""The bounds of `bounds.toml`, and the verdicts on measured ratios."""
+"""The bounds in `bounds.toml`, and verdicts on measured ratios."""
 
 # pyright: basic
 
@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Bound:
-    """The goal for a ratio, and the value that no change may worsen until the goal is reached."""
+    """The goal for a ratio, and the current limit until the goal is reached."""
 
     value: float
     is_ceiling: bool

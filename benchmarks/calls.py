@@ -1,10 +1,10 @@
-"""Client CPU and wall time of tool calls against the official `mcp` SDK, alternating between both clients in one run.
+"""Compare CPU and wall time of tool calls with the official `mcp` SDK, alternating between the two clients.
 
-    uv run python -m benchmarks.calls [--rounds N] [--transports stdio,json,sse] [--era stateless|handshake] [--quick]
+uv run python -m benchmarks.calls [--rounds N] [--transports stdio,json,sse] [--era stateless|handshake] [--quick]
 
-Each contender is a process of its own; the server is a bare loop that costs both the same. CPU counts the client
-process alone: its ratio is of the best rounds, because load only adds; those of times are of medians. A ratio
-over 1 means that mcphost needs less.
+Each client runs in its own process, and the server is a bare loop that costs both the same. CPU time is that of the
+client process alone. The CPU ratio compares the best rounds, because load only adds to them; the ratios of times
+compare medians. A ratio above 1 means that mcphost needs less.
 """
 
 # pyright: basic

@@ -1,9 +1,9 @@
-"""Time until ten stdio servers are ready, relative to starting ten processes and reading a line from each.
+"""Measure the time until ten stdio servers are ready, relative to starting ten processes and reading one line each.
 
-    uv run python -m benchmarks.connecting [--rounds N] [--servers N]
+uv run python -m benchmarks.connecting [--rounds N] [--servers N]
 
-Ready means that the Host knows their tools. A server that never answers `server/discover` is measured beside them: the
-probe of the newer era must not cost a time limit.
+Ready means that the Host knows their tools. A server that never answers `server/discover` is measured as well, because
+probing for the newer era must not wait for a timeout.
 """
 
 # pyright: basic

@@ -1,4 +1,4 @@
-"""A server that costs as little as Python allows: `stdio [TOOLS]`, or `http [--sse]` (prints its port)."""
+"""A minimal MCP server that costs as little as possible: `stdio [TOOLS]`, or `http [--sse]` (prints its port)."""
 
 # pyright: basic
 

@@ -1,9 +1,9 @@
-"""Search, saving and opening with a large generated history: messages in two scripts with realistic word frequencies.
+"""Measure searching, saving and opening with a large generated history in two scripts.
 
-    uv run python -m benchmarks.history [--messages N] [--store FILE]
+uv run python -m benchmarks.history [--messages N] [--store FILE]
 
-Prints the time of several searches (the best and the worst of five), of saving a message, and of loading a conversation
-of 100,000 messages. A store that exists is used again.
+The words have realistic frequencies. Prints the time of several searches (the best and the worst of five), of saving a
+message, and of loading a conversation of 100,000 messages. An existing store is reused.
 """
 
 # pyright: basic
@@ -44,7 +44,7 @@ SEARCHES = (
 
 
 def main() -> int:
-    """Make the store if it does not exist, and print the figures."""
+    """Create the store if it does not exist, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.history", description=str(__doc__).splitlines()[0])
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--store", type=Path)

@@ -1,4 +1,4 @@
-"""An HTTP server that answers the first request with the bytes of a file, including the head, and later ones with 404.
+"""An HTTP server that answers the first request with the raw bytes of a file, and later requests with 404.
 
 python hostile_http.py FILE
 """

@@ -1,8 +1,8 @@
 """A server of the handshake era on a pipe that answers each method with the bytes of a file, at almost no cost.
 
-    python hostile_server.py REVISION CAPABILITIES [METHOD=FILE ...]
+python hostile_server.py REVISION CAPABILITIES [METHOD=FILE ...]
 
-`%N%` in a file becomes the number of the answer. A METHOD of "after" is printed behind the handshake.
+`%N%` in a file becomes the number of the answer. The file of the METHOD "after" is written once the handshake is done.
 """
 
 # pyright: basic

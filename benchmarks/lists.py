@@ -1,9 +1,9 @@
-"""Client CPU and memory of tools/list with 10,000 tools against the official `mcp` SDK, both clients in one run.
+"""Compare CPU and memory of `tools/list` with 10,000 tools with the official `mcp` SDK, in one run.
 
-    uv run python -m benchmarks.lists [--rounds N] [--tools N]
+uv run python -m benchmarks.lists [--rounds N] [--tools N]
 
-Each contender is a process of its own. CPU is that of the best round, because load only adds; memory, the median of
-what the process holds more than before while it keeps the list.
+Each client runs in its own process. The CPU time is that of the best round, because load only adds to it. The memory is
+the median growth of the process while it keeps the list.
 """
 
 # pyright: basic

@@ -1,4 +1,4 @@
-"""A minimal Textual app, against which startup is measured."""
+"""A minimal Textual app, used as the baseline for startup."""
 
 # pyright: basic
 
@@ -10,7 +10,7 @@ from textual.widgets import Footer, Header, Input
 
 
 class Minimal(App[None]):
-    """App with a Header, an Input and a Footer."""
+    """An app with a Header, an Input and a Footer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("ctrl+q", "quit", "Quit")]
 

@@ -1,8 +1,9 @@
-"""Three concurrent calls of 0.3 s with a valid token, relative to one: no lock may be held while requests run.
+"""Compare three concurrent calls of 0.3 s with a single one: no lock may be held while requests run.
 
-    uv run python -m benchmarks.signed_in [--rounds N]
+uv run python -m benchmarks.signed_in [--rounds N]
 
-The same server is asked by the official SDK's client with its own OAuth, which holds a lock for each whole request.
+All calls use a valid token. The same calls are made with the official SDK's client and its own OAuth, which holds a
+lock during each request.
 """
 
 # pyright: basic
@@ -26,7 +27,7 @@ Call = Callable[[], Coroutine[Any, Any, object]]
 
 @asynccontextmanager
 async def served() -> AsyncGenerator[str]:
-    """Run a protected server with a slow tool; yield its address."""
+    """Run a protected server with a slow tool; yield its URL."""
     from tests.unit.transport.raw_http import ReceivedRequest, serve
 
     async def answer(one: ReceivedRequest) -> None:
@@ -86,7 +87,7 @@ async def ours(url: str) -> AsyncGenerator[Call]:
 
 
 class Stored:
-    """Storage from which the SDK's client reads the same token."""
+    """Token storage for the SDK's client, with the same token."""
 
     async def get_tokens(self) -> Any:
         from mcp.shared.auth import OAuthToken

@@ -1,11 +1,11 @@
-"""Startup of the real `mcphost chat` against a minimal Textual app: first frame, typed key, CPU, memory.
+"""Compare startup of the real `mcphost chat` with a minimal Textual app: first frame, typed key, CPU, memory.
 
-    uv run python -m benchmarks.startup [--rounds N] [--servers N] [--json]
+uv run python -m benchmarks.startup [--rounds N] [--servers N] [--json]
 
-Both run in a 120x40 pseudo-terminal, by turns; mcphost has ten stdio servers and a litellm model configured.
-frame: exec until the composer's placeholder is written. key: exec until a character typed from that moment on (every
-10 ms) is written back. CPU: the program's own process, until the frame. RSS: the same process, a second after the key.
-Ratios of times are of the best rounds, because load only adds; memory is a median.
+Both run alternately in a 120x40 pseudo-terminal. mcphost has ten stdio servers and a litellm model configured. frame:
+from exec until the composer's placeholder is written. key: from exec until a typed character is echoed (typed every 10
+ms after the frame). CPU: CPU time of the program's own process until the frame. RSS: memory of the same process, a
+second after the key. Ratios of times compare the best rounds, because load only adds to them; memory is a median.
 """
 
 # pyright: basic
@@ -42,7 +42,7 @@ NAMES = {"frame": "first frame", "key": "typed key", "cpu": "CPU to the first fr
 
 
 class Watched:
-    """A program in a pseudo-terminal, and the text it has written so far."""
+    """A program in a pseudo-terminal, with the output it has written so far."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self.master, slave = pty.openpty()
@@ -69,7 +69,7 @@ class Watched:
         return time.perf_counter() - self.begin
 
     def type(self, text: str) -> None:
-        """Type text; `until_new` waits for text written from now on."""
+        """Type text; `until_new` then waits for text that is written afterwards."""
         self._typed = len(self._raw)
         os.write(self.master, text.encode())
 
@@ -82,7 +82,7 @@ class Watched:
             self.drain(0.005)
 
     def drain(self, seconds: float) -> None:
-        """Read the available output, waiting for it for a limited time."""
+        """Read the available output, waiting a limited time for it."""
         if select.select([self.master], [], [], seconds)[0]:
             with contextlib.suppress(OSError):
                 self._raw += os.read(self.master, 1 << 16)
@@ -113,9 +113,9 @@ class Watched:
 
 
 def process_cpu(pid: int) -> float:
-    """Return a process's exact CPU time in seconds; the clock of `/proc/PID/stat` ticks in steps of 6 % of a start.
+    """Return a process's exact CPU time in seconds; the clock of `/proc/PID/stat` is too coarse.
 
-    The number of the clock is the one that clock_getcpuclockid(3) of Linux gives for another process.
+    One tick of that clock is 6 % of a startup. The clock ID is computed as by clock_getcpuclockid(3) on Linux.
     """
     return time.clock_gettime((~pid << 3) | 2)
 

@@ -1,9 +1,9 @@
-"""Typing while an answer streams: time from key to screen, in mcphost and with Textual's MarkdownStream.
+"""Measure key-to-screen latency while an answer streams, in mcphost and with Textual's MarkdownStream.
 
-    uv run python -m benchmarks.stream_keys [--seconds 8] [--rounds 3]
+uv run python -m benchmarks.stream_keys [--seconds 8] [--rounds 3]
 
-Both run in a 120x40 pseudo-terminal. After 8,000 tokens, 200 tokens a second arrive, and a key is typed every 50 ms:
-ours into the composer of the real chat, theirs into an Input below the Markdown.
+Both run in a 120x40 pseudo-terminal. After 8,000 tokens, 200 tokens arrive per second and a key is typed every 50 ms:
+in mcphost into the composer of the real chat, in the other app into an Input below the Markdown.
 """
 
 # pyright: basic
@@ -103,7 +103,7 @@ CONTENDERS = {"ours": run_ours, "textual": run_textual}
 
 
 def measured(name: str, seconds: float) -> list[float]:
-    """Return the seconds that each key took."""
+    """Return the time in seconds that each key took."""
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
     command = [sys.executable, "-m", "benchmarks.stream_keys", "--one", name, "--seconds", str(seconds)]
     os.chdir(Path(__file__).resolve().parents[1])

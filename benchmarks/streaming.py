@@ -1,8 +1,9 @@
-"""Drawing: CPU time of mcphost's transcript, Textual's MarkdownStream, and a Static per message, in one run.
+"""Compare CPU time for drawing: mcphost's transcript, Textual's MarkdownStream, and one Static per message.
 
-    uv run python -m benchmarks.streaming [--tokens 2000] [--rounds 3] [--history 5000]
+uv run python -m benchmarks.streaming [--tokens 2000] [--rounds 3] [--history 5000]
 
-Each contender runs in a process of its own, by turns; medians of the rounds. Only the ratios mean something.
+Each of them runs in its own process, alternately, and the medians of all rounds are used. Only the ratios are
+meaningful.
 """
 
 # pyright: basic
@@ -188,7 +189,7 @@ def later_textual(count: int) -> dict[str, float]:
 
 
 async def _drawn(app: Any, result: dict[str, float]) -> None:
-    """Wait until the first text is on the screen; CPU time is counted from then on."""
+    """Wait until the first text is on the screen; CPU time is measured from then on."""
     painted = asyncio.Event()
     app.call_after_refresh(painted.set)
     await painted.wait()
@@ -215,7 +216,7 @@ def history_ours(count: int) -> dict[str, float]:
 
 
 def history_static(count: int) -> dict[str, float]:
-    """Show the same conversation with a Static for each message, which is cheaper than a Markdown."""
+    """Show the same conversation with a Static for each message, which is cheaper than a Markdown widget."""
     from textual.containers import VerticalScroll
     from textual.widgets import Static
 
@@ -229,7 +230,7 @@ def history_static(count: int) -> dict[str, float]:
 
 
 def big_ours(count: int) -> dict[str, float]:
-    """Show text of this many megabytes in the viewer."""
+    """Show a text of this many megabytes in the viewer."""
     from mcphost.tui.widgets.long_text import LongText
 
     text = (PARAGRAPH + "\n") * (count * 1_000_000 // (len(PARAGRAPH) + 1))

@@ -1,1 +1,1 @@
-"""Tests, by kind: unit mirrors the package; flows, screens and terminal test all of it; peers test other programs."""
+"""The test suite: unit mirrors the package; flows, screens and terminal test it as a whole."""

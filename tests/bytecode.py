@@ -1,4 +1,4 @@
-"""Bytecode shared by the workers of a test run: one worker compiles each file, the others reuse the result."""
+"""Share bytecode between the workers of a test run: one worker compiles each file, the others reuse the result."""
 
 import zlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Configuration of all tests: their order, which are quick, and missing peers (skipped or, in CI, failed)."""
+"""Configuration of all tests: their order, which ones are quick, and missing peers (skipped, or failed in CI)."""
 
 import faulthandler
 import gc
@@ -150,7 +150,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """End the process after a minute, with a stack trace, if a thread left by a failed test keeps running."""
+    """End the process after a minute, with a stack trace, if a failed test left a thread running."""
     faulthandler.dump_traceback_later(60, exit=True)
 
 
@@ -167,7 +167,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return how many workers `-n auto` starts; most tests mainly wait for processes, but quick ones never do."""
+    """Return the number of workers for `-n auto`; most tests wait for processes, but quick tests never do."""
     processors = os.cpu_count() or 1
     return processors + 1 if config.getoption("markexpr") == "quick" else min(3 * processors, 16)
 
@@ -178,7 +178,7 @@ SPLIT_FILES = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/",
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep a file on one worker unless it is in SPLIT_FILES, so that the run does not end with a single busy worker."""
+    """Keep each file on one worker, except for files in SPLIT_FILES, so that no single worker finishes late."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadScopeScheduling

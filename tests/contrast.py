@@ -1,4 +1,4 @@
-"""Contrast of two colors, as WCAG 2 defines it."""
+"""Compute the contrast of two colors as defined by WCAG 2."""
 
 from textual.color import Color
 

@@ -17,7 +17,7 @@ def run_in_new_thread(work: Callable[..., Awaitable[T]], *args: Any, **options: 
 
 
 async def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until `condition()` is true, sleeping between two checks.
+    """Wait until `condition()` is true, sleeping between checks.
 
     Raises TimeoutError after *seconds*.
     """

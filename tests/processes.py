@@ -1,4 +1,4 @@
-"""Helpers for processes, any of which may end between two calls."""
+"""Helpers for processes that may end at any moment."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ import psutil
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process with this pid runs; zombies do not count."""
+    """Return whether a process with this pid is running; zombies do not count."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -22,7 +22,7 @@ def command_line(process: psutil.Process) -> list[str]:
 
 
 def processes_with_variable(name: str, value: str) -> list[psutil.Process]:
-    """Return the processes with this environment variable; child processes inherit it."""
+    """Return the processes that have this environment variable, which child processes inherit."""
     return [process for process in psutil.process_iter() if _environment(process).get(name) == value]
 
 
@@ -34,7 +34,7 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return every process below this one, or none if it has ended."""
+    """Return all descendants of a process, or none if it has ended."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -42,7 +42,7 @@ def descendants(pid: int) -> list[psutil.Process]:
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:
-    """Kill the processes that are still running. psutil checks the start time, so a reused pid is spared."""
+    """Kill the processes that are still running; psutil checks the start time, so reused pids are safe."""
     for process in processes:
         try:
             process.kill()

@@ -1,4 +1,4 @@
-"""Repeat tests under load to show a race: `uv run python -m tests.repeat_under_load TEST...`.
+"""Repeat tests under load to reveal a race: `uv run python -m tests.repeat_under_load TEST...`.
 
 `--times N` sets the number of runs (50 by default). Exits with 1 if a run failed, and prints the end of the first
 failure.

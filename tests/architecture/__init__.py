@@ -1,1 +1,1 @@
-"""Architecture rules: imports, file sizes, names, documentation, and text that no tracked file may contain."""
+"""Tests of the architecture rules: imports, file sizes, names, documentation, and forbidden text in tracked files."""

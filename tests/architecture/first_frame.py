@@ -1,6 +1,7 @@
 """Run the real program in a pseudo-terminal and record `sys.modules` when its first frame is written.
 
-As a script it is the recorder inside the program: `python -m tests.architecture.first_frame NOTES ARGUMENT...`.
+When run as a script, it is the recorder inside the program: `python -m tests.architecture.first_frame NOTES
+ARGUMENT...`.
 """
 
 import contextlib

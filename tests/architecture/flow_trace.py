@@ -1,4 +1,4 @@
-"""Trace of a flow through the package: the chains of functions that lead to its landmarks, across tasks."""
+"""Trace a flow through the package: the call chains that lead to its landmark functions, across tasks."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ ROOT = str(Path(mcphost.__file__).parent) + "/"
 
 
 class Hop(NamedTuple):
-    """A function on a path: its module below mcphost/ without `.py`, and its qualified name."""
+    """A function in a call chain: its module below mcphost/ without `.py`, and its qualified name."""
 
     module: str
     function: str
@@ -39,17 +39,17 @@ class FlowTrace:
 
     @property
     def missing(self) -> frozenset[str]:
-        """The landmark functions that were never reached."""
+        """The landmark functions that were not reached."""
         return self._landmarks - self._reached
 
     @property
     def hops(self) -> tuple[Hop, ...]:
-        """The distinct functions on all chains, in the order they were first reached."""
+        """The distinct functions on all chains, in the order in which they were first reached."""
         return tuple(dict.fromkeys(hop for chain in self.chains for hop in chain))
 
     @property
     def modules(self) -> frozenset[str]:
-        """The modules of these functions."""
+        """The modules that contain these functions."""
         return frozenset(hop.module for hop in self.hops)
 
     @contextmanager

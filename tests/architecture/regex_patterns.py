@@ -1,8 +1,8 @@
-"""Every regular expression of the package, found in its syntax trees, and inputs that slow down a backtracking matcher.
+"""Find every regular expression of the package, and generate inputs that slow down backtracking matchers.
 
-As a program it reads nothing and prints one JSON line for each pattern: `{"begun": name}` before it is tried, and
-`{"slow": …}` for an input whose cost grows faster than its length. Its first argument is the CPU time in seconds that a
-pattern may take before the kernel ends the program, because an exponential pattern never ends.
+When run as a program, it prints JSON lines: `{"begun": name}` before each pattern is tried, and `{"slow": …}` for an
+input whose cost grows faster than its length. The first argument is the CPU time in seconds after which the kernel ends
+the program, because an exponential pattern never finishes.
 """
 
 import ast
@@ -43,7 +43,7 @@ CERTAIN_GROWTH = 3 * GROWTH
 
 @dataclass
 class RegexPattern:
-    """One pattern and the methods it is used with."""
+    """A pattern and the methods that are called on it."""
 
     where: str
     pattern: str | bytes
@@ -52,7 +52,7 @@ class RegexPattern:
 
 
 class DynamicPattern(Exception):
-    """A pattern that is built at run time, so the test needs an example of it."""
+    """A pattern that is built at run time; the tests need an example of it."""
 
 
 def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
@@ -86,13 +86,13 @@ def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
 
 
 def _modules_containing(*parts: str) -> list[Path]:
-    """Return the modules that contain the text; the others need not be parsed."""
+    """Return the modules that contain the text, so that the others need not be parsed."""
     any_part = re.compile("|".join(parts))
     return [path for path in module_paths() if any_part.search(path.read_text(encoding="utf-8"))]
 
 
 def find_indirect_imports() -> list[str]:
-    """Return imports that could hide a pattern: `re` renamed, its functions alone, or another regex library."""
+    """Return imports that could hide a pattern: `re` under another name, its functions, or another regex library."""
     ways: list[str] = []
     for path in _modules_containing(r"\bre\b", *LIBRARIES):
         for node in ast.walk(parse(path)):
@@ -171,7 +171,7 @@ def _flags(call: ast.Call, module: Any) -> int:
 
 # -- inputs
 def attack_inputs(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
-    """Yield prefixes, repeated pieces and suffixes that make a matcher do much work."""
+    """Yield prefixes, repeated pieces and suffixes that are expensive for a matcher."""
     tree = _PARSER.parse(pattern, flags)
     literals: dict[str, None] = {}
     beginnings = list(dict.fromkeys(["", *_beginnings(tree, "", literals)]))[:80]
@@ -186,7 +186,7 @@ def attack_inputs(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _beginnings(tree: Any, before: str, literals: dict[str, None]) -> Iterator[str]:
-    """Return examples of the text before each part of a pattern."""
+    """Return examples of the text that precedes each part of a pattern."""
     for op, value in tree:
         kind = str(op)
         if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
@@ -213,7 +213,7 @@ def _beginnings(tree: Any, before: str, literals: dict[str, None]) -> Iterator[s
 
 
 def _matching_text(tree: Any, literals: dict[str, None]) -> str:
-    """Return one text that matches a part of a pattern, or nearly does."""
+    """Return one text that matches, or nearly matches, a part of a pattern."""
     text = ""
     for op, value in tree:
         kind = str(op)
@@ -256,12 +256,12 @@ def _class_member(members: Any, literals: dict[str, None]) -> str:
 
 
 def count_texts(pattern: str, flags: int = 0) -> float:
-    """Return the maximum number of texts, by kinds of characters, that a pattern matches."""
+    """Return the maximum number of texts (counted by kinds of characters) that a pattern matches."""
     return _count_texts(_PARSER.parse(pattern, flags))
 
 
 def _count_texts(tree: Any) -> float:
-    """Return the maximum number of texts, by kinds of characters, that a part of a pattern matches."""
+    """Return the maximum number of texts (counted by kinds of characters) that a part of a pattern matches."""
     product = 1.0
     for op, value in tree:
         kind = str(op)
@@ -306,7 +306,7 @@ def find_slow_input(pattern: RegexPattern) -> str:
 
 
 def distinct_methods(methods: set[str]) -> list[str]:
-    """Return the methods to test, without those that are never slower than another method in the set."""
+    """Return the methods to test, leaving out those that are never slower than another method in the set."""
     return [*[method for method in _SEARCHING if method in methods][:1], *sorted(methods.difference(_SEARCHING))]
 
 

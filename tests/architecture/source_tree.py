@@ -1,4 +1,4 @@
-"""The package's files and tracked files, for the tests of the architecture."""
+"""The package's source files and all tracked files, for the architecture tests."""
 
 import ast
 import subprocess
@@ -15,7 +15,7 @@ def module_paths() -> list[Path]:
 
 
 def module_name(path: Path) -> str:
-    """Return the module name of a file, such as `mcphost.log`; for `__init__.py`, the name of its package."""
+    """Return the module name of a file, such as `mcphost.log`; for `__init__.py`, the package name."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -33,7 +33,7 @@ def docstring_summary(path: Path) -> str:
 
 
 def tracked_files() -> list[Path]:
-    """Return every file that git tracks; in an unpacked source archive, every file."""
+    """Return every file that git tracks, or every file of an unpacked source archive."""
     try:
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):

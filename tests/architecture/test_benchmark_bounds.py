@@ -1,4 +1,4 @@
-"""Bounds of the benchmarks: every script that measures a ratio has a bound, and exceeding it is a failure."""
+"""Check that every benchmark that measures a ratio has a bound, and that exceeding a bound is a failure."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Command lines in hints are safe to paste: every inserted value is quoted."""
+"""Check that command lines in hints are safe to paste: every inserted value is quoted."""
 
 import ast
 import re
@@ -30,7 +30,7 @@ def unquoted_lines(tree: ast.Module) -> list[int]:
 
 
 def _is_quoted(value: ast.expr) -> bool:
-    """Return whether a value is quoted: a variable named `rule` always is, `usage` and `command` hold literals."""
+    """Return whether a value is quoted: `rule` always is, and `usage` and `command` contain literals."""
     names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
     return bool(names & {"quote", "quote_rule", "rule", "usage", "command"})
 

@@ -1,4 +1,4 @@
-"""Commit subjects are short and imperative (CONTRIBUTING.md); commits older than the rule are exempt."""
+"""Check that commit subjects are short and imperative (CONTRIBUTING.md); commits older than the rule are exempt."""
 
 import re
 import subprocess
@@ -42,7 +42,7 @@ def faults(subject: str) -> list[str]:
 
 
 def subjects() -> list[str]:
-    """Return the subjects of the commits since the rule, or of all commits if the history is incomplete."""
+    """Return the subjects of the commits made since the rule, or of all commits if the history is incomplete."""
     command = ["git", "log", "--no-merges", "--format=%s"]
     since = subprocess.run([*command, f"{LAST_BEFORE_THE_RULE}..HEAD"], cwd=ROOT, capture_output=True, text=True)
     if since.returncode == 0:

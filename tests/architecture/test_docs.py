@@ -1,4 +1,4 @@
-"""The user documentation: every link resolves, every command and setting shown is valid, and the wording is plain."""
+"""Check the user documentation: links resolve, commands and settings are valid, and the wording is plain."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""Every module opens with one sentence; the documents link to files that exist."""
+"""Check that every module starts with a one-sentence docstring, and that documents link to existing files."""
 
 import ast
 import re
@@ -35,7 +35,7 @@ def test_links_between_the_pages_have_targets() -> None:
 
 
 def parameter_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> set[str]:
-    """Return the parameter names of a function; for a class, its fields and the parameter names of its methods."""
+    """Return the parameter names of a function, or the fields and method parameter names of a class."""
     if isinstance(node, ast.ClassDef):
         members = [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
         fields = {

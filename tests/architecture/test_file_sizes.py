@@ -1,4 +1,4 @@
-"""Files and functions stay within the size limits."""
+"""Check that files and functions stay within the size limits."""
 
 import ast
 

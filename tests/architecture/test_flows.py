@@ -1,4 +1,4 @@
-"""The two main flows, traced: each reaches every stage and is short, and ARCHITECTURE.md shows it correctly."""
+"""Trace the two main flows: each passes every stage, stays short, and is shown correctly in ARCHITECTURE.md."""
 
 import pytest
 

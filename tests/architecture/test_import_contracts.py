@@ -1,4 +1,4 @@
-"""The import contracts of `.importlinter` hold."""
+"""Check the import contracts in `.importlinter`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Modules loaded at each stage: no UI or model library in the core, nothing heavy before the first frame."""
+"""Check which modules are loaded at each stage: no UI or model library in the core, nothing heavy at startup."""
 
 import json
 import subprocess
@@ -181,7 +181,7 @@ def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -
 
 
 def test_the_garbage_of_the_first_frame_is_freed_before_the_host_is_loaded(tmp_path: Path) -> None:
-    """Garbage collection is off until the first frame, and what remains is frozen."""
+    """Garbage collection is off until the first frame, and the remaining objects are frozen."""
     program = """
 import gc, os, sys, weakref
 os.environ["MCPHOST_STATE_DIR"] = sys.argv[1]
@@ -203,7 +203,7 @@ print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
 
 
 def test_the_host_is_loaded_without_optional_modules() -> None:
-    """Each loaded module costs memory for the whole run and delays startup, when the user may already be typing."""
+    """Each loaded module uses memory for the whole run and delays startup, when the user may already be typing."""
     names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.transcript.presenter",
              "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",
              "mcphost.llm.litellm_model")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Each public class name of the package is defined only once."""
+"""Check that each public class name is defined only once in the package."""
 
 import ast
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Commands and settings that the README shows exist."""
+"""Check that the commands and settings shown in the README exist."""
 
 import re
 import subprocess

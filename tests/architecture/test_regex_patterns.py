@@ -1,4 +1,4 @@
-"""No regular expression of the package takes more than linear time, whatever the input."""
+"""Check that every regular expression of the package runs in linear time on any input."""
 
 import json
 import re
@@ -35,7 +35,7 @@ BOUNDED = {
 
 
 def run_patterns(seconds: float, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Test each pattern for at most this many seconds of CPU time."""
+    """Test each pattern with at most this many seconds of CPU time."""
     return subprocess.run(
         [sys.executable, "-m", "tests.architecture.regex_patterns", str(seconds), *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=3_000, check=False,

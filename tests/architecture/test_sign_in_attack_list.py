@@ -1,4 +1,4 @@
-"""Every row of the list of sign-in attacks names tests that exist."""
+"""Check that every row of the list of sign-in attacks names existing tests."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rules for the test modules themselves: where helpers are defined, and which names tests may use."""
+"""Rules for the test modules themselves: where helper functions live, and which names tests may use."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Textual's workers receive functions: the coroutine of a worker cancelled too early would never be awaited."""
+"""Check that Textual workers are given functions, because a coroutine would never be awaited if cancelled too early."""
 
 import ast
 

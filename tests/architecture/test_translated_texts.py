@@ -1,4 +1,4 @@
-"""Every text shown on the screen is marked for translation; see CONTRIBUTING.md, "How to translate"."""
+"""Check that every text shown on the screen is marked for translation; see CONTRIBUTING.md, "How to translate"."""
 
 import ast
 import re
@@ -77,7 +77,7 @@ def called_name(node: ast.AST) -> str:
 
 
 class Unmarked:
-    """Finder of texts in one module that look user-facing but are not marked for translation."""
+    """Finds texts in a module that look user-facing but are not marked for translation."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}

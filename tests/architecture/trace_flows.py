@@ -1,4 +1,4 @@
-"""Trace the two main flows and print their figures and sequence diagrams: `python -m tests.architecture.trace_flows`.
+"""Trace the two main flows and print their lengths and sequence diagrams: `python -m tests.architecture.trace_flows`.
 
 `--write` puts the diagrams into ARCHITECTURE.md, `--chains` prints every chain of functions.
 """
@@ -198,7 +198,7 @@ def trace_all() -> dict[str, FlowTrace]:
 
 
 def flow_hops(name: str, trace: FlowTrace) -> tuple[Hop, ...]:
-    """Return the functions of a flow; for a 401 flow, only those called after the refused request was sent."""
+    """Return the functions of a flow; for a 401 flow, only those called after the refused request."""
     before = () if name == "message" else trace.chains[0]
     return tuple(hop for hop in trace.hops if hop not in before)
 

@@ -1,1 +1,1 @@
-"""Real programs killed at random moments; each module also runs as a script."""
+"""Kill real programs at random moments; each module can also be run as a script."""

@@ -1,8 +1,8 @@
-"""Damage the stored files of a real mcphost at random: no command may crash, and any loss must be reported.
+"""Randomly damage the stored files of a real mcphost: no command may crash, and any loss must be reported.
 
-`python -m tests.chaos.damage_files --count 500` runs it longer than the tests do. A store with conversations, a
-permission and an audit log is copied, one of its files is damaged, and commands are run with it. A changed letter in a
-stored text cannot be noticed, because SQLite has no checksums; a conversation that is no longer listed can be.
+Use `python -m tests.chaos.damage_files --count 500` for a longer run. Each run copies a store with conversations, a
+permission and an audit log, damages one of its files, and runs commands with it. A changed letter in a stored text
+cannot be detected, because SQLite has no checksums; a conversation that is no longer listed can.
 """
 
 import argparse
@@ -28,7 +28,7 @@ Damage = Callable[[Path, random.Random], None]
 
 
 def truncate(file: Path, chance: random.Random) -> None:
-    """Cut the file off."""
+    """Truncate the file."""
     content = file.read_bytes()
     file.write_bytes(content[: chance.randrange(len(content) + 1)])
 
@@ -43,7 +43,7 @@ def blank(file: Path, chance: random.Random) -> None:
 
 
 def scribble(file: Path, chance: random.Random) -> None:
-    """Change some bytes."""
+    """Change a few bytes."""
     content = bytearray(file.read_bytes())
     for _ in range(chance.choice((1, 8, 200))):
         content[chance.randrange(len(content))] = chance.randrange(256)
@@ -51,7 +51,7 @@ def scribble(file: Path, chance: random.Random) -> None:
 
 
 def scribble_head(file: Path, chance: random.Random) -> None:
-    """Change a byte of the header, or of the schema behind it."""
+    """Change a byte of the header, or of the schema after it."""
     content = bytearray(file.read_bytes())
     content[chance.randrange(min(len(content), 200))] = chance.randrange(256)
     file.write_bytes(content)
@@ -67,12 +67,12 @@ def swap_pages(file: Path, chance: random.Random) -> None:
 
 
 def replace(file: Path, chance: random.Random) -> None:
-    """Replace the content with something else."""
+    """Replace the content with unrelated bytes."""
     file.write_bytes(chance.choice((b"", b"not a database", b"{}", chance.randbytes(9_000))))
 
 
 def use_other_schema(file: Path, chance: random.Random) -> None:
-    """Replace the file with the database of another program, or of a much newer version of mcphost."""
+    """Replace the file with a database of another program or of a much newer version of mcphost."""
     if chance.random() < 0.5:
         file.write_bytes(b"")
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as db:
@@ -106,7 +106,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 
 class Outcome(Struct, frozen=True):
-    """Results of commands with a damaged file: exit codes, output, and the number of listed conversations."""
+    """Results of commands that ran with a damaged file: exit codes, output, and the number of listed conversations."""
 
     codes: tuple[int, ...]
     told: str
@@ -124,14 +124,14 @@ def fill_store(program: Program) -> None:
 
 
 def list_conversations(program: Program) -> tuple[tuple[str, ...], int, str]:
-    """Return the ids of the listed conversations, the exit code, and the messages printed."""
+    """Return the IDs of the listed conversations, the exit code, and the printed messages."""
     done = program.run("sessions", "--json")
     found: list[dict[str, str]] = json.loads(done.stdout)["sessions"] if done.returncode == 0 else []
     return tuple(one["id"] for one in found), done.returncode, done.stderr.decode()
 
 
 def use_store(program: Program) -> Outcome:
-    """Run commands that read and write all of the stored data."""
+    """Run commands that together read and write all stored data."""
     listed, code, told = list_conversations(program)
     commands = (
         *(("sessions", "show", one) for one in listed),

@@ -1,8 +1,8 @@
-"""Kill a real `mcphost pipe` with -9 in the middle of conversations: no acknowledged message may be lost.
+"""Kill a real `mcphost pipe` with SIGKILL during conversations: no acknowledged message may be lost.
 
-`python -m tests.chaos.kill_conversation --count 1000` runs it longer than the tests do. A message is acknowledged by
-the event that shows it: `turn_started` for the user's, `message_finished` for the model's. Afterwards, the store must
-contain all of them, in order.
+Use `python -m tests.chaos.kill_conversation --count 1000` for a longer run. A message is acknowledged by an event:
+`turn_started` for the user's, `message_finished` for the model's. Afterwards, the store must contain all of them, in
+order.
 """
 
 import argparse
@@ -31,7 +31,7 @@ MAX_KILL_DELAY = 4.0
 
 
 class KilledConversation:
-    """One run of the program, with one conversation, until it is killed."""
+    """One run of the program with one conversation, until it is killed."""
 
     def __init__(self, program: Program, number: int) -> None:
         self._program = program
@@ -41,7 +41,7 @@ class KilledConversation:
         self.acknowledged: list[str] = []
 
     def run(self, wait: float) -> None:
-        """Run from the start to the kill, *wait* seconds after the first message was acknowledged."""
+        """Run until the kill, *wait* seconds after the first message was acknowledged."""
         process = subprocess.Popen(
             [*MCPHOST, "pipe", "--model", "demo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, env=self._program.env, cwd=self._program.work,

@@ -1,7 +1,7 @@
-"""Kill a real `mcphost pipe` with -9 at seeded moments: no acknowledged decision may be lost.
+"""Kill a real `mcphost pipe` with SIGKILL at seeded random moments: no acknowledged decision may be lost.
 
-`python -m tests.chaos.kill_pipe --count 1000` runs it longer than the tests do. The effects of decisions are observed
-from outside: in the tool server's log and in the pipe's results.
+Use `python -m tests.chaos.kill_pipe --count 1000` for a longer run. The effects of decisions are observed from outside:
+in the tool server's log and in the pipe's results.
 """
 
 import argparse
@@ -62,7 +62,7 @@ class PipeRun:
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, wait: float) -> None:
-        """Run from the start to the kill, `wait` seconds after the server was ready."""
+        """Run until the kill, `wait` seconds after the server was ready."""
         process = subprocess.Popen(
             [*MCPHOST, "pipe", "--model", "demo", "--mcp-config", self._servers],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self._program.env,

@@ -1,4 +1,4 @@
-"""A few runs of tests/chaos/damage_files.py, with each kind of damage once."""
+"""Run tests/chaos/damage_files.py a few times, once with each kind of damage."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A few runs of tests/chaos/kill_conversation.py, and a check that it would detect a lost message."""
+"""Run tests/chaos/kill_conversation.py a few times, and check that it would detect a lost message."""
 
 from pathlib import Path
 

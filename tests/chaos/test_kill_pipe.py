@@ -1,4 +1,4 @@
-"""A few runs of tests/chaos/kill_pipe.py, and a check that it would detect a lost decision."""
+"""Run tests/chaos/kill_pipe.py a few times, and check that it would detect a lost decision."""
 
 from pathlib import Path
 

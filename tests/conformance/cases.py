@@ -1,7 +1,7 @@
-"""Every combination of scenario and protocol revision in the official suite.
+"""All combinations of scenarios and protocol revisions in the official conformance suite.
 
-The only scenarios named for backward compatibility are about OAuth of 2025-03-26; other pairs with older revisions are
-those at 2025-06-18, and `sse-retry`, whose server answers 2025-03-26.
+The only scenarios for backward compatibility test OAuth of 2025-03-26. Other combinations with older revisions are
+those with 2025-06-18, and `sse-retry`, whose server responds with 2025-03-26.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ EXTENSION = ("2025-11-25", "2026-07-28")
 
 
 class SuiteCase(NamedTuple):
-    """One run of the suite."""
+    """One combination of a scenario and a revision."""
 
     scenario: str
     revision: str

@@ -1,7 +1,7 @@
-"""Requirements that each scenario of the official suite proves: if the behaviour is broken, the scenario fails.
+"""The requirements that each scenario of the official suite proves: without the behaviour, the scenario fails.
 
-Each pair was seen to fail with the mutations of `tests/spec/mutations`; what a scenario exercises without judging it is
-not claimed. `uv run python -m tests.spec.mutate_suite` repeats the check.
+This was verified for each pair with the mutations in `tests/spec/mutations`. Behaviour that a scenario uses but does
+not check is not claimed. Run `uv run python -m tests.spec.mutate_suite` to verify it again.
 """
 
 PROVED_REQUIREMENTS: dict[str, tuple[str, ...]] = {

@@ -1,6 +1,6 @@
 """The adapter that the official conformance suite runs, with the real Host: `suite_client.py URL`.
 
-The suite sets its input in the environment: MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT.
+The suite passes its input in environment variables: MCP_CONFORMANCE_SCENARIO and MCP_CONFORMANCE_CONTEXT.
 """
 
 import json
@@ -59,7 +59,7 @@ STUB_VALUES: dict[str, Any] = {
 
 
 class AcceptingFrontend:
-    """A frontend that accepts every form with its defaults, signs in when asked, and refuses everything else."""
+    """A front end that accepts every form with its defaults, signs in when asked, and refuses everything else."""
 
     kinds = frozenset({FillForm.KIND, SignInQuestion.KIND})
     who = "person"
@@ -79,7 +79,7 @@ class AcceptingFrontend:
 
 
 def stub_arguments(tool: Tool) -> dict[str, Any]:
-    """Return a value of the right type for every parameter."""
+    """Return a value of the right type for each parameter."""
     properties = loads(tool.input_schema).get("properties", {})
     return {name: STUB_VALUES.get(str(schema.get("type")), "text") for name, schema in properties.items()}
 
@@ -89,7 +89,7 @@ async def list_features(host: Host, view: ServerView) -> None:
 
 
 async def use_everything(host: Host, view: ServerView) -> None:
-    """Call every tool, read every resource, fill every prompt."""
+    """Call every tool, read every resource, and fill in every prompt."""
     for tool in view.catalog.tools:
         await host.tools.call(SERVER_NAME, tool.name, stub_arguments(tool))
     for resource in view.catalog.resources:
@@ -107,12 +107,12 @@ async def call_context_tools(host: Host, view: ServerView) -> None:
 
 
 async def add_numbers(host: Host, view: ServerView) -> None:
-    """Call a tool once with two numbers."""
+    """Call a tool that adds two numbers."""
     await host.tools.call(SERVER_NAME, "add_numbers", {"a": 5, "b": 3})
 
 
 async def echo_schema(host: Host, view: ServerView) -> None:
-    """Send a schema back exactly as it was listed."""
+    """Send a schema back exactly as listed."""
     tool = next(tool for tool in view.catalog.tools if tool.name == "json_schema_2020_12_tool")
     await host.tools.call(SERVER_NAME, "json_schema_echo", {"schema": loads(tool.input_schema)})
 
@@ -123,7 +123,7 @@ async def list_skills(host: Host, view: ServerView) -> None:
 
 
 async def load_skills(host: Host, view: ServerView) -> None:
-    """Load every skill and read all its files, as a host does for a model."""
+    """Load every skill and read all its files, as a host does for its model."""
     for skill in view.catalog.skills:
         await host.features.skills.load(SERVER_NAME, skill)
         for file in parse_skill_files(skill):
@@ -158,7 +158,7 @@ def create_oauth_registry() -> OAuthRegistry:
 
 
 def issuer_url(url: str) -> str:
-    """Return the issuer named in the server's protected resource metadata, which an operator would document."""
+    """Return the issuer named in the server's protected resource metadata, as an operator would document it."""
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource"
     for each in (f"{place}{parts.path}", place):
@@ -169,7 +169,7 @@ def issuer_url(url: str) -> str:
 
 
 def oauth_config(scenario: str, url: str) -> OAuthConfig:
-    """Return what a user would write into mcp.json."""
+    """Return the OAuth settings that a user would write in mcp.json."""
     known = OAuthConfig(client_id=CONTEXT.get("client_id", ""), client_secret=CONTEXT.get("client_secret", ""))
     if scenario.removeprefix("auth/") in MACHINE_SCENARIOS:
         known = replace(known, issuer=issuer_url(url))

@@ -1,4 +1,4 @@
-"""The official conformance suite judges the real Host, with no failed check, no warning and a clean exit."""
+"""Run the official conformance suite on the real Host: no failed check, no warning, and a clean exit."""
 
 import json
 import os
@@ -34,7 +34,7 @@ CASES = [
 
 
 class Suite:
-    """The suite's program, in a process that can run it repeatedly (`suite.mjs`)."""
+    """The suite's program, in a process that runs it repeatedly (`suite.mjs`)."""
 
     def __init__(self) -> None:
         self._process = self._start()

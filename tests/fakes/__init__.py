@@ -1,1 +1,1 @@
-"""Test doubles: a scripted model, a scripted frontend and a clock."""
+"""Test doubles, such as a scripted model, a scripted front end and a clock."""

@@ -1,8 +1,8 @@
-"""A clock that tests set."""
+"""A clock that a test can set."""
 
 
 class ManualClock:
-    """A clock that stands still until a test sets `now`."""
+    """A clock whose time is `now`, until a test changes it."""
 
     def __init__(self) -> None:
         self.now = 1000.0

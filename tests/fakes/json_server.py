@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers paths with prepared JSON and records the requests."""
+"""An HTTP server on loopback that responds with prepared JSON for each path and records the requests."""
 
 import json
 import threading
@@ -9,16 +9,16 @@ from typing import Any
 
 
 class RecordedRequest(tuple[str, str, Any, dict[str, str]]):
-    """Method, path, JSON body (None without one) and headers in lower case of a request."""
+    """The method, path, JSON body (None if there is none) and headers (lower-case names) of a request."""
 
     __slots__ = ()
 
 
 class JsonServer(ThreadingHTTPServer):
-    """Answers each `METHOD /path` with its prepared value: JSON data, raw bytes, or a status without a body.
+    """A server with a prepared response for each `METHOD /path`: JSON data, raw bytes, or a status without a body.
 
-    A tuple of a status and an address redirects there. A function as the value is called with the request's JSON body
-    and returns such a value.
+    A tuple of a status and an address is a redirect. A function is called with the request's JSON body and returns one
+    of these values.
     """
 
     daemon_threads = True

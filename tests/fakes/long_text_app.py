@@ -1,4 +1,4 @@
-"""An app that shows one long text."""
+"""An app that shows a single long text."""
 
 from textual.app import App, ComposeResult
 
@@ -6,7 +6,7 @@ from mcphost.tui.widgets.long_text import LongText
 
 
 class LongTextApp(App[None]):
-    """An app with the long text of the viewer and nothing else."""
+    """An app that contains only the viewer for long texts."""
 
     def compose(self) -> ComposeResult:
         yield LongText(id="t")

@@ -1,4 +1,4 @@
-"""A model that follows a script: one list of events per round, over the product's ChatModel protocol."""
+"""A model that follows a script: a list of events for each round, implementing the product's ChatModel protocol."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -38,7 +38,7 @@ def text_round(text: str) -> list[ModelEvent]:
 
 
 def tool_round(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Callable[[ModelRequest], list[ModelEvent]]:
-    """Return a round that calls tools by model-facing name."""
+    """Return a round that calls tools by their model-facing names."""
 
     def round_(request: ModelRequest) -> list[ModelEvent]:
         count = sum(len(message.tool_uses) for message in request.messages)
@@ -52,7 +52,7 @@ def tool_round(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Call
 
 
 class ScriptedModel:
-    """A model that returns its scripted rounds in order."""
+    """A model that plays back its scripted rounds in order."""
 
     name = "scripted"
     label = "scripted"
@@ -87,10 +87,10 @@ class ScriptedModel:
             await anyio.lowlevel.checkpoint()
 
     async def load_facts(self) -> None:
-        """Do nothing; no facts are known."""
+        """Do nothing, because no facts are known."""
 
     async def prepare(self) -> None:
-        """Do nothing; the model is always ready."""
+        """Do nothing, because the model is always ready."""
 
     async def close(self) -> None:
         """Do nothing."""

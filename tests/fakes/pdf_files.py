@@ -13,7 +13,7 @@ def make_pdf(*pages: str, extra: bytes = b"", compress: bool = True) -> bytes:
 
 
 def make_pdf_of(*contents: bytes, compress: bool = True, filters: str = "") -> bytes:
-    """Return a PDF file whose pages have these content streams."""
+    """Return a PDF file whose pages have the given content streams."""
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(contents)))
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
@@ -46,7 +46,7 @@ def _write(objects: list[bytes]) -> bytes:
 
 
 def encrypt_pdf(body: bytes, password: str, algorithm: str = "AES-256") -> bytes:
-    """Return the file encrypted with a password for its reader; with "", no password is needed to read it."""
+    """Return the file, encrypted with a password; with an empty password, any reader can open it."""
     writer = PdfWriter(clone_from=io.BytesIO(body))
     writer.encrypt(password, "owner", algorithm=algorithm)
     out = io.BytesIO()

@@ -1,4 +1,4 @@
-"""A server packaged for npm and PyPI, and the real npx and uvx, which install it from this machine."""
+"""A server packaged for npm and PyPI, and the real npx and uvx that install it from this machine."""
 
 import base64
 import hashlib
@@ -112,10 +112,10 @@ def real_entry(version: str) -> dict[str, Any]:
 
 @contextmanager
 def serve_real_package(kind: str, home: Path) -> Generator[tuple[RegistryServer, str]]:
-    """Serve a registry with the package of this kind ("npm" or "pypi"); yield it with the PATH of the real runner.
+    """Serve a registry with an "npm" or "pypi" package; yield it with the PATH of the real runner.
 
-    The registry has version 1.0.0 among many other entries, some invalid; a test may add version 1.1.0. A runner reads
-    its settings from *home*, which must be the HOME of the program.
+    The registry has version 1.0.0 among many other entries, some invalid; a test may add version 1.1.0. The runner
+    reads its settings from *home*, which must be the program's HOME.
     """
     with registry_server([*BAD, *ENTRIES, real_entry("1.0.0")]) as registry:
         registry.page_size = 20

@@ -1,4 +1,4 @@
-"""Entries of the test registry: every kind of package, several versions, and bad and hostile ones."""
+"""Entries of the test registry: every kind of package, several versions, and invalid or hostile ones."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ STDIO = {"type": "stdio"}
 
 
 def package(kind: str, identifier: str, version: str = "1.0.0", **more: Any) -> dict[str, Any]:
-    """Return a package; if the version is empty, it is left out, as in OCI and MCPB entries."""
+    """Return a package; an empty version is left out, as in OCI and MCPB entries."""
     numbers = {"version": version} if version else {}
     return {"registryType": kind, "identifier": identifier, **numbers, "transport": STDIO, **more}
 

@@ -1,4 +1,4 @@
-"""A registry on loopback with the published API: pages, search, versions, status and deleted entries."""
+"""A registry on loopback with the published API: pages, search, versions, status, and deleted entries."""
 
 import json
 import threading
@@ -12,13 +12,13 @@ OFFICIAL = "io.modelcontextprotocol.registry/official"
 
 
 def published(server: dict[str, Any], **about: Any) -> dict[str, Any]:
-    """Return a ServerResponse: a server.json with the metadata that the registry adds."""
+    """Return a ServerResponse: a server.json with the metadata added by the registry."""
     metadata = {"status": "active", "publishedAt": "2025-10-01T10:00:00Z", "updatedAt": "2025-10-01T10:00:00Z"}
     return {"server": server, "_meta": {OFFICIAL: {**metadata, **about}}}
 
 
 class RegistryServer(ThreadingHTTPServer):
-    """Serves entries in order; the last entry of a server is its latest version unless another is marked as such."""
+    """A registry that serves its entries in order; the last entry of a server is its latest version by default."""
 
     daemon_threads = True
 
@@ -37,12 +37,12 @@ class RegistryServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def versions(self, name: str, *, deleted: bool = False) -> list[Any]:
-        """Return all versions of a server, the newest first."""
+        """Return all versions of a server, newest first."""
         found = [entry for entry in self.entries if isinstance(entry, dict) and _name(entry) == name]
         return [entry for entry in reversed(found) if deleted or _status(entry) != "deleted"]
 
     def answer(self, path: str) -> Any:
-        """Return the JSON of a path with query, or None for 404."""
+        """Return the JSON for a path and query, or None for a 404 response."""
         parts = urlsplit(path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if not parts.path.startswith(f"{self.api}/servers"):

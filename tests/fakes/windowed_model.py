@@ -1,4 +1,4 @@
-"""A model with a small window, which knows only what a request contains and can write summaries."""
+"""A model with a small context window, which knows only what a request contains and can write summaries."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _CODE = re.compile(r"code of (\w+) is (\w+)")
 
 
 def size_of(request: ModelRequest) -> int:
-    """Return the tokens of a request, as this model counts them."""
+    """Return the number of tokens in a request, as counted by this model."""
     return len(encode((request.messages, request.system, request.tools))) // CHARS_PER_TOKEN
 
 
@@ -31,7 +31,7 @@ def is_summary_request(request: ModelRequest) -> bool:
 
 
 def write_codes(request: ModelRequest) -> str:
-    """Summarize: a sentence for each code and each earlier sentence, with its numbers."""
+    """Write a summary: a sentence for each code and each earlier sentence, with message numbers."""
     lines: list[str] = []
     for entry in map(json.loads, text_of(request).splitlines()):
         if "sentence" in entry:
@@ -43,14 +43,14 @@ def write_codes(request: ModelRequest) -> str:
 
 
 def write_topics(request: ModelRequest) -> str:
-    """Write a summary that loses every code: one sentence for all messages."""
+    """Write a summary that drops every code: one sentence for all messages."""
     entries = map(json.loads, text_of(request).splitlines())
     numbers = [str(entry["n"] if "n" in entry else entry["for"]) for entry in entries]
     return f"The user told codes of items. [{', '.join(numbers)}]"
 
 
 class WindowedModel:
-    """A model that answers "what is the code of X" from its request alone, or with the tool `read_conversation`."""
+    """A model that answers "what is the code of X" from its request, or by calling `read_conversation`."""
 
     name = "windowed"
     label = "windowed"
@@ -58,7 +58,7 @@ class WindowedModel:
     def __init__(
         self, window: int, summarize: Callable[[ModelRequest], str] = write_codes, *, told: bool = True
     ) -> None:
-        """Set the context *window* in tokens; it is reported in `facts` unless *told* is false."""
+        """Set the context window to *window* tokens; `facts` reports it unless *told* is false."""
         self.window = window
         self.facts = ModelFacts(context_window=window if told else 0)
         self.summarize = summarize
@@ -99,10 +99,10 @@ class WindowedModel:
         yield StreamFinished("stop", usage)
 
     async def load_facts(self) -> None:
-        """Do nothing; the facts are already set."""
+        """Do nothing, because the facts are already set."""
 
     async def prepare(self) -> None:
-        """Do nothing; the model is always ready."""
+        """Do nothing, because the model is always ready."""
 
     async def close(self) -> None:
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""A Host with real parts: store on disk, product opener, real server processes; model and frontend are scripted."""
+"""A Host with real parts, except for a scripted model and front end: a store on disk and real server processes."""
 
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -26,13 +26,13 @@ OpenHost = Callable[..., AbstractAsyncContextManager[Host]]
 
 
 def inline_server(name: str, code: str, **more: object) -> ServerConfig:
-    """Return the entry of a server that is a few lines of Python."""
+    """Return the entry of a server that consists of a few lines of Python."""
     return ServerConfig(name=name, command=sys.executable, args=("-c", code), source="flag", **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def open_host(tmp_path: Path) -> OpenHost:
-    """Return `open_host(model, frontend, servers=…, limits=…, …)`; one test may open several hosts on one store."""
+    """Return `open_host(model, frontend, servers=…, limits=…, …)`; a test may open several hosts on one store."""
 
     @asynccontextmanager
     async def opened(
@@ -68,7 +68,7 @@ def open_host(tmp_path: Path) -> OpenHost:
 
 
 async def read_events(feed: EventQueue, is_last: Callable[[HostEvent], bool]) -> list[HostEvent]:
-    """Return all events up to and including the first one for which `until` is true."""
+    """Return all events up to and including the first one for which `until` returns true."""
     events: list[HostEvent] = []
     async for event in feed:
         events.append(event)

@@ -1,4 +1,4 @@
-"""Launcher for programs that run commands themselves: lets a fork server start a command with these streams."""
+"""Launcher for programs that start commands themselves: a fork server starts the command with these streams."""
 
 import json
 import os

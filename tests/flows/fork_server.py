@@ -1,16 +1,16 @@
 """Start mcphost without the cost of startup: each command is forked from a process with the modules loaded.
 
-`ForkedProgram` replaces `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a
-program: for each connection it receives a line of JSON and three file descriptors, forks, and writes the new process's
-pid and later its exit status. It ends, and kills what it started, when its standard input ends. All workers of a test
-run use the same servers.
+`ForkedProgram` replaces `subprocess.Popen([python, "-m", "mcphost", ...])`. The server is this file run as a program:
+for each connection it receives a line of JSON and three file descriptors, forks, and writes the new process's pid and
+later its exit status. It ends, and kills what it started, when its standard input ends. All workers of a test run use
+the same servers.
 
-A program that starts commands itself, as the conformance suite does, runs `fork_launcher.py`, which asks the
-server to run a script instead. A fork ends when its launcher does.
+A program that starts commands itself, as the conformance suite does, runs `fork_launcher.py`, which asks the server to
+run a script instead. A fork ends together with its launcher.
 
-A second kind of server has litellm imported; its forks are the model worker (`model_worker`), without the two to five
-seconds that the import takes each time. A third one has the official SDK imported, and runs servers of the tests; a
-fourth has the screen's modules.
+A second kind of server has litellm imported, and its forks are model workers (`model_worker`), which saves two to five
+seconds of import time each. A third kind has the official SDK imported and runs test servers. A fourth kind has the
+modules of the screen.
 """
 
 import atexit
@@ -68,12 +68,12 @@ MCPHOST = [sys.executable, "-m", "mcphost"]
 
 
 def can_fork() -> bool:
-    """Return whether fork is safe on this platform, which is true of Linux."""
+    """Return whether fork is safe on this platform, which is the case on Linux."""
     return sys.platform == "linux"
 
 
 class ForkServer:
-    """A fork server of one kind (a name in LOADERS) with its own environment. Get one from `for_environment`."""
+    """A fork server of one kind (a name in LOADERS) with its own environment; use `for_environment` to get one."""
 
     _servers: ClassVar[dict[str, "ForkServer"]] = {}
 
@@ -125,17 +125,17 @@ def sdk_server_command(script: str | Path, *arguments: str) -> list[str]:
 
 
 def chat_command(environment: dict[str, str]) -> tuple[str, ...]:
-    """Return the command that shows the chat in a terminal; the terminal's signals do not reach it."""
+    """Return the command that shows the chat in a terminal; signals from the terminal do not reach it."""
     return launcher_command(environment, "screen") if can_fork() else tuple(MCPHOST)
 
 
 def launcher_command(environment: dict[str, str], kind: str = "mcphost") -> tuple[str, ...]:
-    """Return a command that passes its arguments to a fork of this server."""
+    """Return a command whose arguments are passed to a fork of this server."""
     return (sys.executable, "-I", "-S", str(LAUNCHER), ForkServer.for_environment(environment, kind).address)
 
 
 class ForkedProgram(subprocess.Popen[bytes]):
-    """A running mcphost, forked by a fork server; `worker` is the command of its model worker."""
+    """A running mcphost that a fork server started; `worker` is the command of its model worker."""
 
     def __init__(
         self, arguments: list[str], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
@@ -190,7 +190,7 @@ def _read_line(source: socket.socket) -> bytes:
 
 
 class ForkingServer:
-    """The open descriptors of a fork server; a child closes all of them."""
+    """The open file descriptors of a fork server; a child process closes all of them."""
 
     def __init__(self, listener: socket.socket) -> None:
         self._listener = listener
@@ -202,7 +202,7 @@ class ForkingServer:
             self._ready.register(source, selectors.EVENT_READ)
 
     def serve(self) -> dict[str, Any] | None:
-        """Start what is requested until the standard input ends; return a request in the child that has to serve it."""
+        """Start requested programs until standard input ends; in a child process, return the request it must serve."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         while True:
@@ -259,7 +259,7 @@ class ForkingServer:
 
 
 def load_mcphost(*, screen: bool = False) -> None:
-    """Import what commands import, once; for a server with a screen, also what the chat imports."""
+    """Import the modules that commands use; for a server with a screen, also those of the chat."""
     gc.disable()
     package = importlib.import_module("mcphost")
     for module in pkgutil.walk_packages(package.__path__, "mcphost."):
@@ -339,7 +339,7 @@ def run_request(request: dict[str, Any], kind: str) -> None:
 
 
 def exit_process(code: Any) -> NoReturn:
-    """Exit like the interpreter, but without freeing modules, which would copy every memory page they occupy."""
+    """Exit like the interpreter, but without freeing modules, because that would copy all of their memory pages."""
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
         code = 1

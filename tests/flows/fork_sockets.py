@@ -1,7 +1,7 @@
-"""The folder with the sockets of the fork servers, which all workers of a test run share.
+"""The folder for the sockets of the fork servers, shared by all workers of a test run.
 
-Its creator keeps the named pipe `alive` open. A fork server reads the pipe as its standard input, and so ends with the
-run.
+Its creator keeps the named pipe `alive` open. It is the standard input of each fork server, so the servers end with the
+test run.
 """
 
 import atexit

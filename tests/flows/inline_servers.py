@@ -1,4 +1,4 @@
-"""Source code of small servers that run with python -c."""
+"""Source code of small servers that are started with `python -c`."""
 
 # A small server of the handshake era; CALL is the code of tools/call, START runs first.
 HANDSHAKE_SERVER = """

@@ -1,4 +1,4 @@
-"""Programs named npx, uvx, docker and dnx that record their arguments and then run the demo server."""
+"""Fake npx, uvx, docker and dnx commands that record their arguments and then run the demo server."""
 
 import json
 import os
@@ -19,7 +19,7 @@ os.execv({python!r}, [{python!r}, "-m", "mcphost.demo.server"])
 
 
 class PackageRunners:
-    """A folder of runners at the front of the program's PATH."""
+    """A folder with the fake commands, placed at the front of the program's PATH."""
 
     def __init__(self, program: Program, *names: str, fails: bool = False) -> None:
         self.folder = program.home / "bin"
@@ -37,7 +37,7 @@ class PackageRunners:
 
     @property
     def started(self) -> list[list[str]]:
-        """Return the command lines of the runners started so far."""
+        """Return the command lines of the runners that were started."""
         return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
 
 

@@ -1,4 +1,4 @@
-"""The real `mcphost` program as a subprocess with separate folders, and a client for its pipe."""
+"""Run the real `mcphost` program as a subprocess with its own folders; a client for `mcphost pipe`."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def faulty_server(fault: str, *more: str) -> dict[str, Any]:
 def start_mcphost(
     arguments: tuple[str, ...], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
 ) -> "subprocess.Popen[bytes]":
-    """Start a command with these streams; use a fork where possible, which takes a fifth of the time."""
+    """Start a command with these streams, as a fork where possible, which is five times as fast."""
     command = [*MCPHOST, *arguments]
     if can_fork():
         return ForkedProgram(command, env=env, cwd=cwd, worker=worker, **streams)
@@ -35,7 +35,7 @@ def start_mcphost(
 
 
 class Program:
-    """A runner of commands with folders below `home`, among them the working directory."""
+    """Runs commands with their folders and working directory below `home`."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -87,11 +87,11 @@ class Program:
         return start_mcphost(arguments, env=env, cwd=self.work, worker=self.model_worker, **streams)
 
     def command(self, *arguments: str) -> list[str]:
-        """Return a command line for starting mcphost by other means; it needs `env`, and forks where possible."""
+        """Return a command line that starts mcphost (as a fork if possible); the caller must set `env`."""
         return [*launcher_command(self.env), *arguments] if can_fork() else [*MCPHOST, *arguments]
 
     def text(self, *arguments: str, code: int = 0, **more: Any) -> str:
-        """Return the standard output of a command that exits with the given code."""
+        """Return the standard output of a command that must exit with the given code."""
         done = self.run(*arguments, **more)
         assert done.returncode == code, done.stderr.decode()
         if code == 0:
@@ -99,7 +99,7 @@ class Program:
         return done.stdout.decode()
 
     def error(self, *arguments: str, code: int, **more: Any) -> str:
-        """Return the one-paragraph error of a command that fails with the given code."""
+        """Return the one-paragraph error of a command that must fail with the given code."""
         done = self.run(*arguments, **more)
         told = done.stderr.decode()
         assert done.returncode == code, told + done.stdout.decode()
@@ -110,7 +110,7 @@ class Program:
 
     @contextmanager
     def pipe(self, *arguments: str, **env: str) -> Iterator["PipeClient"]:
-        """Run `mcphost pipe`; it is killed on exit if it is still running."""
+        """Run `mcphost pipe`; kill it at the end of the block if it is still running."""
         with self._start("pipe", *arguments, **env) as process:
             try:
                 yield PipeClient(process)
@@ -119,7 +119,7 @@ class Program:
 
 
 class PipeClient:
-    """A client that writes commands and reads events; every event read is kept."""
+    """A client that writes commands and reads events; it keeps every event."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
@@ -130,7 +130,7 @@ class PipeClient:
         self._ids = 0
 
     def send(self, do: str, **fields: Any) -> int:
-        """Write one command and return its id."""
+        """Write a command and return its id."""
         self._ids += 1
         self.write(json.dumps({"id": self._ids, "do": do, **fields}).encode() + b"\n")
         return self._ids
@@ -142,7 +142,7 @@ class PipeClient:
         self.process.stdin.flush()
 
     def wait(self, expected: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first matching event, whether already read or still to come."""
+        """Return the first matching event, including events that were already read."""
         for event in self.events:
             if expected(event):
                 return event
@@ -152,7 +152,7 @@ class PipeClient:
         raise AssertionError(f"the output ended; it was: {self.events}")
 
     def read(self) -> dict[str, Any]:
-        """Return the next event, empty at the end of the output; fail if none arrives within a minute."""
+        """Return the next event, or an empty one at the end of the output; fail if none arrives within a minute."""
         assert self.process.stdout
         while b"\n" not in self._unread:
             ready, _, _ = select.select([self.process.stdout], [], [], READ_TIMEOUT)

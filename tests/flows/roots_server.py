@@ -1,8 +1,8 @@
 """A server that requests the user's roots.
 
-`start` asks right after the handshake, `list` lists again when notified of a change, `withdraw` cancels its first
-request, `stubborn` lists its tools only after an answer to it. Its tool `where` returns the known folders,
-`ask` requests them first, `flood` requests them 200 times, `die` ends the program.
+With `start`, it sends the request right after the handshake; with `list`, it sends it again after each change; with
+`withdraw`, it cancels its first request; with `stubborn`, it lists its tools only after a reply. Its tool `where`
+returns the known folders, `ask` requests them first, `flood` requests them 200 times, and `die` ends the program.
 """
 
 import json
@@ -17,7 +17,7 @@ FLOOD_COUNT = 200
 
 
 class RootsServer:
-    """One connection."""
+    """A connection to a client."""
 
     def __init__(self) -> None:
         self.known: Any = None

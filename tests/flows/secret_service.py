@@ -1,4 +1,4 @@
-"""A Secret Service for one test: gnome-keyring, unlocked, on a private D-Bus."""
+"""A Secret Service for a single test: gnome-keyring, unlocked, on a private D-Bus."""
 
 import shutil
 import signal
@@ -20,7 +20,7 @@ REQUIRED_PROGRAMS = ("dbus-daemon", "gnome-keyring-daemon")
 
 
 class SecretServiceEnvironment(dict[str, str]):
-    """The variables that make a program use a secret service."""
+    """Environment variables that make a program use a secret service."""
 
     daemon: "subprocess.Popen[bytes]"
 
@@ -68,7 +68,7 @@ def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
 
 
 def _wait_until_unlocked(address: str) -> None:
-    """Wait until the keyring is unlocked; an earlier request would make the bus start another, locked daemon."""
+    """Wait until the keyring is unlocked; requesting it earlier would make the bus start another, locked daemon."""
     # On Linux only.
     import secretstorage
     from jeepney.bus_messages import message_bus

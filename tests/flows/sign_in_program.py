@@ -1,4 +1,4 @@
-"""mcphost during a sign-in, and the server it signs in to."""
+"""Run mcphost during a sign-in, with the server that it signs in to."""
 
 import json
 import re
@@ -17,7 +17,7 @@ AUTHORIZATION_URL = re.compile(rb"http://127\.0\.0\.1:\d+/authorize\?\S+")
 
 
 class SignedInServer(OAuthPeer):
-    """A server that accepts connections after a sign-in."""
+    """A server that accepts connections only after a sign-in."""
 
     async def mcp(self, request: ReceivedRequest) -> None:
         if request.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
@@ -54,7 +54,7 @@ def start_program(program: Program, *arguments: str) -> Any:
 
 
 async def events_until(process: Process, name: str, rest: bytes, **fields: Any) -> tuple[dict[str, Any], bytes]:
-    """Return the next event with this name, and the data read after it."""
+    """Return the next event with this name, and the data that was read after it."""
     assert process.stdout
     while True:
         line, ended, left = rest.partition(b"\n")

@@ -1,4 +1,4 @@
-"""`mcphost audit`, and the audit log as written by the pipe and the other commands."""
+"""Tests for `mcphost audit`, and for the audit log that the pipe and other commands write."""
 
 import json
 import sqlite3

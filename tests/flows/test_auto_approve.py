@@ -1,4 +1,4 @@
-"""Auto-approval: selected read-only tools run without questions in one conversation, within a budget."""
+"""Tests for auto-approval: selected read-only tools run without questions in one conversation, within a budget."""
 
 import time
 from typing import Any
@@ -25,7 +25,7 @@ PICKED = [("demo", "add"), ("demo", "list_notes")]
 
 
 async def run_turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
-    """Run one turn; return the calls that ran, and what allowed each."""
+    """Run one turn; return the calls that ran, and what allowed each of them."""
     feed = host.events.subscribe()
     with anyio.fail_after(20):
         await host.conversation.send(text)

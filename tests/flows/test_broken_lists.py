@@ -1,4 +1,4 @@
-"""A broken list loses its invalid entries, but never affects the server, its calls or the chat."""
+"""Tests that invalid entries are dropped from a list, without affecting the server, its calls or the chat."""
 
 import json
 from pathlib import Path

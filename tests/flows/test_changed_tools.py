@@ -1,4 +1,4 @@
-"""A tool that changes while a question about it is open: either what was allowed runs, or nothing."""
+"""Tests for tools that change during a question: either the approved call runs, or none."""
 
 import os
 from pathlib import Path
@@ -56,7 +56,7 @@ for line in sys.stdin:
 
 
 class ToolChangingFrontend(ScriptedFrontend):
-    """A frontend that gives its first answer only after the tool has changed and been listed again."""
+    """A front end that gives its first answer only after the tool has changed and has been listed again."""
 
     def __init__(self, words: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True) -> None:
         super().__init__(*answers)
@@ -91,7 +91,7 @@ class ToolChangingFrontend(ScriptedFrontend):
 async def run_turn_with_change(
     open_host: OpenHost, tmp_path: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True
 ) -> Any:
-    """Run one turn in which the tool changes; return questions, calls, last results and the changes seen."""
+    """Run one turn in which the tool changes; return the questions, calls, last results and observed changes."""
     words, ran = tmp_path / "words", tmp_path / "ran"
     words.write_text("kind")
     ran.write_text("")

@@ -1,4 +1,4 @@
-"""Commands `call`, `read`, `prompt` and the listings: text output, JSON output and exit codes."""
+"""Tests for `call`, `read`, `prompt` and the list commands: text output, JSON output and exit codes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Costs with the real program, worker and wire format: `run --max-cost`, configured prices, `mcphost costs`."""
+"""Tests for costs with the real program and model worker: `run --max-cost`, configured prices, `mcphost costs`."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Diagnosis of broken setups, each with a real program or a real address: the failing step, its reason and the fix."""
+"""Tests for the diagnosis of broken setups: the failing step, its reason and the fix."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ for line in sys.stdin:
 
 @pytest.fixture(autouse=True)
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide the programs that version managers have in the home folder."""
+    """Hide programs that version managers installed in the home folder."""
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
@@ -54,7 +54,7 @@ def working(before: str = "", revision: str = "2025-06-18", tools: str = "[]") -
 
 
 def fails_with(text: str, status: int = 1) -> dict[str, Any]:
-    """Return a program that prints an error as real ones do, and exits."""
+    """Return a program that prints an error like a real one and exits."""
     return program(f"import sys; sys.stderr.write({text!r} + chr(10)); sys.exit({status})")
 
 
@@ -321,7 +321,7 @@ async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 
 async def reject(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Reject any data with status 400, as an HTTP server does when it receives no valid request."""
+    """Reject all data with status 400, as an HTTP server does for an invalid request."""
     await reader.read(1)
     writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
     writer.close()

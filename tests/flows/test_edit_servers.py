@@ -1,4 +1,4 @@
-"""`mcphost servers add`, `edit`, `remove`, `enable` and `disable` as a user types them."""
+"""Tests for `mcphost servers add`, `edit`, `remove`, `enable` and `disable` as a user types them."""
 
 import json
 import sys

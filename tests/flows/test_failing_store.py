@@ -1,4 +1,4 @@
-"""If the store fails midway, only unsaved data is lost, never the turn."""
+"""Tests for a store that fails during a turn: only unsaved data is lost, and the turn continues."""
 
 import sqlite3
 from pathlib import Path

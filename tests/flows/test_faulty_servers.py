@@ -1,4 +1,4 @@
-"""Good, slow, dead and hostile servers side by side: one clear message each, and the others are not affected."""
+"""Tests for good, slow, dead and hostile servers side by side: each fails with one clear message."""
 
 from pathlib import Path
 
@@ -245,7 +245,7 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost, tmp_path:
 async def test_pings_detect_a_stalled_process_which_is_reported_and_restarted(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process runs and its pipes are open, so only a ping can detect that it hangs."""
+    """The process is running and its pipes are open, so only a ping can detect that it hangs."""
     monkeypatch.setattr(handshake_session, "MIN_PING_TIMEOUT", 0.2)
     mark = tmp_path / "hung"
     hangs_once = inline_server(

@@ -1,4 +1,4 @@
-"""Consent to share a folder with a server: requested when needed, stored and revoked, with real servers."""
+"""Tests for consent to share a folder: asked for when needed, stored, and revoked, with real servers."""
 
 import json
 import sys

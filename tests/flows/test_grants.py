@@ -1,4 +1,4 @@
-"""Grants in use: created by a rule, counted, previewed, listed, searched and revoked, without a screen."""
+"""Tests for grants without a screen: created by a rule, counted, previewed, listed, searched and revoked."""
 
 import json
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_a_rule_that_does_not_cover_the_call_it_answers_declines_it(program: Pro
 
 
 def create_grant(program: Program) -> str:
-    """Store an "Always allow" grant as an earlier run would, and return its id."""
+    """Store an "Always allow" grant as in an earlier run, and return its id."""
     with program.pipe("--model", "demo") as pipe:
         pipe.ask("connect", server="demo")
         sent, question = send_and_wait_for_question(pipe, "what is 2 + 40?")

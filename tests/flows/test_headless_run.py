@@ -1,4 +1,4 @@
-"""mcphost run with the demo model: consent without a screen, output and exit codes."""
+"""Tests for `mcphost run` with the demo model: consent without a screen, output and exit codes."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Hooks as real programs: they can deny, change and annotate tool calls, but never allow one."""
+"""Tests for hooks as real programs: they can deny, change and annotate tool calls, but never allow them."""
 
 import json
 import os
@@ -37,7 +37,7 @@ SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "additio
 
 
 class HookedHost:
-    """A host with a server `peer` that has a tool `write`, and the messages exchanged with it."""
+    """A host with a server `peer` that has a tool `write`, and the exchanged messages."""
 
     def __init__(self, host: Host, peer: InProcessServer, model: ScriptedModel, frontend: ScriptedFrontend) -> None:
         self.host, self.peer, self.model, self.frontend = host, peer, model, frontend

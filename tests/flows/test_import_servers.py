@@ -1,4 +1,4 @@
-"""`mcphost servers import` and `servers export` as a user types them."""
+"""Tests for `mcphost servers import` and `mcphost servers export` as a user types them."""
 
 import json
 import sys
@@ -90,7 +90,7 @@ def test_secrets_of_other_hosts_go_to_the_keyring_and_one_that_cannot_stays_wher
 
 
 def host_files(secret: str) -> dict[str, tuple[str, str]]:
-    """Return a path and a content for each host: a server named after it, in that host's form, with a secret in it."""
+    """Return a path and content for each host: a server named after the host, in its format, with a secret."""
     command, env = DEMO["command"], {"API_KEY": secret}
 
     def args(name: str) -> list[str]:

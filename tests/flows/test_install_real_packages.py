@@ -1,4 +1,4 @@
-"""A server from a registry with many entries, run by the real npx and uvx from packages on this machine."""
+"""Install a server from a registry with many entries, and run it with the real npx and uvx."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`mcphost servers install` as a user types it, with a registry on loopback and real programs as runners."""
+"""Tests for `mcphost servers install` with a registry on loopback and fake package runners."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""mcphost killed without a chance to clean up: no process that it started remains."""
+"""Tests that no process remains when mcphost is killed without a chance to clean up."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`mcphost servers lock` and `servers verify`: the state of a project's servers is recorded, and compared later."""
+"""Tests for `mcphost servers lock` and `mcphost servers verify`."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ WRITE = {"name": "write", "description": "Write one file.", "inputSchema": {"typ
 
 
 class LockedProject:
-    """A folder with `.mcp.json` and a server `files` whose identity and tools a test can change."""
+    """A folder with `.mcp.json` and a server `files`; a test can change the server's identity and tools."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -46,7 +46,7 @@ class LockedProject:
         return {"command": sys.executable, "args": ["-c", source, *arguments], **more}
 
     def configure(self, **servers: Any) -> None:
-        """Write the project's file; without servers, with one named files."""
+        """Write the project's file, by default with one server named files."""
         self.file.write_text(json.dumps({"mcpServers": servers or {"files": self.entry()}}))
 
     def lock(self, *arguments: str, **more: Any) -> str:
@@ -58,11 +58,11 @@ class LockedProject:
         return self.program.text("--mcp-config", ".mcp.json", "servers", "verify", *arguments, code=code, **more)
 
     def accept(self) -> None:
-        """Accept the changed tools, which are in quarantine."""
+        """Accept the changed tools that are in quarantine."""
         self.program.text("--mcp-config", ".mcp.json", "servers", "changes", "files", "--keep", "--yes")
 
     def drift(self, *arguments: str) -> dict[tuple[str, str], list[str]]:
-        """Run a verification that must find differences; return them by kind and tool."""
+        """Run a verification that must find differences; return the differences by kind and tool."""
         found = json.loads(self.verify("--json", *arguments, code=9))
         return {(one["kind"], one["name"]): one["difference"] for server in found["servers"] for one in server["drift"]}
 
@@ -424,7 +424,7 @@ def trusted(project: LockedProject, **env: Any) -> None:
 
 
 def checked_out(project: LockedProject, **env: Any) -> None:
-    """Copy the project to a user who has never seen its server, and who approves it."""
+    """Copy the project to a user who has never seen its server, and approve the server."""
     project.program.env["MCPHOST_DATA_DIR"] = str(project.program.home / "data-of-another")
     trusted(project, **env)
 

@@ -1,4 +1,4 @@
-"""A conversation five times as long as the model's window: it continues, and facts from its beginning are found."""
+"""A conversation of five times the model's window can continue, and facts from its beginning are found."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ FILLER = "and so on, as we said before, " * 20
 
 
 async def tell_codes(host: Host, first: int, windows: float) -> int:
-    """Send the model numbered codes from *first* until the messages fill so many windows; return the next number."""
+    """Send the model numbered codes from *first* until they fill that many windows; return the next number."""
     number = first
     while sum(len(message.text) for message in host.conversation.messages) < windows * WINDOW * CHARS_PER_TOKEN:
         told = await host.conversation.send(f"The code of item{number} is K{number * 7919 % 10_000}. {FILLER}")

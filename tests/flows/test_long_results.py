@@ -1,4 +1,4 @@
-"""Results five times as long as the model's window: the conversation continues, and no early fact is lost."""
+"""Results of five times the model's window: the conversation continues, and no early fact is lost."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def page(number: int) -> str:
 
 
 class ReadingModel:
-    """A model that reads the requested page, and finds a code in its request or with the tools that notes mention."""
+    """A model that finds a code on the requested page, in its request, or with the tools named in notes."""
 
     name = label = "reading"
     facts = ModelFacts(context_window=WINDOW)
@@ -80,10 +80,10 @@ class ReadingModel:
         return None
 
     async def load_facts(self) -> None:
-        """Do nothing; the facts are already set."""
+        """Do nothing, because the facts are already set."""
 
     async def prepare(self) -> None:
-        """Do nothing; the model is always ready."""
+        """Do nothing, because the model is always ready."""
 
     async def close(self) -> None:
         """Do nothing."""

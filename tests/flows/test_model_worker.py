@@ -1,4 +1,4 @@
-"""mcphost run with the real model worker and a loopback server instead of a provider."""
+"""Tests for `mcphost run` with the real model worker and a loopback server as the provider."""
 
 import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,7 +29,7 @@ def test_model_that_cannot_be_reached_exits_7_naming_its_address(program: Progra
 
 
 class TruncatingHandler(BaseHTTPRequestHandler):
-    """A provider that streams half an answer without a finish reason; a path with `hang` then sends nothing more."""
+    """A provider that streams half an answer without a finish reason; with `hang` in the path, it stays connected."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -55,7 +55,7 @@ class TruncatingHandler(BaseHTTPRequestHandler):
 def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
     program: Program, path: str, flags: tuple[str, ...], said: bytes
 ) -> None:
-    """On a busy machine not even the first word arrives within 3 s."""
+    """On a busy machine, not even the first word arrives within 3 s."""
     with ThreadingHTTPServer(("127.0.0.1", 0), TruncatingHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_address[1]}/{path}"

@@ -1,4 +1,4 @@
-"""`mcphost models`: keys and model servers of this machine, and the models of a provider."""
+"""Tests for `mcphost models`: local keys and model servers, and the models of a provider."""
 
 import json
 from typing import Any

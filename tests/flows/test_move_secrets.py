@@ -1,4 +1,4 @@
-"""`mcphost servers secure`: a secret moves from the user's mcp.json to the keyring, and reaches the server."""
+"""Tests for `mcphost servers secure`: a secret moves from mcp.json to the keyring and still reaches the server."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tasks that outlive mcphost: it is killed and restarted, and fetches the result."""
+"""Tests for tasks that outlive mcphost: after a kill and a restart, it fetches the result."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ FOUND = {"content": [{"type": "text", "text": "gold"}]}
 
 
 class TaskHttpServer:
-    """An HTTP server of revision 2026-07-28 that runs every call as a task, which lasts until released."""
+    """An HTTP server of 2026-07-28 that runs every call as a task until the test releases it."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -49,7 +49,7 @@ class TaskHttpServer:
         return state | times
 
     def wait(self, method: str, times: int = 1) -> None:
-        """Wait until this many requests of the method have arrived."""
+        """Wait until the given number of requests with this method has arrived."""
         with self.more:
             assert self.more.wait_for(lambda: self.seen.count(method) >= times, 10), self.seen
 

@@ -1,4 +1,4 @@
-"""mcphost pipe: the contract of the frontend for programs, with real servers and the demo model."""
+"""Tests for `mcphost pipe`, the interface for other programs, with real servers and the demo model."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A server started by a program that drops privileges."""
+"""Tests for a server that is started by a program that drops privileges."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A tool that changes between two runs of the real program is refused until the user accepts the change."""
+"""A tool that changed between two runs of the program is refused until the user accepts the change."""
 
 import json
 import sys

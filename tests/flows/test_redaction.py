@@ -1,4 +1,4 @@
-"""Secrets that servers and providers repeat never reach the terminal, the pipe, the log or the store."""
+"""Tests that secrets repeated by servers and providers never reach the terminal, the pipe, the log or the store."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ class _Echo(BaseHTTPRequestHandler):
         self.wfile.write(said)
 
     def log_message(self, *args: object) -> None:
-        """Print nothing on the terminal of the tests."""
+        """Print nothing on the tests' terminal."""
 
 
 @pytest.mark.req("stdio.env-config")

@@ -1,4 +1,4 @@
-"""References in a server's entry, filled in when the real program starts a server or reaches an address."""
+"""Tests for references in a server's entry, which are filled in when the program starts or contacts the server."""
 
 import json
 import sys

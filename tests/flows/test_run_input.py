@@ -1,4 +1,4 @@
-"""mcphost run with files, standard input beside a prompt, and a system prompt; the model is the demo model."""
+"""Tests for `mcphost run` with files, standard input and a system prompt, using the demo model."""
 
 import json
 import os

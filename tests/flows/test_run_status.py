@@ -1,4 +1,4 @@
-"""The status line of `mcphost run`: what it shows while a real server and a model work."""
+"""Tests for the status line of `mcphost run` while a real server and a model work."""
 
 import pytest
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 class RecordingStatus(StatusDisplay):
-    """A status line that records its texts; "" means that it was removed."""
+    """A status line that records its texts; an empty text means that the line was removed."""
 
     def __init__(self) -> None:
         self.shown: list[str] = []

@@ -1,4 +1,4 @@
-"""docs/scripting.md: its example client works, and its tables list every flag, command, event and question."""
+"""Tests for docs/scripting.md: the example client works, and the tables are complete."""
 
 import re
 import subprocess

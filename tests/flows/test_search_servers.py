@@ -1,4 +1,4 @@
-"""`mcphost servers search` as a user types it, against a registry on loopback."""
+"""Tests for `mcphost servers search` with a registry on loopback."""
 
 import json
 from pathlib import Path

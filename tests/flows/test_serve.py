@@ -1,4 +1,4 @@
-"""`mcphost serve` serves a chat to the user's browser and nobody else, over HTTP and WebSocket."""
+"""Tests that `mcphost serve` serves a chat only to the user's own browser, over HTTP and WebSocket."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def serve(program: Program, *arguments: str) -> Iterator[Serving]:
 
 
 class Page:
-    """The page of a chat: its output, and input to it."""
+    """A chat page: its output, and input to it."""
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket

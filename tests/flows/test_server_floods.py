@@ -1,4 +1,4 @@
-"""Servers that send too much over a real pipe: dropped messages are counted, memory and calls are unaffected."""
+"""Tests for servers that flood a pipe: dropped messages are counted, and calls and memory are not affected."""
 
 import time
 
@@ -71,7 +71,7 @@ def flood_server(lists: str = "") -> ServerConfig:
 
 
 def megabytes_since(before: int) -> float:
-    """Return by how many megabytes memory use has grown."""
+    """Return the growth in memory use in megabytes."""
     return (psutil.Process().memory_info().rss - before) / 1e6
 
 

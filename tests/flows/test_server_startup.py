@@ -1,4 +1,4 @@
-"""Server startup: its time limit, its progress messages, and the cause of a failure."""
+"""Tests for server startup: its time limit, its progress messages, and the reported cause of a failure."""
 
 import sys
 import threading
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 def fake_npx(folder: Path, code: str) -> ServerConfig:
-    """Create a program called npx that is a few lines of Python."""
+    """Create a program named npx from a few lines of Python."""
     path = folder / "npx"
     path.write_text(f"#!{sys.executable}\n{code}\n")
     path.chmod(0o700)

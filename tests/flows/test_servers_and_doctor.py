@@ -1,4 +1,4 @@
-"""The commands `servers` and `doctor`, and broken configurations, with the real program."""
+"""Tests for the commands `servers` and `doctor`, and for broken configurations, with the real program."""
 
 import json
 import os
@@ -114,7 +114,7 @@ def at_terminal(
     seen: bytearray | None = None,
     ahead: bytes = b"",
 ) -> int:
-    """Run a command at a terminal and type `typed` at its prompt; `stdout`, if given, receives its output."""
+    """Run a command on a terminal and type `typed` at its prompt; `stdout`, if given, receives its output."""
     import pty
 
     seen = bytearray() if seen is None else seen
@@ -280,7 +280,7 @@ def test_in_folders_that_are_files_a_call_runs_only_if_it_needs_no_record(progra
 
 
 def call_without_folders(program: Program, place: Path) -> None:
-    """Call a tool while all folders are read-only, with and without a required audit log."""
+    """Call a tool while all folders are read-only, with or without a required audit log."""
     file = program.servers(demo=DEMO)
     places: dict[str, Any] = {f"MCPHOST_{kind}_DIR": str(place / kind) for kind in ("DATA", "STATE", "CACHE")}
     call = ("--mcp-config", file, "call", "demo", "add", "a=1", "b=1")

@@ -1,4 +1,4 @@
-"""The command `sessions`: search, export, rename and delete conversations that `run` saved."""
+"""Tests for `mcphost sessions`: searching, exporting, renaming and deleting saved conversations."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from tests.flows.program import Program
 
 
 def save_conversation(program: Program, prompt: str) -> str:
-    """Have the demo model answer *prompt*, and return the id of the saved conversation."""
+    """Let the demo model answer *prompt*; return the ID of the saved conversation."""
     program.text("run", prompt, "--model", "demo")
     return json.loads(program.text("sessions", "--json"))["sessions"][0]["id"]
 

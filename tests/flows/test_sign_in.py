@@ -1,4 +1,4 @@
-"""Sign-in with the real program: on the command line and through the pipe, against a server that requires it."""
+"""Tests for sign-in with the real program, on the command line and through the pipe."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""Servers that change their issuer, are outdated or require more scopes, on the command line and the pipe."""
+"""Tests for servers that change their issuer, use an old revision or require more scopes."""
 
 import json
 import re
@@ -24,7 +24,7 @@ STRAYED = f"waiting for you; {FOREIGN_RESPONSE}"
 
 
 class Commands:
-    """The program with a browser that follows every URL, and sign-ins stored in a file."""
+    """The program with a browser that opens every URL, and with sign-ins stored in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.program = Program(folder)
@@ -41,7 +41,7 @@ class Commands:
         return json.loads(await anyio.to_thread.run_sync(work))
 
     async def refused(self, *arguments: str) -> str:
-        """Run a command that must fail for lack of a sign-in; return its one-line error."""
+        """Run a command that must fail because a sign-in is missing; return its one-line error."""
         return " ".join((await anyio.to_thread.run_sync(partial(self.program.error, *arguments, code=6))).split())
 
 
@@ -51,7 +51,7 @@ def commands(tmp_path: Path) -> Commands:
 
 
 class MovedIssuerServer(SignedInServer):
-    """A server that, once it names another authorization server, accepts only the new one's tokens."""
+    """A server that, after naming another authorization server, accepts only that server's tokens."""
 
     signer: OAuthPeer | None = None
 
@@ -137,7 +137,7 @@ async def test_a_response_from_another_issuer_ends_login_and_its_code_is_never_s
 
 
 class StepUpServer(SignedInServer):
-    """A server whose tool requires more scopes than the token has, with its own error text."""
+    """A server with a tool that requires more scopes than the token has, with its own error text."""
 
     more = "tools:write"
 

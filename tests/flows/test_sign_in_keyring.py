@@ -1,4 +1,4 @@
-"""A sign-in in a real Secret Service is found by the next command, listed, and deleted by logout."""
+"""Tests for a sign-in stored in a real Secret Service: the next command finds and lists it, and logout deletes it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The real program signs in, refreshes and fails with full logging; no secret is found outside its memory."""
+"""The program signs in, refreshes and fails with full logging, and no secret leaves its memory."""
 
 import json
 import sys
@@ -37,7 +37,7 @@ class ShortLivedTokenServer(SignedInServer):
 
 
 def processes() -> str:
-    """Return the arguments and the environment of every processon this machine."""
+    """Return the arguments and environment of every process on this machine."""
     seen = ""
     for process in Path("/proc").glob("[0-9]*"):
         for file in ("cmdline", "environ"):

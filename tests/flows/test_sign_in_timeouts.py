@@ -1,4 +1,4 @@
-"""Sign-in on the command line: every wait is bounded, and it works without a browser or a registered client."""
+"""Tests for sign-in on the command line: every wait is bounded, even without a browser or a registered client."""
 
 import json
 import signal

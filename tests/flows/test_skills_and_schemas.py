@@ -1,4 +1,4 @@
-"""Skills and tools that violate their schemas, through the real program: text output, JSON output and exit codes."""
+"""Tests for skills and for tools that violate their schemas: text output, JSON output and exit codes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Ten servers at once, over real sockets: good, slow, silent and dead ones; none delays another."""
+"""Tests for ten concurrent servers over real sockets; slow, silent and dead servers do not delay the others."""
 
 import time
 from collections.abc import AsyncIterator
@@ -167,7 +167,7 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
 
 @pytest.mark.req("base.isolation")
 async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> None:
-    """Neither arguments nor headers nor earlier results are shared; two calls of one server share no hidden state."""
+    """Arguments, headers and earlier results are not shared; neither do two calls of one server share hidden state."""
 
     async def answer(request: ReceivedRequest) -> object:
         if request.message["method"] == "tools/call":

@@ -1,4 +1,4 @@
-"""A turn from the user's message to the model's last text, with a real server process in between."""
+"""Tests for a whole turn, from the user's message to the model's last text, with a real server process."""
 
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: Op
 
 
 class SecondQuestionFrontend(ScriptedFrontend):
-    """A frontend that never answers the first question, but answers the second."""
+    """A front end that answers the second question but never the first."""
 
     async def ask(self, question: Question[Any]) -> Any:
         if not self.asked:

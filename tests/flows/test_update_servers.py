@@ -1,4 +1,4 @@
-"""`mcphost servers update` as a user types it, and undoing an update that does not work."""
+"""Tests for `mcphost servers update`, and for undoing an update that does not work."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A command at a terminal, with typed answers to its prompts."""
+"""A command on a terminal, with typed answers to its prompts."""
 
 import os
 import pty

@@ -1,1 +1,1 @@
-"""Seeded mutations of server messages: `python -m tests.fuzz lines|streams`; a short run is part of the tests."""
+"""Seeded mutations of server messages; a short run is part of the tests. See `python -m tests.fuzz`."""

@@ -1,4 +1,4 @@
-"""`uv run python -m tests.fuzz lines --count 1000000 --seed 1`, or `streams`, or `http`; prints a report."""
+"""Run a fuzzer and print a report: `uv run python -m tests.fuzz lines|streams|http --count 1000000 --seed 1`."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ from tests.fuzz import fuzz_http_parser, fuzz_http_streams, fuzz_stdio
 
 
 def main() -> int:
-    """Return 0 if nothing was wrong."""
+    """Run the fuzzer; return 0 if it found no fault."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("what", choices=("lines", "streams", "http"))
     parser.add_argument("--count", type=int, default=10_000, help="how many mutated inputs")

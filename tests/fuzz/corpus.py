@@ -1,4 +1,4 @@
-"""Valid server messages of both protocol eras, which the fuzzers mutate."""
+"""Valid server messages of both protocol eras for the fuzzers to mutate."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Mutated HTTP/1.1 responses through mcphost's parser and h11, which must refuse and read the same."""
+"""Fuzz mcphost's HTTP/1.1 parser against h11: both must accept, refuse and read the same responses."""
 
 import asyncio
 import random
@@ -63,7 +63,7 @@ ODD_BYTES = b'\x00\x01\t\n\x0b\x0c\r\x1f !",:;\\_0a\x7f\x80\x85\xa0\xb2\xff'
 
 
 class ParsedResponse(NamedTuple):
-    """A response as a parser accepted it."""
+    """A response as parsed by one of the parsers."""
 
     status: int
     headers: dict[str, str]
@@ -114,13 +114,13 @@ def parse_h11(data: bytes) -> ParsedResponse | None:
 
 
 class AnswerGenerator:
-    """A generator of almost valid responses; the same seed gives the same bytes."""
+    """Generates almost valid responses; the same seed gives the same bytes."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
 
     def answer(self) -> bytes:
-        """Return one response, sometimes with interim ones before it and with mutated bytes."""
+        """Return a response, sometimes after interim responses and sometimes with mutated bytes."""
         rng = self.rng
         data = b"".join(self._interim() for _ in range(rng.choice((0, 0, 0, 0, 1, 2)))) + self._final()
         if rng.random() < 0.2:
@@ -129,7 +129,7 @@ class AnswerGenerator:
         return data
 
     def split(self, data: bytes) -> list[bytes]:
-        """Split the bytes into pieces, as a network may deliver them."""
+        """Split the bytes into pieces as a network might deliver them."""
         at = sorted(self.rng.randrange(len(data) + 1) for _ in range(self.rng.choice((0, 0, 1, 2, 5))))
         return [data[a:b] for a, b in zip([0, *at], [*at, len(data)], strict=True)]
 
@@ -197,7 +197,7 @@ class AnswerGenerator:
 
 
 class ParserReport(NamedTuple):
-    """The number of compared responses, the outcomes, and the first differences."""
+    """The number of compared responses, their outcomes, and the first differences."""
 
     outcomes: Counter[str]
     differences: list[tuple[str, bytes]]
@@ -228,6 +228,6 @@ async def _run(count: int, seed: int) -> ParserReport:
 
 
 def _normalize(answer: ParsedResponse) -> ParsedResponse:
-    """Return the response with the letter case of transfer codings that h11 uses."""
+    """Return the response with transfer codings in lower case, as in h11."""
     headers = {name: value.lower() if name == "transfer-encoding" else value for name, value in answer.headers.items()}
     return answer._replace(headers=headers)

@@ -1,7 +1,7 @@
-"""Mutated event streams through the real HTTP client, event decoder, exchange and session; only the socket is fake.
+"""Fuzz the HTTP client, event decoder, exchange and session with mutated event streams over a fake socket.
 
 Requests and responses travel through `transport.http1` as bytes. Each trial opens a session with a well-behaved server,
-makes calls whose answers are broken streams, and then calls a well-behaved server again.
+makes calls that are answered with broken streams, and then calls a well-behaved server again.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ STATUS_LINES = (b"200 OK",) * 120 + (
 
 
 class FakeTransport(asyncio.Transport):
-    """The server's end of a connection; it reads requests and feeds response bytes to the client piecemeal."""
+    """The server's end of a connection: it reads requests and sends response bytes to the client in pieces."""
 
     def __init__(self, peer: "StreamServer", connection: http1.HttpConnection) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class FakeTransport(asyncio.Transport):
         self._planned = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Receive part of a request; respond once the request is complete."""
+        """Receive a part of a request, and respond once the request is complete."""
         self._request += bytes(data)
         while (end := self._request.find(b"\r\n\r\n")) >= 0:
             head = self._request[:end].decode("latin-1")
@@ -113,7 +113,7 @@ class FakeTransport(asyncio.Transport):
 
 
 class StreamServer:
-    """A server that is well-behaved or answers with broken streams."""
+    """A server that either behaves correctly or responds with broken streams."""
 
     def __init__(self, report: FuzzReport, seed: str, most: int) -> None:
         self.report = report
@@ -147,7 +147,7 @@ class StreamServer:
         return self._broken(self._stream(message["id"], answer))
 
     def _get(self, fields: dict[str, str]) -> tuple[bytes, bool]:
-        """Respond to a GET request: resume a stream after an event, or open the stream of unsolicited messages."""
+        """Respond to GET by resuming a stream after an event, or by opening a stream of unsolicited messages."""
         last = fields.get("last-event-id", "")
         if last.startswith("r") and last[1:].isdigit() and self.rng.random() < 0.7:
             message = valid_answer_for(int(last[1:]), "tools/list", self.revision, 0)
@@ -161,7 +161,7 @@ class StreamServer:
         return self._broken(self._stream(0, {"jsonrpc": "2.0", **self.rng.choice(corpus.NOTIFICATIONS)}))
 
     def _stream(self, ident: int, answer: dict[str, Any]) -> bytes:
-        """Return an event stream that contains the response among other events, some of them broken."""
+        """Return an event stream with the response among other events, some of which are broken."""
         rng = self.rng
         events: list[bytes] = []
         end = rng.choice(LINE_ENDS)
@@ -200,7 +200,7 @@ class StreamServer:
         return end.join(lines)
 
     def _broken(self, body: bytes) -> tuple[bytes, bool]:
-        """Return the stream as an HTTP response, framed in any way, sometimes broken."""
+        """Return the stream as an HTTP response with random framing, sometimes broken."""
         self._check_chunking(body)
         rng = self.rng
         status = rng.choice(STATUS_LINES)

@@ -1,7 +1,7 @@
-"""Mutated lines through the real line reader, multiplexer and session, thousands of sessions in one process.
+"""Fuzz the line reader, multiplexer and session with mutated lines, thousands of sessions in one process.
 
-A session is opened with a well-behaved peer, then the peer sends broken lines while calls wait for answers, then it
-behaves again. Every call must end with a result or an McpHostError, and the session must still work.
+Each session is opened with a well-behaved peer, which then sends broken lines while calls are waiting, and then behaves
+correctly again. Every call must end with a result or an McpHostError, and the session must still work.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ VALID_REQUEST = ReadResource("demo://asked/once")
 
 
 class PipePeer:
-    """The server's end and the pipe: it collects what the client writes, and is read as a child's output is."""
+    """The server's end of a pipe; the client reads from it as from a child process."""
 
     def __init__(self, revision: str) -> None:
         self.revision = revision
@@ -111,7 +111,7 @@ class PipePeer:
             self.open.clear()
 
     def answer(self, ident: int | str, which: int = 0) -> None:
-        """Return a valid response to a request, or none to a subscription, which stays open."""
+        """Return a valid response to a request, or None for a subscription, which stays open."""
         method = self.open.pop(ident)
         if method == "subscriptions/listen":
             return
@@ -128,7 +128,7 @@ class PipePeer:
         asyncio.get_running_loop().call_soon(self.feed, data)
 
     def feed(self, data: bytes) -> None:
-        """Feed bytes as they arrive from a child's output; see `transport.stdio`."""
+        """Feed bytes as if they came from a child's output; see `transport.stdio`."""
         if self.lost:
             return
         try:
@@ -154,7 +154,7 @@ def valid_answer_for(ident: int | str, method: str, revision: str, which: int) -
 
 
 class FuzzOpener(ClientSessionOpener):
-    """The product's opener with the pipe of a peer."""
+    """The product's opener, connected to the pipe of a peer."""
 
     def __init__(self, peer: PipePeer) -> None:
         super().__init__(
@@ -193,7 +193,7 @@ async def exercise(session: Session, rng: random.Random) -> None:
 
 
 class FuzzSession:
-    """The broken lines of one session."""
+    """A session with the broken lines that it receives."""
 
     def __init__(self, report: FuzzReport, seed: str, lines: int) -> None:
         self.report = report
@@ -205,7 +205,7 @@ class FuzzSession:
         self.calls = 0
 
     async def run(self) -> None:
-        """Open a session, send broken lines, then check that the session still works."""
+        """Open a session, send broken lines, and check that the session still works."""
         rng, peer = self.rng, self.peer
         if rng.random() < 0.1:
             for _ in range(rng.randrange(20)):
@@ -223,7 +223,7 @@ class FuzzSession:
         self.report.sessions += 1
 
     async def break_and_recover(self, session: Session) -> None:
-        """Send the broken lines."""
+        """Send the broken lines, and check that the session recovers."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, session)
             await list_tools(session)  # or it would not be known which of them are tasks
@@ -253,7 +253,7 @@ class FuzzSession:
                 self.report.add_duration(self.where, time.perf_counter() - started_at)
 
     def broken_line(self) -> bytes:
-        """Return one broken line, or a valid line that is out of place."""
+        """Return a broken line, or a valid line in the wrong place."""
         rng, peer = self.rng, self.peer
         roll = rng.random()
         if roll < 0.0002:
@@ -280,7 +280,7 @@ class FuzzSession:
         return self.mutator.encode_mutated(message)
 
     async def call(self, session: Session) -> None:
-        """Send one request, and check that it ends with a result or an McpHostError."""
+        """Send one request and check that it ends with a result or an McpHostError."""
         started_at = anyio.current_time()
         try:
             await exercise(session, self.rng)
@@ -320,7 +320,7 @@ class FuzzSession:
                 return
 
     async def check_session(self, session: Session) -> None:
-        """Check that the session still accepts a valid response, and that no state is left over."""
+        """Check that the session accepts a valid response, and that no state remains."""
         mux = self.peer.mux
         try:
             result = await session.request(VALID_REQUEST)

@@ -1,4 +1,4 @@
-"""Criteria of a fuzzing run: uncaught errors, elapsed time and memory growth."""
+"""Criteria for a fuzzing run: uncaught errors, elapsed time and memory growth."""
 
 import asyncio
 import resource
@@ -41,13 +41,13 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(self.skipping)
 
     def time(self) -> float:
-        """Return the clock including the skipped waits."""
+        """Return the time, including skipped waits."""
         return super().time() + self.skipping.skipped
 
 
 @dataclass
 class FuzzReport:
-    """Report of a fuzzing run and the faults it found."""
+    """The results of a fuzzing run, with the faults it found."""
 
     seed: int
     inputs: int = 0
@@ -86,7 +86,7 @@ def peak_memory() -> int:
 
 
 def run_monitored(report: FuzzReport, work: Callable[[], Coroutine[Any, Any, None]]) -> FuzzReport:
-    """Run a coroutine function on a VirtualTimeLoop; uncaught errors become faults in the report."""
+    """Run a coroutine function on a VirtualTimeLoop, and report uncaught errors as faults."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

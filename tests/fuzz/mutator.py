@@ -1,4 +1,4 @@
-"""Mutations of messages, in their JSON and in their bytes, all derived from one random generator."""
+"""Mutations of messages as JSON and as bytes, derived from one random generator."""
 
 import json
 import random
@@ -25,7 +25,7 @@ DEPTHS = (10, 100, 200, 1_000, 5_000)
 
 
 class Mutator:
-    """Mutations with one random generator; the same seed gives the same bytes."""
+    """Mutates messages with one random generator; the same seed gives the same bytes."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -42,7 +42,7 @@ class Mutator:
         return raw
 
     def encode(self, value: Any) -> bytes:
-        """Return JSON in one of the styles that different programs use."""
+        """Encode a value as JSON in one of the styles that other programs use."""
         rng = self.rng
         style = rng.randrange(6)
         separators = (",", ":") if style else (", ", ": ")

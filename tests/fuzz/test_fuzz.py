@@ -1,4 +1,4 @@
-"""A short run of the mutations, and inputs found by longer runs; `python -m tests.fuzz` is the long one."""
+"""A short fuzzing run, and inputs that longer runs found; use `python -m tests.fuzz` for a longer run."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""The wheel, as a user gets it."""
+"""Tests for the wheel, as installed by a user."""

@@ -1,4 +1,4 @@
-"""A loopback server of OpenAI's streaming chat completions: one tool call, then an answer that quotes its result."""
+"""A loopback server for OpenAI's streaming chat completions: a tool call, then an answer that quotes its result."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class OpenAiStub(ThreadingHTTPServer):
-    """A model server that records request bodies. It calls the tool whose name ends with *tool*; "" means text only."""
+    """A model server that records request bodies and calls the tool whose name ends with *tool* (none if empty)."""
 
     daemon_threads = True
 
@@ -25,7 +25,7 @@ class OpenAiStub(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def stream_deltas(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Return the deltas of one turn: the tool call, or the text once the conversation ends with a tool's result."""
+        """Return the deltas of one turn: the tool call, or text if the conversation ends with a tool result."""
         last = body["messages"][-1]
         if last["role"] == "tool":
             yield {"role": "assistant", "content": "The tool said: "}

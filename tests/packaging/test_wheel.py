@@ -1,7 +1,7 @@
 """The built wheel is complete, installs without development packages, and runs a tool-calling turn.
 
-The development environment hides one class of faults: some releases of litellm need the `mcp` SDK for every call with
-tools, and the SDK is installed there as a test peer, but not here.
+This finds faults that the development environment hides: some releases of litellm need the `mcp` SDK for every call
+with tools, and the development environment has that SDK as a test peer.
 """
 
 import json
@@ -44,7 +44,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wheel_programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the programs of a virtual environment with the wheel and its requirements only."""
+    """Return the programs of a virtual environment that contains only the wheel and its dependencies."""
     environment = tmp_path_factory.mktemp("bare") / "venv"
     uv("venv", "--python", sys.executable, str(environment))
     uv("pip", "install", "--python", str(environment / "bin" / "python"), str(wheel))
@@ -53,7 +53,7 @@ def wheel_programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def _copy_bytecode(environment: Path) -> None:
-    """Copy bytecode that is compiled already; Python ignores it for a source that differs."""
+    """Copy existing bytecode; Python ignores it if the source differs."""
     here = Path(sysconfig.get_path("purelib"))
     (there,) = environment.glob("lib/python*/site-packages")
     for compiled in here.rglob("__pycache__"):

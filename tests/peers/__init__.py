@@ -1,1 +1,1 @@
-"""Tests with third-party programs: the official SDK, npm servers, model servers."""
+"""Tests with third-party programs: the official SDK, npm servers and model servers."""

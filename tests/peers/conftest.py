@@ -1,4 +1,4 @@
-"""Servers that several tests with third-party programs share."""
+"""Servers that are shared by several tests with third-party programs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The official server-everything over HTTP."""
+"""The official server-everything, over HTTP."""
 
 import os
 import socket

@@ -1,6 +1,7 @@
-"""A server over stdio in plain Python with one fault, named on the command line; without one, it behaves correctly.
+"""A stdio server in plain Python with at most one fault, which the command line names.
 
-It speaks the handshake era (`server/discover` gets -32601), and `modern` makes it speak 2026-07-28 only.
+It implements the handshake era and answers `server/discover` with error -32601; with `modern`, it implements only
+2026-07-28.
 """
 
 import json

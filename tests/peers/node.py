@@ -20,7 +20,7 @@ INSTALL_MARKER = "installed"
 
 
 class PeersMissing(Exception):
-    """The npm programs are not available on this machine; the message gives the reason."""
+    """Raised if the npm programs are not available on this machine; the message gives the reason."""
 
 
 def node_executable() -> str:
@@ -33,7 +33,7 @@ def node_executable() -> str:
 
 
 def package_root(folder: Path = HERE) -> Path:
-    """Return the directory with `node_modules` for the files of `folder`; installed once. Raises PeersMissing."""
+    """Return the directory with `node_modules` for the files in `folder`, installed once. Raises PeersMissing."""
     lock = (folder / "package-lock.json").read_bytes()
     root = cache_folder() / hashlib.sha256((folder / "package.json").read_bytes() + lock).hexdigest()[:16]
     if (root / INSTALL_MARKER).exists():
@@ -50,7 +50,7 @@ def package_root(folder: Path = HERE) -> Path:
 
 
 def script_path(package: str, program: str) -> str:
-    """Return the JavaScript file behind one program of a package. Raises PeersMissing."""
+    """Return the JavaScript file of a program in a package. Raises PeersMissing."""
     directory = package_root() / "node_modules" / package
     programs = json.loads((directory / "package.json").read_text())["bin"]
     return str((directory / programs[program]).resolve())
@@ -76,7 +76,7 @@ def conformance_command() -> list[str]:
 
 
 def cache_folder() -> Path:
-    """Return where peers are installed; `MCPHOST_TEST_PEERS` overrides it."""
+    """Return the folder for installed peers; `MCPHOST_TEST_PEERS` overrides it."""
     return Path(os.environ.get("MCPHOST_TEST_PEERS") or platformdirs.user_cache_path("mcphost-test-peers"))
 
 

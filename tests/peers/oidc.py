@@ -1,4 +1,4 @@
-"""The npm oidc-provider with a small MCP resource as a process, its events, and a user who signs in."""
+"""The npm oidc-provider as a process with a small MCP resource, its events, and a user who signs in."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ BROWSER_SCRIPT = Path(__file__).with_name("oidc_browser.py")
 
 @dataclass
 class OidcProvider:
-    """A running provider: its address and its events so far."""
+    """A running provider, with its address and its events so far."""
 
     origin: str
     events: list[dict[str, Any]] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """A user in a browser, for oidc-provider: `python oidc_browser.py LOGIN ADDRESS [CODE]` signs in and consents.
 
-As a program it is the value of $BROWSER; like any browser it needs only a URL.
+The tests set $BROWSER to this program, which is then called with a URL like any browser.
 """
 
 import re
@@ -17,11 +17,11 @@ PROMPT = re.compile(r'name="prompt" value="(\w+)"')
 
 
 class _OtherMachine(Exception):
-    """Raised when the browser is redirected to a host on another machine."""
+    """Raised if the browser is redirected to another machine."""
 
 
 def visit_elsewhere(address: str, login: str) -> str:
-    """Return the final URL of a browser on another machine, where the page cannot be shown."""
+    """Return the final URL of a browser on another machine, which cannot show that page."""
 
     def elsewhere(request: httpx.Request) -> None:
         if request.url.path.startswith("/callback"):
@@ -35,7 +35,7 @@ def visit_elsewhere(address: str, login: str) -> str:
 
 
 def complete_sign_in(address: str, login: str, code: str = "", hooks: Sequence[Hook] = ()) -> str:
-    """Follow the URL, enter the device code if any, log in, consent; return the last page."""
+    """Follow the URL, enter the device code if there is one, log in and consent; return the last page."""
     with httpx.Client(
         follow_redirects=True, trust_env=False, verify=False, event_hooks={"request": [*hooks]}
     ) as browser:

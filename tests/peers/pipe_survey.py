@@ -1,4 +1,4 @@
-"""One `mcphost pipe` per server with prepared answers, and separate commands for the same server."""
+"""Run the same survey through `mcphost pipe` with prepared answers and through separate commands."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ DEFAULT_ANSWERS = {"share_roots": "session"}
 
 
 class PipeSurvey:
-    """Commands on a pipe; questions asked during a command get the prepared answers for their kind."""
+    """Commands on a pipe; questions that arise get the prepared answer for their kind."""
 
     def __init__(self, program: Program, pipe: PipeClient, config: str) -> None:
         self.program = program
@@ -22,7 +22,7 @@ class PipeSurvey:
         self.questions: list[dict[str, Any]] = []
 
     def run(self, do: str, answers: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-        """Run a command and return its result; a question without a prepared answer fails the test."""
+        """Run a command and return its result; fail on a question without a prepared answer."""
         self.questions = []
         ident = self.pipe.send(do, server=SERVER, **fields)
         while event := self.pipe.read():
@@ -36,24 +36,24 @@ class PipeSurvey:
         raise AssertionError(f"the output ended before the result of {do} {fields}")
 
     def call(self, tool: str, answers: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
-        """Return the result of a successful tool call."""
+        """Return the result of a tool call that must succeed."""
         result = self.run("call", answers, tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"]) == (True, 0), result
         return result["result"]
 
     def call_failing(self, tool: str, **arguments: Any) -> str:
-        """Call a tool that must report an error; return its text."""
+        """Return the text of a tool call that must report an error."""
         result = self.run("call", tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"], result["result"]["isError"]) == (True, 8, True), result
         return result["result"]["text"]
 
     def list_names(self, kind: str, *, refresh: bool = True) -> list[str]:
-        """Return the names of a kind of feature, from the server or, without *refresh*, from the cache."""
+        """Return the names of a kind of feature, from the cache unless *refresh* is true."""
         offered = self.run("list", kind=kind, refresh=refresh)["result"][kind]
         return [item.get("name") or item["uri"] for item in offered]
 
     def run_command(self, command: str, *arguments: str, code: int = 0) -> Any:
-        """Return the JSON of a separate command, which makes its own connection to the server."""
+        """Return the JSON output of a separate command, which connects to the server itself."""
         flags = ("--mcp-config", self.config, "--json")
         return json.loads(self.program.text(command, *arguments, *flags, code=code))
 
@@ -71,7 +71,7 @@ class PipeSurvey:
 
     @property
     def mark(self) -> int:
-        """Return how many events were read."""
+        """Return the number of events read so far."""
         return len(self.pipe.events)
 
     @contextmanager
@@ -83,7 +83,7 @@ class PipeSurvey:
 
 @contextmanager
 def open_survey(program: Program, entry: dict[str, Any], *flags: str) -> Iterator[PipeSurvey]:
-    """Open a pipe with one server, named `peer`, and the demo model."""
+    """Open a pipe with a server named `peer` and the demo model."""
     config = program.servers(**{SERVER: entry})
     with program.pipe("--model", "demo", "--mcp-config", config, *flags) as pipe:
         survey = PipeSurvey(program, pipe, config)

@@ -1,4 +1,4 @@
-"""The server of `sdk_server` with every other feature of revision 2026-07-28; it is started the same way."""
+"""The server of `sdk_server` with all other features of revision 2026-07-28; it is started in the same way."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ PIXEL = bytes.fromhex(
 
 
 class Weather(BaseModel):
-    """What `weather` promises."""
+    """The output schema of `weather`."""
 
     city: str
     degrees: float

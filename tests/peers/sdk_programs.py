@@ -1,4 +1,4 @@
-"""Programs of this folder that are servers written with the official SDK."""
+"""Servers in this folder that are written with the official SDK."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A server written with the official Python SDK: `stdio`, or `http [json]`, which prints its port; both eras."""
+"""A server for both eras, written with the official Python SDK: `stdio`, or `http [json]`, which prints its port."""
 
 import socket
 import sys
@@ -63,7 +63,7 @@ def greet(ctx: Context) -> "str | InputRequiredResult":
 
 
 class Person(BaseModel):
-    """A form."""
+    """A form for a person's data."""
 
     name: str
     age: int = 30

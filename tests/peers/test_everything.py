@@ -1,4 +1,4 @@
-"""The client against @modelcontextprotocol/server-everything, the TypeScript SDK's reference server."""
+"""Tests for the client with @modelcontextprotocol/server-everything, the TypeScript SDK's reference server."""
 
 from collections.abc import Iterator
 from functools import partial

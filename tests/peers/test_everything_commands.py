@@ -1,4 +1,4 @@
-"""server-everything from the command line and the pipe: completion, templates, subscriptions, log levels, check."""
+"""Tests for server-everything on the command line and the pipe: completion, templates, subscriptions, log levels."""
 
 import json
 

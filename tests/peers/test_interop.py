@@ -1,4 +1,4 @@
-"""The part of the interop matrix that always runs; `python -m tests.peers.interop` runs all of it."""
+"""The part of the interop matrix that always runs; use `python -m tests.peers.interop` for the whole matrix."""
 
 import pytest
 

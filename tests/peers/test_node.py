@@ -1,4 +1,4 @@
-"""The npm programs start, as pinned by the lock file."""
+"""Tests that the npm programs start in the versions pinned by the lock file."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Sign-ins stored, shared and revoked by mcphost processes, with a real authorization server and keyring."""
+"""Tests for sign-ins that mcphost processes store, share and revoke, with a real authorization server and keyring."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ PAUSE = 0.1
 
 
 class UserMachine:
-    """One user's machine: folders, a keyring, and a browser for each of their accounts."""
+    """A user's machine: folders, a keyring, and a browser for each account."""
 
     def __init__(self, folder: Path, keyring: dict[str, str]) -> None:
         self.folder = folder
@@ -156,7 +156,7 @@ async def two_programs_renew(machine: UserMachine) -> None:
 
 @contextmanager
 def abort_on_failure(barrier: threading.Barrier) -> Iterator[None]:
-    """Abort the barrier when a thread fails."""
+    """Abort the barrier if a thread fails."""
     try:
         yield
     except BaseException:

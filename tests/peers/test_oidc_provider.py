@@ -1,4 +1,4 @@
-"""A real third-party authorization server: sign-in, refresh, rotation, step-up, revocation and discovery."""
+"""Tests with a third-party authorization server: sign-in, refresh, rotation, step-up, revocation and discovery."""
 
 from pathlib import Path
 

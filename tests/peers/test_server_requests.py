@@ -1,4 +1,4 @@
-"""Requests from the reference server and SDK servers, answered through `mcphost pipe`, in both protocol eras."""
+"""Tests for requests from the reference server and SDK servers, answered through `mcphost pipe` in both eras."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ from tests.peers.sdk_programs import SDK_SERVER
 
 
 class AnsweringUser:
-    """A user who answers each question of a pipe once, and records the questions."""
+    """A user who answers each question of a pipe once and records the questions."""
 
     def __init__(self, pipe: PipeClient, *, refuses_folders: bool = False) -> None:
         self.pipe = pipe
@@ -22,7 +22,7 @@ class AnsweringUser:
         self.questions: dict[str, dict[str, Any]] = {}
 
     def next(self, kind: str) -> dict[str, Any]:
-        """Return the next question of a kind; with `refuses_folders`, refuse earlier questions about folders."""
+        """Return the next question of this kind; with `refuses_folders`, refuse questions about folders until then."""
         kinds = (kind, "share_roots") if self.refuses_folders else (kind,)
         while True:
             question = self.pipe.wait(
@@ -59,7 +59,7 @@ def call_over_pipe(pipe: PipeClient, tool: str, **arguments: Any) -> int:
 
 
 def check_folder_edits(pipe: PipeClient, user: AnsweringUser, program: Program) -> None:
-    """Check that the server lists the folders again after each change; the next call asks about new folders."""
+    """Check that the server lists the folders again after each change, and that new folders lead to a question."""
     added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
     assert [(folder["source"], folder["keep"]) for folder in added["folders"]] == [
         ("user", ""),
@@ -80,7 +80,7 @@ def check_folder_edits(pipe: PipeClient, user: AnsweringUser, program: Program) 
 
 
 def wait_for_folders(pipe: PipeClient, count: int) -> str:
-    """Return the server's folders once there are this many."""
+    """Return the server's folders once there are this many of them."""
     pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == count)
     for _ in range(50):  # the answer to its request and our next request may overtake each other inside the server
         text: str = pipe.result(call_over_pipe(pipe, "get-roots-list"))["result"]["text"]

@@ -1,4 +1,4 @@
-"""All features of server-everything, from the command line, over stdio, Streamable HTTP and HTTP+SSE."""
+"""Survey of all features of server-everything on the command line, over stdio, Streamable HTTP and HTTP+SSE."""
 
 import base64
 import gzip

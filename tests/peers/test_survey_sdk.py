@@ -1,4 +1,4 @@
-"""All features of a server of the official Python SDK at 2026-07-28, from the command line, over stdio and HTTP."""
+"""Survey of all features of an SDK server of 2026-07-28 on the command line, over stdio and HTTP."""
 
 import base64
 import subprocess

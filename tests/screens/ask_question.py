@@ -1,4 +1,4 @@
-"""Ask a question on the screen and answer it by keyboard."""
+"""Ask a question on the screen and answer it with the keyboard."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""A running app on a scripted host."""
+"""Run the app with a scripted host."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class AppDriver:
-    """A driver of one running app; `draws_behind` is whether dialogs are drawn over the dimmed chat."""
+    """A driver for a running app; `draws_behind` tells whether dialogs are drawn over the dimmed chat."""
 
     def __init__(self, app: McpHostApp, host: FakeHost, frontend: TuiFrontend, pilot: Pilot[None]) -> None:
         self.app, self.host, self.frontend, self.pilot = app, host, frontend, pilot
@@ -35,7 +35,7 @@ class AppDriver:
         self._drawn: set[Screen[Any]] = set()
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Wait until a condition is true; draw each dialog or page the first time the wait ends on it."""
+        """Wait until a condition is true; draw each new dialog or page once."""
         deadline = monotonic() + 60
         while not truth():
             if monotonic() > deadline or self.app._exception:
@@ -50,7 +50,7 @@ class AppDriver:
         pytest.fail(f"never came: {what or truth}\n{self.text()}")
 
     def draw_last(self) -> None:
-        """Draw the last screen of a test, unless it is the chat and dialogs or pages were drawn before."""
+        """Draw the last screen of a test, unless it is the chat and other screens have been drawn."""
         if not self._drawn or not isinstance(self.app.screen, ChatScreen):
             draw(self.app)
 
@@ -61,7 +61,7 @@ class AppDriver:
         return screen if hasattr(screen, "is_guarded") and not screen.is_guarded else None
 
     async def enter_question(self) -> Any:
-        """Wait for a question, focus it as a user does, and wait until it accepts answers."""
+        """Wait for a question, focus it like a user, and wait until it accepts answers."""
         await self.until(
             lambda: (
                 self.app.screen.query("QuestionCard")
@@ -100,7 +100,7 @@ class AppDriver:
         await self.pilot.press(*(names.get(char, char) for char in text))
 
     def press_together(self, *keys: str) -> None:
-        """Press keys before the first of them is handled, as they arrive over a slow connection."""
+        """Press several keys at once, before the first is handled, as over a slow connection."""
         for key in keys:
             typed = {"enter": "\r", "escape": "\x1b"}.get(key, key if len(key) == 1 else None)
             self.app.post_message(Key("space" if key == " " else key, typed))
@@ -113,7 +113,7 @@ class AppDriver:
         return "\n".join("".join(segment.text for segment in line) for line in lines)
 
     def has_notified(self, text: str) -> bool:
-        """Return whether a notification with this text was shown and has not expired."""
+        """Return whether a notification with this text is still visible."""
         return any(text in one.message for one in self.app._notifications)
 
     def transcript(self) -> str:
@@ -128,7 +128,7 @@ GUARD_SECONDS = input_guard.GUARD_SECONDS
 
 @pytest.fixture(autouse=True)
 def _patch_idle_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the pilot consider a key or a zero-second pause handled as soon as the app is idle."""
+    """Make the pilot treat a key or a zero-second pause as handled once the app is idle."""
     monkeypatch.setattr("textual.app.wait_for_idle", wait_settled)
     monkeypatch.setattr("textual.pilot.wait_for_idle", wait_settled)
     monkeypatch.setattr(Pilot, "_wait_for_screen", wait_messages_handled)
@@ -141,13 +141,13 @@ def _share_styles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _shorten_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the answer guard, because hundreds of questions are answered here and few tests depend on its delay."""
+    """Shorten the delay of the answer guard, because hundreds of questions are answered and few tests depend on it."""
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", 0.01)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
-    """Return the clock of the answer guard, moved by the test; the guard has its real delay."""
+    """Return a manual clock for the answer guard, which keeps its real delay."""
     clock = ManualClock()
     monkeypatch.setattr(input_guard, "clock", clock)
     monkeypatch.setattr(input_guard, "GUARD_SECONDS", GUARD_SECONDS)
@@ -156,7 +156,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
 
 @pytest.fixture
 def run() -> Run:
-    """Return `run`; `async with run(host options) as driver:` runs an app on a scripted host."""
+    """Return `run`; `async with run(host options) as driver:` runs an app with a scripted host."""
 
     @asynccontextmanager
     async def running(
@@ -190,7 +190,7 @@ Turn = Callable[[FakeHost, int, str], Awaitable[str]]
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Files":
-    """Return the configuration files of a complete program, which `files.open()` runs."""
+    """Return the configuration files of a complete program; `files.open()` runs it."""
     from tests.screens.real_program import Files
 
     return Files.create(tmp_path, monkeypatch)

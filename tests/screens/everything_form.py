@@ -1,4 +1,4 @@
-"""The form of server-everything (2026.8.31): thirteen fields, every kind that forms have, one of them required."""
+"""The form of server-everything (2026.8.31): thirteen fields of every kind, one of them required."""
 
 from typing import Any
 

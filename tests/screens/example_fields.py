@@ -1,4 +1,4 @@
-"""Examples of forms and of questions that are typed into."""
+"""Example forms, and example questions with text fields."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One question of each kind; a new kind needs an example here, and all rules are tested with it."""
+"""One question of each kind; a new kind needs an example here, and all common rules are tested with it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Examples of what lists and questions show: grants, audit records, accounts, and what a request costs."""
+"""Example contents of lists and questions: grants, audit records, accounts, and the cost of a request."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -85,7 +85,7 @@ def example_account(**more: Any) -> Account:
 
 
 def example_accounts() -> list[StoredAccount]:
-    """Return two accounts of one server, an expired one of another, and one whose server was removed."""
+    """Return two accounts of one server, an expired account of another, and one whose server was removed."""
     ended = example_account(is_renewable=False, expires=time() - 60)
     return [
         StoredAccount(account=replace(example_account(), account=""), servers=("hub",)),
@@ -96,7 +96,7 @@ def example_accounts() -> list[StoredAccount]:
 
 
 def example_spending(conversation: str, now: float) -> list[SpendingEntry]:
-    """Return requests of two models on several days; the newest two belong to one turn of the conversation."""
+    """Return requests to two models on several days; the newest two belong to one turn of the conversation."""
     shares = (
         TokenShare("definitions", "github", "", 31_200),
         TokenShare("results", "files", "search_files", 9_800),
@@ -123,7 +123,7 @@ def example_spending(conversation: str, now: float) -> list[SpendingEntry]:
 
 
 def example_context() -> ContextReport:
-    """Return a conversation with many tools, of which some are sent, in a window of 200,000 tokens."""
+    """Return a conversation with many tools, some of which are sent, in a window of 200,000 tokens."""
     github = [("create_issue", 1_240, True), ("search_code", 890, True), ("merge_pull_request", 640, False)]
     github += [(f"list_{name}", 410, False) for name in ("labels", "branches", "commits", "releases", "teams")]
     files = [("edit_file", 720, True), ("search_files", 380, True), ("read_file", 310, True)]

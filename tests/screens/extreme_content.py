@@ -1,4 +1,4 @@
-"""Questions and lists that are hard to show: long names, wide characters, many rows, long values, and nothing."""
+"""Questions and lists that are hard to display: long names, wide characters, many rows, long values, or none."""
 
 from time import monotonic
 from typing import Any
@@ -362,7 +362,7 @@ CLIENT = EnterClientId(
 
 
 def many_tools() -> tuple[Tool, ...]:
-    """Return more than a page of tools, some with names that do not fit."""
+    """Return more than a page of tools, some with names that are too long to fit."""
     return (
         Tool(
             name=TOOL,
@@ -399,7 +399,7 @@ def many_grants() -> list[GrantStatus]:
 
 
 def many_accounts() -> list[StoredAccount]:
-    """Return many accounts with names that do not fit."""
+    """Return many accounts with names that are too long to fit."""
     account = Account(
         server=SERVER,
         url=f"https://{SERVER}.example/mcp",

@@ -1,4 +1,4 @@
-"""A scripted Host for the screens: the same API, with turns written in Python, without servers or a model."""
+"""A scripted Host for the screens: the same API with turns written in Python, without servers or a model."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -75,7 +75,7 @@ class FakeModel:
 
 
 class FakeEventQueue:
-    """Queue of events in order; iteration ends when the reader closes it."""
+    """A queue of events in order; iteration ends when the reader closes it."""
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[events.HostEvent] = asyncio.Queue()
@@ -120,7 +120,7 @@ def sample_catalog() -> Catalog:
 
 
 def sample_facts() -> ServerFacts:
-    """Return what a server declared about itself."""
+    """Return the facts that a server declared about itself."""
     return ServerFacts(
         revision=LATEST_STATELESS,
         info=Implementation(name="Files", version="1.2.0"),
@@ -147,7 +147,7 @@ async def finish_at_once(call: str) -> None:
 
 
 class FakeServerFeatures:
-    """The features besides tools; `suggestions` by argument, `asked` records the requests."""
+    """The features besides tools; `suggestions` are by argument, and `asked` records the requests."""
 
     def __init__(self) -> None:
         self.suggestions: dict[str, list[str]] = {}
@@ -199,7 +199,7 @@ class FakeServerFeatures:
 
 
 class FakeAutoApproval:
-    """Auto-approval with two tools to pick."""
+    """Auto-approval with two selectable tools."""
 
     def __init__(self) -> None:
         self.status: AutoApprovalStatus | None = None
@@ -290,7 +290,7 @@ class FakeAccounts:
 
 
 class FakeServers:
-    """The servers of the host."""
+    """A fake for the servers of the host."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -322,7 +322,7 @@ class FakeServers:
 
 
 class FakeManualCalls:
-    """The user's manual calls; `withheld` is the reason why a hook withholds results."""
+    """A fake for manual calls; `withheld` is the reason why a hook withholds results."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -489,7 +489,7 @@ class FakeConversation:
 
 
 class FakeEvents:
-    """The events of the host."""
+    """A fake for the events of the host."""
 
     def __init__(self, host: "FakeHost") -> None:
         self._host = host
@@ -501,7 +501,7 @@ class FakeEvents:
 
 
 class FakeContext:
-    """The contents of the next request, which the tests choose."""
+    """A fake for the contents of the next request, set by the test."""
 
     def __init__(self) -> None:
         self.report = ContextReport(window=200_000)
@@ -643,7 +643,7 @@ class FakeHost:
 
 
 async def answer_with_tool(host: FakeHost, turn: int, text: str) -> str:
-    """Ask for one tool, then answer."""
+    """Ask for permission for one tool call, then answer."""
     host.say(turn, "I will look.\n\n")
     ran = await host.tool(
         f"call{turn}",

@@ -1,4 +1,4 @@
-"""The complete program except its terminal, with separate configuration files."""
+"""The complete program without its terminal, with separate configuration files."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ Opened = AbstractAsyncContextManager[AppDriver]
 
 
 class Files:
-    """The configuration files of one program."""
+    """The configuration files of a program."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -75,6 +75,6 @@ def composer_text(driver: AppDriver) -> str:
 
 
 async def run_command(driver: AppDriver, command: str) -> None:
-    """Type a slash command, and run it."""
+    """Type a slash command and run it."""
     await driver.type(command)
     await driver.pilot.press("escape", "enter")

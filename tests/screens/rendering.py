@@ -1,4 +1,4 @@
-"""Rendering of apps under test: when an app is idle, which frames are drawn, and style sheets parsed once."""
+"""Control rendering of the apps under test: wait until idle, draw only when needed, parse style sheets once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ _LONGEST_SECONDS = 30
 
 
 async def wait_settled(*_: float) -> None:
-    """Wait until no task of this loop can continue at once and the screen is up to date.
+    """Wait until no task of this loop can run and the screen is up to date.
 
-    It replaces Textual's `wait_for_idle`, which considers a process idle that got no CPU time on a busy machine, and
-    waits a second for one that draws an animation.
+    This replaces Textual's `wait_for_idle`, which mistakes a process without CPU time on a busy machine for an idle
+    one, and waits a second during an animation.
     """
     await asyncio.sleep(_FRAME_SECONDS)
     await wait_calm()
 
 
 async def wait_calm() -> None:
-    """Wait until no task of this loop can continue at once and the screen is up to date, without a timer."""
+    """Wait, without a timer, until no task of this loop can run and the screen is up to date."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     app = active_app.get(None)
     deadline = monotonic() + _LONGEST_SECONDS
@@ -41,7 +41,7 @@ async def wait_calm() -> None:
 
 
 async def wait_messages_handled(pilot: Pilot[Any], timeout: float = 30) -> bool:
-    """Stand in for the pilot's own wait, which sends every widget a message before and after each key."""
+    """Replace the pilot's own wait, which sends every widget a message before and after each key."""
     del timeout
     await wait_calm()
     return not pilot.app._exception_event.is_set()
@@ -57,9 +57,9 @@ def _needs_drawing(app: App[object]) -> bool:
 
 @contextmanager
 def frames_on_demand() -> Iterator[None]:
-    """Draw only the frames that `draw` asks for, and screenshots.
+    """Draw frames only for `draw` and for screenshots.
 
-    A headless app throws its frames away, after a third of its processor time went into them.
+    A headless app discards its frames, which take a third of its CPU time.
     """
     render = Compositor.render_update
 
@@ -71,7 +71,7 @@ def frames_on_demand() -> Iterator[None]:
 
 
 def draw(app: App[object], *, behind: bool = False) -> None:
-    """Draw what changed on the screen since the last call; with `behind`, also the dimmed screens behind it."""
+    """Draw all changes since the last call; with `behind`, also those of the dimmed screens behind."""
     if app._screen_stack and app.is_running:
         compositor: Any = app.screen._compositor
         compositor.render_update(screen_stack=app._background_screens if behind else None, now=True)
@@ -82,7 +82,7 @@ _PARSED: dict[tuple[tuple[str, str], ...], dict[Any, Any]] = {}
 
 
 def share_parsed_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let style sheets with the same variables use one cache."""
+    """Share one cache between style sheets with the same variables."""
     start, change = Stylesheet.__init__, Stylesheet.set_variables
 
     def start_shared(self: Stylesheet, *, variables: dict[str, str] | None = None) -> None:

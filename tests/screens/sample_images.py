@@ -1,4 +1,4 @@
-"""A sample image: a sunset with a transparent corner, generated."""
+"""A generated sample image: a sunset with a transparent corner."""
 
 import base64
 import io

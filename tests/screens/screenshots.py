@@ -1,4 +1,4 @@
-"""Screenshots of the main screens: `python -m tests.screens.screenshots FOLDER` writes SVG (PNG with rsvg-convert)."""
+"""Write screenshots of the main screens as SVG (and PNG): `python -m tests.screens.screenshots FOLDER`."""
 
 import argparse
 import asyncio
@@ -140,7 +140,7 @@ async def show_turn(host: FakeHost, number: int, text: str) -> str:
 
 
 async def busy_turn(host: FakeHost, number: int, text: str) -> str:
-    """Show the picture of the README: one finished call, an answer, one call that waits for the user."""
+    """Show the picture in the README: a finished call, an answer, and a call that waits for the user."""
     host.put(events.ThinkingDeltaEvent(number, "They want every TODO as an issue. First I search, then I group."))
     host.say(number, "I will search first.\n")
     arguments = {"pattern": "TODO", "path": "./src"}
@@ -516,7 +516,7 @@ def show_history(*pressed: str) -> ScreenSetup:
 
 
 async def grants_screen(pilot: Any, host: FakeHost) -> None:
-    """Show the grants, one of them persistent."""
+    """Show the list of grants, one of which is persistent."""
     rule = Rule(server="files", tool="write_file")
     here = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, uses=2, session=True)
     host.grants.given = [GrantStatus(here, "counts"), *example_grants()]
@@ -528,7 +528,7 @@ async def audit_screen(pilot: Any, host: FakeHost) -> None:
 
 
 def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
-    """Return a step that shows a screen and presses keys in it."""
+    """Return a step that shows a screen and presses keys on it."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         await first(pilot, host)
@@ -656,7 +656,7 @@ async def no_servers(pilot: Any, host: FakeHost) -> None:
 
 
 async def full_lists(pilot: Any, host: FakeHost) -> None:
-    """Show long lists with names that do not fit."""
+    """Show long lists with names that are too long to fit."""
     one, other, *_ = host.views
     catalog = replace(one.catalog, tools=extreme_content.many_tools())
     config = replace(
@@ -677,7 +677,7 @@ async def full_lists(pilot: Any, host: FakeHost) -> None:
 
 
 async def several_accounts(pilot: Any, host: FakeHost) -> None:
-    """Show two accounts of one server, one of another, and one whose server is gone."""
+    """Show two accounts of one server, one account of another, and one whose server is gone."""
     host.accounts.kept = example_accounts()
     await _settle(pilot)
 
@@ -690,7 +690,7 @@ def _folders() -> tuple[str, ...]:
 
 
 async def show_folders(pilot: Any, host: FakeHost) -> None:
-    """Show a list with each kind of folder; one server knows two of them."""
+    """Show a list with every kind of folder, two of which are known to a server."""
     work, notes, data = _folders()
     project = RootConfig(f"{work}/../../notes", "", "project", f"{work}/.mcp.json")
     host.roots = Roots(
@@ -710,7 +710,7 @@ async def show_folders(pilot: Any, host: FakeHost) -> None:
 
 
 async def polled_sign_in(pilot: Any, host: FakeHost) -> None:
-    """Show a device code that was polled a few times, with a longer interval now."""
+    """Show a device code that has been polled a few times and now has a longer interval."""
     await show_question(SIGN_IN_CODE)(pilot, host)
     host.put(SignInProgress(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
     await _settle(pilot)
@@ -750,7 +750,7 @@ _RUNNING = ExitStack()
 
 
 def show_tasks(*pressed: str) -> ScreenSetup:
-    """Return a step that shows running calls, a subscription and a task of an earlier run, and presses keys there."""
+    """Return a step that shows running calls, a subscription and an old task, and presses keys."""
 
     async def show(pilot: Any, host: FakeHost) -> None:
         for call, server, tool, by, seconds in (
@@ -784,7 +784,7 @@ PLAN_MESSAGES = (
 
 
 async def changed_resources(pilot: Any, host: FakeHost) -> None:
-    """Show an attached resource that changed, and one that changed since it was sent."""
+    """Show an attached resource that changed, and another one that changed after it was sent."""
     chat = pilot.app.chat
     sent = ResourcePart("notes", "file:///notes/tide.md", "the tide is high\n" * 40, "text/markdown")
     message = Message(role="user", parts=(sent, TextPart("When is the tide high?")), at=time())
@@ -799,7 +799,7 @@ async def changed_resources(pilot: Any, host: FakeHost) -> None:
 
 
 def show_prompt_preview(*pressed: str) -> ScreenSetup:
-    """Return a step that shows the preview of a prompt with every kind of content, and presses keys there."""
+    """Return a step that shows the preview of a prompt with every kind of content, and presses keys."""
     body = {"messages": [{"role": role, "content": content} for role, content in PLAN_MESSAGES]}
 
     async def answer(server: str, name: str, arguments: dict[str, str]) -> GetPromptResult:
@@ -827,7 +827,7 @@ async def show_system_prompt(pilot: Any, host: FakeHost) -> None:
 
 
 async def show_background(pilot: Any, host: FakeHost) -> None:
-    """Show a call that can be moved to the background, one in the background, and the result of a third."""
+    """Show a call that can be moved to the background, one in the background, and the result of another."""
     late = Message(
         role="user",
         parts=(
@@ -856,7 +856,7 @@ PROGRESS = {
 
 
 def show_context(*pressed: str) -> ScreenSetup:
-    """Return a step that shows what fills the window, and presses keys there."""
+    """Return a step that shows the use of the context window, and presses keys."""
 
     async def show(pilot: Any, host: FakeHost) -> None:
         host.context.report = example_context()
@@ -869,7 +869,7 @@ def show_context(*pressed: str) -> ScreenSetup:
 
 
 async def show_meter(pilot: Any, host: FakeHost) -> None:
-    """Show the meter of the window in the top line."""
+    """Show the context meter in the top line."""
     message = Message(role="assistant", parts=(TextPart("ok"),), usage=Usage(input_tokens=61_000, output_tokens=820))
     host.put(events.RoundStarted(1, 1, "scripted/one", "claude-sonnet", example_context().shares))
     host.put(events.MessageFinished(1, message, message.usage or Usage()))
@@ -1074,13 +1074,13 @@ async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
 
 
 def _fit_fonts(svg: str) -> str:
-    """Fit the fonts for rsvg-convert, which ignores textLength: use a font of exactly the intended width."""
+    """Adapt the fonts to rsvg-convert, which ignores textLength, by using a font of exactly the right width."""
     svg = svg.replace("<text ", '<text xml:space="preserve" ').replace("Fira Code", "DejaVu Sans Mono")
     return svg.replace("font-size: 20px", f"font-size: {20 * 0.61 / 0.60205:.3f}px")
 
 
 def write_picture(folder: Path, name: str, size: tuple[int, int], theme: str, language: str = ENGLISH) -> Path:
-    """Draw one screen, write it as SVG, and as PNG where possible."""
+    """Write one screen as SVG, and as PNG if possible."""
     set_language(language)
     path = folder / f"{name}-{size[0]}x{size[1]}-{theme}{'' if language == ENGLISH else f'-{language}'}.svg"
     path.write_text(asyncio.run(render_svg(name, size, theme)), "utf-8")
@@ -1090,7 +1090,7 @@ def write_picture(folder: Path, name: str, size: tuple[int, int], theme: str, la
 
 
 def main(folder: Path, only: set[str], language: str) -> None:
-    """Write all screens, in both sizes and both themes."""
+    """Write all screens in both sizes and both themes."""
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["COLORTERM"] = "truecolor"  # without it images are named, not drawn
     for name in SCREENS:

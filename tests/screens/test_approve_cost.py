@@ -1,4 +1,4 @@
-"""The question about the cost of a request: shown completely, refused by default, never answered by accident."""
+"""Tests for the question about a request's cost: complete, refused by default, never answered by accident."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The list of attachments above the message: viewing, removing and previewing by keyboard and mouse."""
+"""Tests for the attachment list above the message: viewing, removing and previewing by keyboard and mouse."""
 
 import base64
 import threading

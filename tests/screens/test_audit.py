@@ -1,4 +1,4 @@
-"""The audit log screen: paging, search and verification; two key presses revoke a grant."""
+"""Tests for the audit log screen: paging, search, verification, and revoking a grant with two key presses."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Auto-approval by keyboard: tools are picked one by one, a banner is shown, and one key stops it anywhere."""
+"""Tests for auto-approval by keyboard: selecting tools, the banner, and the key that stops it anywhere."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Background calls: sent there from the call's card, shown while they run, and shown with their result."""
+"""Tests for background calls: sent to the background from their card, shown while they run and when they finish."""
 
 import re
 from time import monotonic

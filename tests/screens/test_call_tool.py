@@ -1,4 +1,4 @@
-"""A tool called manually from the servers page: its form, its card, and its result in the next message."""
+"""Tests for a manual tool call from the servers page: its form, its card, and its result in the next message."""
 
 from typing import Any
 

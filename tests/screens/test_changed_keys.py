@@ -1,4 +1,4 @@
-"""Changed keys in the running app: the new keys work, the old ones do not, and all hints name the new ones."""
+"""Tests for changed keys in the running app: the new keys work, the old ones do not, and all hints are updated."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Attached resources that a server changed: marked in the list and on the message, and refreshed with one key."""
+"""Tests for attached resources that a server changed: marked in the list and on the message, refreshed by one key."""
 
 from typing import Any
 

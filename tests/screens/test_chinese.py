@@ -1,4 +1,4 @@
-"""What lower layers tell the screen, in Chinese: translated on the screen, English where it is stored."""
+"""Tests for messages of lower layers in Chinese: translated on the screen, stored in English."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Summaries can be compared with their messages, edited, used and undone; none is used by accident."""
+"""Tests for summaries: compared with their messages, edited, used and undone, but never used by accident."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""What fills the model's window, on the screen: the context page, and the meter in the top line."""
+"""Tests for the context page and the meter in the top line, which show the use of the model's window."""
 
 import pytest
 from textual.widgets import OptionList

@@ -1,4 +1,4 @@
-"""The page that diagnoses a server, with real servers in the whole program."""
+"""Tests for the page that diagnoses a server, with the complete program and real servers."""
 
 from typing import Any
 

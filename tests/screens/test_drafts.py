@@ -1,4 +1,4 @@
-"""Unsent text: saved while it is typed, restored with their conversation, and gone once they are sent."""
+"""Tests for unsent text: saved while typing, restored with its conversation, and removed once sent."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Arguments edited before a call is allowed: a form of the tool's schema, validated, shown again and sent as shown."""
+"""Tests for editing arguments before allowing a call: validated, shown again, and sent exactly as shown."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def save_and_allow(driver: Any, asked: Any) -> Any:
-    """Save, allow the edited call, and return what was sent."""
+    """Save and allow the edited call; return the arguments that were sent."""
     await driver.pilot.press("ctrl+s")
     await driver.until(lambda: "edited by you" in driver.text(), "the edited call")
     assert asked.answer is None

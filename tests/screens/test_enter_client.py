@@ -1,4 +1,4 @@
-"""The question for a client id: it names the destination, is cancelled by default, and never shows the secret."""
+"""Tests for the question for a client ID: it names the recipient, is cancelled by default, and hides the secret."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rules for every question: the initial focus is on refusal, early keys are ignored, a keyboard is sufficient."""
+"""Rules for every question: the focus starts on refusal, early keys are ignored, the keyboard is sufficient."""
 
 from collections.abc import Callable
 from time import monotonic

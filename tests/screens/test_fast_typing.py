@@ -1,4 +1,4 @@
-"""Text typed faster than the screen can follow arrives as it was typed."""
+"""Tests that text typed faster than the screen can follow is not changed."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Completion of `@path` and the attachment of files, with keys typed faster than files are found."""
+"""Tests for `@path` completion and attaching files when keys arrive before the files are found."""
 
 from pathlib import Path
 from typing import Any

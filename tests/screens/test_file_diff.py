@@ -1,4 +1,4 @@
-"""A call that writes is shown as a diff against the current file, which must be read to the end."""
+"""Tests for write calls, which are shown as a diff against the current file and must be read to the end."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Finding text in the conversation: live, with folded parts, forwards and backwards, and fast."""
+"""Tests for live search in the conversation: folded parts, both directions, and speed."""
 
 import asyncio
 from time import perf_counter
@@ -46,7 +46,7 @@ def rows(transcript: Transcript) -> str:
 
 
 def current_text(transcript: Transcript) -> list[str]:
-    """Return the texts that are highlighted as the current match."""
+    """Return the highlighted texts of the current match."""
     strips = [transcript.render_line(y) for y in range(transcript.size.height)]
     return [s.text for strip in strips for s in strip if s.style and s.style.meta.get("found")]
 

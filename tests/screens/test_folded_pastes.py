@@ -1,4 +1,4 @@
-"""Long pastes are folded and sent in full; pasted paths and the image in the clipboard can be attached."""
+"""Tests for long pastes, which are folded but sent in full, and for attaching pasted paths and clipboard images."""
 
 import base64
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The folders page: entries, their origin and the servers that know them; add, rename, remove and undo by keyboard."""
+"""Tests for the folders page: entries, their origin, and add, rename, remove and undo by keyboard."""
 
 import tempfile
 from collections.abc import Iterator

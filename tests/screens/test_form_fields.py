@@ -1,4 +1,4 @@
-"""Form fields on Textual's widgets: the mouse, keys that arrive together, long lists, and literal text from servers."""
+"""Tests for form fields: the mouse, keys that arrive together, long lists, and literal text from servers."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A server's form, filled in by keyboard alone: every kind of field, validated while typing, sent as shown."""
+"""Tests for filling in a server's form by keyboard alone: validated while typing, and sent as shown."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
 async def fill_and_send(driver: Any, question: FillForm, *steps: str) -> Any:
-    """Open the form, press keys or type texts, press ctrl+s, and return what the server receives."""
+    """Open the form, press keys or type texts, press ctrl+s, and return what the server received."""
     waiting = PendingQuestion(driver, question)
     dialog = await driver.enter_question()
     await driver.until(lambda: dialog.is_read, "that all of it was shown")

@@ -1,4 +1,4 @@
-"""The history screen on a real store: search, preview, rename, pin, fork, export, delete."""
+"""Tests for the history screen with a real store: search, preview, rename, pin, fork, export and delete."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ DAY_SECONDS = 86_400
 
 
 async def fill(database: object, **texts: str) -> None:
-    """Store a conversation of two messages for each text, each a day older than the previous one."""
+    """Store a conversation with two messages for each text, each a day older than the last."""
     store = ConversationStore(database)  # type: ignore[arg-type]
     now = time.time()
     for age, (name, text) in enumerate(texts.items()):

@@ -1,4 +1,4 @@
-"""Images in results: drawn in half blocks if the terminal can, otherwise described; folded like other blocks."""
+"""Tests for images in results: drawn if the terminal can show them, otherwise described, and foldable."""
 
 import base64
 import io
@@ -29,7 +29,7 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
 def image_part(width: int, height: int, *, cut: int = 0) -> ImagePart:
-    """Return an image that is red above and blue below; its colours change in the middle."""
+    """Return an image whose upper half is red and whose lower half is blue."""
     image = Image.new("RGB", (width, height), RED)
     image.paste(BLUE, (0, height // 2, width, height))
     body = io.BytesIO()
@@ -61,7 +61,7 @@ def is_near(colour: tuple[int, int, int], expected: tuple[int, int, int]) -> boo
 
 
 def colours(driver: Any) -> set[tuple[int, int, int]]:
-    """Return the true colours of the half blocks on the screen, above and below."""
+    """Return the true colours of the upper and lower half blocks on the screen."""
     out: set[tuple[int, int, int]] = set()
     for strip in driver.app.screen._compositor.render_strips():
         for segment in strip:
@@ -150,7 +150,7 @@ async def test_parallel_calls_have_their_images_below_their_own_cards(run: Run) 
 
 
 def notice_rows(driver: Any) -> list[str]:
-    """Return the rows of notices, without the scrollbar."""
+    """Return the rows with notices, without the scrollbar."""
     return [row[:60] for row in driver.text().splitlines()[2:20]]
 
 

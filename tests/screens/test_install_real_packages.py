@@ -1,4 +1,4 @@
-"""On screen: a real npm and a real PyPI server are found, installed, called, and removed."""
+"""Find, install, call and remove a real npm server and a real PyPI server on the screen."""
 
 from pathlib import Path
 

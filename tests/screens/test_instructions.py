@@ -1,4 +1,4 @@
-"""AGENTS.md on the screen: the question shows the whole text, the page shows which files are in use."""
+"""Tests for AGENTS.md on the screen: the question shows the whole text, and the page lists the files in use."""
 
 from collections.abc import AsyncIterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""Keys that arrive together, as over a slow connection: an input that one of them opens receives all later ones."""
+"""Tests for keys that arrive together, as over a slow connection: later keys go to the input that opens."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pictures by the graphics protocol of Kitty: what is sent to the terminal, and the cells that show it."""
+"""Tests for pictures with Kitty's graphics protocol: the bytes sent, and the cells that show the picture."""
 
 import re
 import zlib
@@ -26,7 +26,7 @@ SEQUENCE = re.compile(r"\x1b_G([^;\x1b]*)(?:;([^\x1b]*))?\x1b\\")
 
 
 def read_sequences(written: list[str]) -> list[tuple[dict[str, str], str]]:
-    """Return the keys and the payload of each graphics sequence; anything else in the output is an error."""
+    """Return the keys and the payload of each graphics sequence; fail on any other output."""
     text = "".join(written)
     assert SEQUENCE.sub("", text) == ""
     return [

@@ -1,4 +1,4 @@
-"""Resources, prompts, servers: find, view and use."""
+"""Tests for finding, viewing and using resources, prompts and servers in lists."""
 
 from typing import Any
 

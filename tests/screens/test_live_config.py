@@ -1,4 +1,4 @@
-"""Changed configuration files and profiles on screen: the complete program except its terminal, with real files."""
+"""Tests for changing configuration files and profiles while the complete program runs, with real files."""
 
 import sys
 import tomllib

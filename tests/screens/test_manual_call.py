@@ -1,4 +1,4 @@
-"""Manual tool calls: one card from start to end, and stopped like an answer, even while other things happen."""
+"""Tests for manual tool calls: one card from start to end, which can be stopped even during other work."""
 
 import asyncio
 from typing import Any

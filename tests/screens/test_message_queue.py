@@ -1,4 +1,4 @@
-"""Messages written while the model answers: they wait, come back on request, and join the answer after a tool."""
+"""Tests for messages written during an answer: they are queued, can be recalled, and join the turn after a tool."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The models page: search, use now, use and save, key entry."""
+"""Tests for the models page: search, use now, use and save, and entering a key."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ KEYLESS = AvailableModel(
 
 
 class FakeModels:
-    """A setup that lists three models and records what is used."""
+    """A setup that lists three models and records which one is used."""
 
     is_first_run = False
 

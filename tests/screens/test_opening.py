@@ -1,4 +1,4 @@
-"""Opening a long conversation: the newest messages appear immediately, the others before they are needed."""
+"""Tests for opening a long conversation: the newest messages appear at once, and older ones before they are needed."""
 
 import gc
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def make_messages(name: str = "talk", questions: int = QUESTIONS) -> tuple[Messa
 
 
 def open_conversation(driver: AppDriver, messages: tuple[Message, ...] | None = None) -> Transcript:
-    """Open a conversation in the chat, as the event of the host does."""
+    """Open a conversation in the chat as the host's event does."""
     driver.host.conversation.messages = make_messages() if messages is None else messages
     driver.app.chat.load_conversation()
     return driver.app.chat.query_one(Transcript)
@@ -54,7 +54,7 @@ def open_conversation(driver: AppDriver, messages: tuple[Message, ...] | None = 
 
 @pytest.fixture
 def slow_loading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the earlier messages in small parts with pauses, so that keys arrive in between."""
+    """Add earlier messages in small parts with pauses, so that keys can arrive in between."""
     monkeypatch.setattr(earlier_messages, "SLICE_SECONDS", 0)
     monkeypatch.setattr(earlier_messages, "PAUSE_SECONDS", 0.03)
 

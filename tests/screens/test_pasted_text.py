@@ -1,4 +1,4 @@
-"""Pasted text is a message in any case: it runs no command and calls no tool."""
+"""Tests that pasted text is always a message: it never runs a command or calls a tool."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ async def paste(driver: Any, text: str) -> None:
 
 
 async def assert_sent_as_message(driver: Any, text: str) -> None:
-    """Check that Enter sends this as a message, and that no tool is called."""
+    """Check that Enter sends this text as a message without calling a tool."""
     await driver.pilot.press("enter")
     await driver.until(lambda: driver.host.sent or driver.host.called, "what enter does")
     assert driver.host.called == []

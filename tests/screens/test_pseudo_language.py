@@ -1,7 +1,7 @@
-"""Every text of mcphost on the screen goes through the translation.
+"""Test that every text on the screen is translated.
 
-The screens are shown in a language whose words have other letters. A word in plain letters that is neither a name nor a
-value nor text of a server was not translated.
+The screens are shown in a pseudo-language that replaces all letters. A word in plain letters was therefore not
+translated, unless it is a name, a value or text from a server.
 """
 
 import ast
@@ -47,7 +47,7 @@ VALUES = {
 
 
 def disguise(text: str) -> str:
-    """Return a text with other letters, except in its fields."""
+    """Return a text with its letters replaced, except in its fields."""
     return "".join(part if part.startswith("{") else part.lower().translate(_LETTERS) for part in _FIELD.split(text))
 
 
@@ -83,7 +83,7 @@ def words(text: str) -> set[str]:
 
 
 def example_words() -> set[str]:
-    """Return the words of the example data: names of servers, tools, models and accounts, and what servers say."""
+    """Return the words of the example data: names of servers, tools, models and accounts, and server texts."""
     found: set[str] = set()
     for module in (fake_host, example_records):
         tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""A question never takes a key meant for something else: it is shown first and focused later."""
+"""Tests that a question never takes a key meant for something else: it is shown first and focused later."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def composer_input(driver: Any) -> Any:
 
 
 def click(driver: Any, selector: str) -> None:
-    """Click as the terminal reports it; the pilot's click bypasses the app."""
+    """Click as reported by the terminal; the pilot's click bypasses the app."""
     x, y = driver.app.screen.query_one(selector).region.offset
     for kind in (events.MouseDown, events.MouseUp):
         driver.app.post_message(kind(None, x, y, 0, 0, 1, False, False, False, x, y))

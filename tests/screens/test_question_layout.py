@@ -1,4 +1,4 @@
-"""The layout around the text of a question: button labels, the number of waiting questions, the key hints."""
+"""Tests for the layout around a question: button labels, the number of waiting questions, and key hints."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Questions: complete, refused by default, never answered by accident."""
+"""Tests for questions: complete, refused by default, never answered by accident."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Approval is possible only after the whole request was on the screen."""
+"""Tests that approval is possible only after the whole request has been on the screen."""
 
 import json
 from typing import Any

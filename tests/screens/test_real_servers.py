@@ -1,4 +1,4 @@
-"""Questions of real servers in the real dialogs: the complete program except its terminal, by keyboard alone."""
+"""Tests for questions of real servers in the real dialogs, with the complete program, by keyboard alone."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
 
 
 class RealAppDriver(AppDriver):
-    """A driver of the complete program; `visited` is the URL that the browser was started with."""
+    """A driver for the complete program; `visited` is the URL that the browser was started with."""
 
     def __init__(self, folder: Path, *run: Run) -> None:
         super().__init__(*run)
@@ -43,7 +43,7 @@ class RealAppDriver(AppDriver):
         self.told: list[str] = []
 
     async def until(self, truth: Callable[[], Any], what: str = "") -> None:
-        """Wait until a condition is true, with more time than AppDriver allows, because processes must start."""
+        """Wait until a condition is true, longer than AppDriver does, because processes must start."""
         until = time.monotonic() + SECONDS
         while not truth():
             if time.monotonic() > until:
@@ -59,7 +59,7 @@ class RealAppDriver(AppDriver):
                 self.told.append(event.text)
 
     async def ready(self, tools: int) -> None:
-        """Wait until the server is ready with all of its tools, some of which it adds after the handshake."""
+        """Wait until the server is ready and has added all of its tools, some of them after the handshake."""
 
         def is_there() -> bool:
             view = self.host.servers.view("peer")
@@ -83,11 +83,11 @@ class RealAppDriver(AppDriver):
 
     @property
     def is_asked(self) -> bool:
-        """Return whether a question is open, or waits unfocused."""
+        """Return whether a question is open or waiting without focus."""
         return bool(self.dialog or self.app.screen.query("QuestionCard"))
 
     async def answer(self, kind: type[Any], *keys: str) -> str:
-        """Answer the question with these keys; return the text that the screen showed."""
+        """Answer the question with these keys; return the text that was on the screen."""
         dialog = await self.asked(kind)
         shown = self.text()
         await self.pilot.press(*keys)
@@ -106,7 +106,7 @@ class RealAppDriver(AppDriver):
         return path.read_text().splitlines() if path.exists() else []
 
     async def step(self, step: str) -> None:
-        """Press a key, or enter text: typed after a quotation mark, pasted after a plus sign."""
+        """Press a key, or enter text: typed if prefixed by a quotation mark, pasted if prefixed by a plus sign."""
         if step.startswith("'"):
             await self.type(step[1:])
         elif step.startswith("+"):
@@ -154,7 +154,7 @@ def open_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
 
 @pytest.fixture
 def open_everything(open_app: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContextManager[RealAppDriver]]:
-    """Return `open_app` with server-everything, which requests the roots at once; *roots* are the keys to answer."""
+    """Return `open_app` for server-everything, which requests the roots at once; *roots* are the keys that answer."""
 
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[RealAppDriver]:
@@ -365,7 +365,7 @@ AGREED: dict[type[Any], tuple[str, ...]] = {
 
 
 async def _answered(driver: RealAppDriver, tool: str, **keys: tuple[str, ...]) -> list[str]:
-    """Call a tool and answer its questions, with consent or with the keys given for a dialog; return the dialogs."""
+    """Call a tool, answering its questions with consent or with the given keys; return the dialogs."""
     await driver.call(tool)
     recorded: list[str] = []
     while True:

@@ -1,4 +1,4 @@
-"""Recall of the user's earlier messages of all conversations, on a real store."""
+"""Tests for recalling earlier messages of all conversations, with a real store."""
 
 import time
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def fill(driver: AppDriver, *texts: str) -> None:
-    """Store each text as the first message of a conversation, the first text as the newest."""
+    """Store each text as the first message of a conversation, newest first."""
     now = time.time()
     for age, text in enumerate(texts):
         message = Message(role="user", parts=(TextPart(text),), at=now - age * 60)

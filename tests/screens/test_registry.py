@@ -1,4 +1,4 @@
-"""The registry page: search, details, installation with its plan, update, removal and undo, and guides for models."""
+"""Tests for the registry page: search, details, install plans, updates, removal, undo, and guides for models."""
 
 import os
 import sys
@@ -45,12 +45,12 @@ def runners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use_registry(files: Files, registry: RegistryServer) -> None:
-    """Let the program search this registry."""
+    """Make the program use this registry."""
     files.write_settings(f'[registry]\nurl = "{registry.url}"\n')
 
 
 async def open_registry(driver: AppDriver, word: str = "") -> None:
-    """Open the page, and search for *word* if it is given."""
+    """Open the page and search for *word*, if given."""
     await driver.pilot.press("f3", "b")
     await driver.until(lambda: " of " in driver.text() and "publisher" in driver.text(), "the first servers")
     if word:
@@ -61,7 +61,7 @@ async def open_registry(driver: AppDriver, word: str = "") -> None:
 
 
 async def press_install(driver: AppDriver) -> None:
-    """Press Ctrl+S once the plan has been visible for long enough."""
+    """Press Ctrl+S once the plan has been visible long enough."""
     await driver.pilot.press("pagedown", "pagedown")
     await driver.pilot.pause(input_guard.GUARD_SECONDS)
     await driver.pilot.press("ctrl+s")

@@ -1,4 +1,4 @@
-"""A resource template: the user fills in its arguments, then the resource is attached like any other."""
+"""Tests for resource templates: the user fills in the arguments, then attaches the resource like any other."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The review of a result: read to its end, passed, changed, trimmed or withheld, all by keyboard."""
+"""Tests for reviewing a result by keyboard: read to its end, then passed, changed, trimmed or withheld."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Going back in the chat: edit and send again, answer again, fork, and the branches that stay."""
+"""Tests for going back in the chat: edit and resend, answer again, fork, and keep the other branches."""
 
 import pytest
 

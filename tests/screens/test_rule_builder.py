@@ -1,4 +1,4 @@
-"""The rule builder starts from the call in question, works by keyboard alone, and always covers that call."""
+"""Tests for the rule builder: it starts from the call in question, and its rules always cover that call."""
 
 import time
 from typing import Any

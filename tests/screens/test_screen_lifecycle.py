@@ -1,4 +1,4 @@
-"""Deferred work of a screen is dropped when the screen is removed: no late callback ends the program."""
+"""Tests that deferred work is dropped together with its screen, so that late callbacks do no harm."""
 
 import asyncio
 

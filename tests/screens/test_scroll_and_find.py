@@ -1,4 +1,4 @@
-"""Reading and search: no character is cut off at an edge, the conversation scrolls, and names can be found."""
+"""Tests for reading and search: no text is cut off at an edge, the conversation scrolls, names can be found."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Questions about storing a sign-in without a keyring: complete, by keyboard, refused by default."""
+"""Tests for questions about storing a sign-in without a keyring: complete, by keyboard, refused by default."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Changing servers on the servers page: form, disabling, removal with a second key, undo."""
+"""Tests for changing servers on the servers page: form, disabling, removal with a second key, undo."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FakeEditor:
-    """An editor that records the changes; a server named "bad" cannot be saved."""
+    """An editor that records changes; a server named "bad" cannot be saved."""
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""Server requests for folders and sampling are shown to the user in full and refused by default."""
+"""Tests that server requests for folders and sampling are shown in full and refused by default."""
 
 import re
 from typing import Any

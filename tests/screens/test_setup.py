@@ -1,4 +1,4 @@
-"""The start card: it opens automatically once, nothing is chosen by accident, and two keys are enough."""
+"""Tests for the start card: it opens automatically once, and needs only two keys, but none by accident."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ SERVERS = (candidate("time", "x"), candidate("long", "y" * 200), candidate("know
 
 
 class FakeSetup:
-    """A setup that finds prepared models and servers, and records what is applied."""
+    """A setup that returns prepared models and servers, and records what is applied."""
 
     def __init__(self, offers: SetupOffers | None = None, *, is_first_run: bool = True) -> None:
         self.offers = SetupOffers(MODELS, SERVERS) if offers is None else offers

@@ -1,4 +1,4 @@
-"""The screen before there is a host: typed text is kept, and entered messages are sent once the host is attached."""
+"""Tests for the screen before there is a host: typed text is kept, and messages are sent once a host is attached."""
 
 import asyncio
 

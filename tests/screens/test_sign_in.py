@@ -1,4 +1,4 @@
-"""The question about a sign-in: complete, and cancelled by default."""
+"""Tests for the sign-in question: complete, and cancelled by default."""
 
 from typing import Any
 
@@ -182,7 +182,7 @@ async def test_there_is_no_other_method_if_none_is_offered(run: Run) -> None:
 
 
 def qr_modules(strips: Any) -> list[list[int]]:
-    """Return what a scanner would see: each cell is two rows of black (1) and white (0); anything else is 2."""
+    """Return what a scanner would see: each cell has two rows of black (1) and white (0); anything else is 2."""
     shades = {"#ffffff": 0, "#000000": 1}
     out: list[list[int]] = []
     for line in strips:

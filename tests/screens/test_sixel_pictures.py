@@ -1,4 +1,4 @@
-"""Pictures as Sixel graphics: what is written to the terminal in place of the cells that stand for them."""
+"""Tests for Sixel pictures: the bytes written to the terminal in place of the cells of a picture."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ CONSOLE = Console(color_system="truecolor", force_terminal=True)
 
 
 class FakeTerminal:
-    """A terminal whose cells have a size."""
+    """A terminal whose cells have a known size in pixels."""
 
     def __init__(self, size: tuple[int, int] = (8, 17)) -> None:
         self.size = size
@@ -39,7 +39,7 @@ class FakeTerminal:
 
 
 async def decode_stripes(width: int, height: int) -> DecodedImage | str:
-    """Return an image whose columns are red and blue by turns."""
+    """Return an image with alternating red and blue columns."""
     row = b"".join(b"\xff\x00\x00\xff" if x % 2 else b"\x00\x00\xff\xff" for x in range(width))
     return DecodedImage(width, height, row * height)
 

@@ -1,4 +1,4 @@
-"""At 80x24: the essentials are on the first screen, names are complete somewhere, and the rest can be reached."""
+"""Tests at 80x24: the essentials are on the first screen, names are shown in full, the rest can be reached."""
 
 from typing import Any
 

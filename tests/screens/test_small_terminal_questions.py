@@ -1,4 +1,4 @@
-"""Questions on the smallest screen: all keys are shown and nothing is cut."""
+"""Tests for questions on the smallest screen: all keys are shown and nothing is cut off."""
 
 import pytest
 

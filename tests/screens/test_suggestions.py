@@ -1,4 +1,4 @@
-"""Forms with suggestions from the server: shown when typing pauses, accepted by keys, never in the way."""
+"""Tests for suggestions in forms: shown when typing pauses, accepted by keys, never in the way."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The system prompt of the conversation: shown, changed, undone and reset on its form."""
+"""Tests for the system prompt form of a conversation: show, change, undo and reset."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The tasks screen: what runs, how far it is, and how to end it."""
+"""Tests for the tasks screen: running tasks, their progress, and how to end them."""
 
 import asyncio
 import re

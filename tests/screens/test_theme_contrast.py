@@ -1,4 +1,4 @@
-"""Contrast of everything that is drawn, in every theme, and themes reloaded while they are edited."""
+"""Tests for the contrast of everything that is drawn, in every theme, and for reloading edited themes."""
 
 from pathlib import Path
 

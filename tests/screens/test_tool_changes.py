@@ -1,4 +1,4 @@
-"""Changed tools on the screen: each must be viewed before all are kept; Escape keeps all of them quarantined."""
+"""Tests for changed tools: each must be viewed before all are kept, and Escape leaves them quarantined."""
 
 import pytest
 

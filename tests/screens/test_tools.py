@@ -1,4 +1,4 @@
-"""The page of a server's tools: their details, whether the model may use them, and the switch."""
+"""Tests for the page of a server's tools: details, use by the model, and the on/off switch."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The conversation as text: selecting, copying, links, widths, long histories."""
+"""Tests for the transcript as text: selecting, copying, links, widths and long histories."""
 
 from time import process_time
 from typing import Any
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TranscriptApp(App[None]):
-    """An app with a transcript and nothing else."""
+    """An app with only a transcript."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sentences typed while questions of every kind open and close: none is answered, and no letter is lost."""
+"""Tests for typing while questions of every kind open and close: none is answered, and no letter is lost."""
 
 import asyncio
 from random import Random
@@ -22,7 +22,7 @@ RUNS, SENTENCES, MOST_OPEN = 10, 50, 3
 
 
 class Typist:
-    """A user who keeps typing whatever happens; `typed` holds every character except Enter."""
+    """A user who never stops typing; `typed` contains every character except Enter."""
 
     def __init__(self, driver: Any, clock: ManualClock, random: Random) -> None:
         self.driver, self.clock, self.random = driver, clock, random
@@ -35,7 +35,7 @@ class Typist:
         self.kinds = iter(kinds * 100)
 
     async def press(self, key: str, character: str) -> None:
-        """Press one key and pause as long as a typist does."""
+        """Press one key, and pause like a typist."""
         self.driver.app.post_message(events.Key(key, character))
         if self.random.random() < 0.1:
             return  # the next key arrives together with this one
@@ -66,14 +66,14 @@ class Typist:
         self.aside += self.driver.app._minimized is not None
 
     def ask(self) -> None:
-        """Open a question of a different kind than the previous one."""
+        """Open a question of a different kind from the previous one."""
         question = next(self.kinds)
         one = PendingQuestion(self.driver, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
         self.asked.append(one)
         self.open.append(one)
 
     async def rest(self) -> None:
-        """Stop typing long enough for a question to take the focus, and stop at a random moment of that."""
+        """Stop typing, long enough for a question to take the focus or for a random part of that time."""
         while self.open and self.random.random() < 0.8:
             self.open.pop().worker.cancel()
         await wait_settled()
@@ -84,7 +84,7 @@ class Typist:
         self.clock.now += self.random.choice((0.0, 0.2, 0.5, 5.0))
 
     async def sentence(self) -> None:
-        """Type letters and spaces, which are keys of every question, then Enter."""
+        """Type letters and spaces, which are keys in every question, then Enter."""
         for _ in range(self.random.randint(2, 18)):
             letter = self.random.choice((*ascii_letters, *"asdorkgAAae", " ", " ", " "))
             self.typed += letter
@@ -93,7 +93,7 @@ class Typist:
 
     @property
     def arrived(self) -> str:
-        """The text that reached messages and the composer."""
+        """The text that reached the messages and the composer."""
         return "".join(text for text, _ in self.driver.host.sent) + str(self.driver.app.chat.composer_input.text)
 
 

@@ -1,4 +1,4 @@
-"""Undo and redo in the composer, after any paste or deletion."""
+"""Tests for undo and redo in the composer after pasting and deleting."""
 
 import random
 

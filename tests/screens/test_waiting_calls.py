@@ -1,4 +1,4 @@
-"""Several waiting calls in one list, which refuses all by default; each must be read before any of them runs."""
+"""Tests for several waiting calls in one list: refused by default, and each must be read before any runs."""
 
 from typing import Any
 

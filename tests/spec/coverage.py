@@ -1,7 +1,7 @@
-"""Print which requirements tests cover, and which have a reason why none can: `uv run python -m tests.spec.coverage`.
+"""Print which requirements are covered by tests, and which cannot be tested: `uv run python -m tests.spec.coverage`.
 
-`--missing [AREA]` lists the requirements that are still open, `--manifest [AREA]` every requirement at every revision
-with its tests or its reason.
+`--missing [AREA]` lists the requirements that are still open. `--manifest [AREA]` lists every requirement at every
+revision, with its tests or the reason why there are none.
 """
 
 import sys
@@ -11,7 +11,7 @@ from tests.spec.manifest import LEVELS, ManifestEntry, manifest
 
 
 def coverage_table() -> str:
-    """Return claimed and total requirements by area and level, then the reasoned and open ones."""
+    """Return the claimed and total requirements by area and level, then the reasoned and the open ones."""
     entries = manifest()
     total = Counter((entry.row.area, entry.row.level) for entry in entries)
     covered = Counter((entry.row.area, entry.row.level) for entry in entries if entry.state == "covered")
@@ -37,7 +37,7 @@ def _cell(covered: int, total: int) -> str:
 
 
 def open_requirements(area: str | None) -> str:
-    """Return the requirements without a test or a reason, in one area or all; `at` names the open revisions."""
+    """Return the requirements without a test or a reason, in one area or all; `at` lists the open revisions."""
     lines: list[str] = []
     for entry in manifest():
         if entry.state == "open" and area in (None, entry.row.area):
@@ -48,7 +48,7 @@ def open_requirements(area: str | None) -> str:
 
 
 def manifest_text(area: str | None) -> str:
-    """Return the manifest as text: for each requirement its revisions, and for each the tests or the reason."""
+    """Return the manifest as text: the revisions of each requirement, with their tests or the reason."""
     return "\n".join(_entry(entry) for entry in manifest() if area in (None, entry.row.area))
 
 

@@ -1,8 +1,8 @@
-"""The manifest: for each requirement, at each revision it applies to, the tests that cover it or why none can.
+"""The manifest of requirements: for each applicable revision, the tests, or the reason why there are none.
 
-Tests claim a requirement with `@pytest.mark.req("id", ...)`, and with `revisions=("2025-06-18", ...)` when they cover
-it at some revisions only; the cases of the official suite claim what `tests/conformance/claims.py` lists.
-`reasons/*.tsv` holds lines `id<TAB>reason`, or `id@REVISION,REVISION<TAB>reason`.
+Tests claim a requirement with `@pytest.mark.req("id", ...)`, and add `revisions=("2025-06-18", ...)` if they cover only
+some revisions. The claims of the official suite's cases are in `tests/conformance/claims.py`. `reasons/*.tsv` contains
+lines `id<TAB>reason`, or `id@REVISION,REVISION<TAB>reason`.
 """
 
 import ast
@@ -29,7 +29,7 @@ GOALS = {"MUST": 0.95, "SHOULD": 0.85}
 
 
 class Requirement(NamedTuple):
-    """One line of `requirements.tsv`; PRACTICE marks good practice beyond the specification."""
+    """One line of `requirements.tsv`; PRACTICE marks good practice that the specification does not require."""
 
     id: str
     revisions: str
@@ -51,7 +51,7 @@ class Requirement(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A test that claims a requirement; empty `revisions` stand for all of them."""
+    """A test that claims a requirement; empty `revisions` mean all revisions."""
 
     file: str
     test: str
@@ -62,7 +62,7 @@ State = Literal["covered", "reasoned", "open"]
 
 
 class ManifestEntry(NamedTuple):
-    """One requirement with the tests or the reason for each of its revisions."""
+    """A requirement with the tests or the reason for each of its revisions."""
 
     row: Requirement
     tests: dict[str, list[Claim]]
@@ -70,7 +70,7 @@ class ManifestEntry(NamedTuple):
 
     @property
     def state(self) -> State:
-        """Return covered if tests cover every revision; reasoned if a reason covers the others."""
+        """Return "covered" if tests cover every revision, or "reasoned" if a reason covers the others."""
         if all(self.tests[revision] for revision in self.row.applicable_revisions):
             return "covered"
         return "open" if self.uncovered_revisions() else "reasoned"
@@ -82,14 +82,14 @@ class ManifestEntry(NamedTuple):
 
 @cache
 def requirements() -> tuple[Requirement, ...]:
-    """Return the requirements in the order of the file, whose first line names the columns."""
+    """Return the requirements in file order; the first line of the file contains the column names."""
     lines = (HERE / "requirements.tsv").read_text(encoding="utf-8").splitlines()
     return tuple(Requirement(*line.split("\t")) for line in lines[1:])
 
 
 @cache
 def claims() -> dict[str, list[Claim]]:
-    """Return every id in a `@pytest.mark.req(...)` of the tests, with the marked tests."""
+    """Return all IDs in `@pytest.mark.req(...)` of the tests, with the marked tests."""
     found: dict[str, list[Claim]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
@@ -102,7 +102,7 @@ def claims() -> dict[str, list[Claim]]:
 
 
 def suite_claims() -> Iterator[tuple[str, Claim]]:
-    """Return every id that a scenario of the official suite claims, with its case at each revision."""
+    """Return all IDs claimed by scenarios of the official suite, with their case at each revision."""
     for pair in SUITE_CASES:
         case = f"test_the_official_suite_passes[{pair}]"
         for ident in PROVED_REQUIREMENTS.get(pair.scenario, ()):
@@ -110,7 +110,7 @@ def suite_claims() -> Iterator[tuple[str, Claim]]:
 
 
 def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
-    """Yield every id that a test file claims, with the test; `*` is a mark of the whole module."""
+    """Yield every claimed ID in a test file with its test; `*` stands for a mark of the whole module."""
     bearers: list[tuple[str, ast.AST]] = []
 
     def walk(node: ast.AST, name: str) -> None:
@@ -131,13 +131,13 @@ def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
 
 
 def _attribute(call: ast.Call) -> str:
-    """Return the last word of a decorator's callee, which is much faster than unparsing all of it."""
+    """Return the last word of a decorator's callee, much faster than by unparsing all of it."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 @cache
 def reasons() -> dict[str, dict[str, str]]:
-    """Return why no test covers a requirement: by id, then by revision; `*` if the line names no revision."""
+    """Return the reasons why requirements have no test, by ID and then by revision (`*` if none is named)."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted((HERE / "reasons").glob("*.tsv")):
         for line in path.read_text(encoding="utf-8").splitlines():

@@ -1,11 +1,11 @@
 """Break one requirement at a time and check that its tests fail: `python -m tests.spec.mutate [--area A] [--id ID]`.
 
-`mutations/AREA.toml` has a table for each MUST row, and for each claimed row of the host's own areas: `[["id"]]` with
-`file`, `find`, `replace` and, for a row that needs one for each revision, `revisions`. `find` occurs in the file
-exactly once. The tests with the row's mark run against a copy of the project with that one change; the mutation is
-killed if one of them fails. Prints each verdict and the share of killed ones; exits with 1 below GOAL. `--jobs N`
-runs N at a time. `--every` also prints the marked tests that pass with the mutation: they prove another part of the
-row, or nothing of it. The official suite's cases are judged by `tests.spec.mutate_suite`.
+`mutations/AREA.toml` has a table `[["id"]]` for each MUST requirement, and for each claimed requirement of the host's
+own areas, with `file`, `find` (which occurs exactly once), `replace` and, if each revision needs its own mutation,
+`revisions`. The tests that claim the requirement run on a copy of the project with this one change. The mutation is
+killed if one of them fails. Prints each verdict and the share of killed mutations; exits with 1 below GOAL. `--jobs N`
+runs N at a time. `--every` also prints the claiming tests that pass with the mutation, because they prove another part
+of the requirement, or none. For the cases of the official suite, use `tests.spec.mutate_suite`.
 """
 
 import argparse
@@ -43,7 +43,7 @@ _VERDICTS: dict[int, Verdict] = {0: "survived", 1: "killed"}
 
 
 class Mutation(NamedTuple):
-    """A change to the code that breaks one requirement, at `revisions` or at all of the requirement's revisions."""
+    """A code change that breaks one requirement, at `revisions` or (if empty) at all of its revisions."""
 
     id: str
     file: str
@@ -58,7 +58,7 @@ class Mutation(NamedTuple):
 
 
 class MutationResult(NamedTuple):
-    """The result of one mutation: the verdict, pytest's output, and the failed tests."""
+    """The result of a mutation: the verdict, pytest's output, and the failed tests."""
 
     verdict: Verdict
     output: str = ""
@@ -78,7 +78,7 @@ def mutations() -> tuple[Mutation, ...]:
 
 
 def select_tests(entry: ManifestEntry, revisions: Iterable[str] = ()) -> list[str]:
-    """Return the pytest arguments for the tests that claim the row, without slow tests if there are others."""
+    """Return the pytest arguments for the tests that claim the requirement, without slow tests if possible."""
     claims: list[Claim] = []
     for revision in revisions or entry.row.applicable_revisions:
         claims += [claim for claim in entry.tests[revision] if claim not in claims]
@@ -97,7 +97,7 @@ def copy_project(target: Path) -> None:
 
 
 class MutationRunner:
-    """A runner of mutations on a copy of the project, one after another; a context manager."""
+    """Runs mutations on a copy of the project, one after another; a context manager."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -112,9 +112,9 @@ class MutationRunner:
         self._server.__exit__(*error)
 
     def run(self, mutation: Mutation, tests: list[str], *, every: bool = False) -> MutationResult:
-        """Apply the mutation, run the tests and undo it. `broken`: pytest itself could not run them.
+        """Apply the mutation, run the tests and undo it; `broken` means that pytest could not run them.
 
-        With `every` the tests continue after the first that fails.
+        With `every`, the run does not stop at the first failure.
         """
         path = self._project / mutation.file
         before, moment = path.read_text(encoding="utf-8"), path.stat().st_mtime
@@ -128,7 +128,7 @@ class MutationRunner:
             self._set_timestamp(path, moment)
 
     def _run(self, tests: list[str], *, every: bool) -> MutationResult:
-        """Run the unit tests first: they are the fastest, and one failure is enough."""
+        """Run the unit tests first, because they are the fastest and one failure is enough."""
         units = [test for test in tests if test.startswith("tests/unit/")]
         rest = [test for test in tests if test not in units]
         judgement = MutationResult("broken")
@@ -150,7 +150,7 @@ class MutationRunner:
 
 
 def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[tuple[Mutation, MutationResult]]:
-    """Judge each mutation, `jobs` at a time, and print each verdict when it is known."""
+    """Judge each mutation, `jobs` at a time, and print each verdict as soon as it is known."""
     entries = {entry.row.id: entry for entry in manifest()}
     waiting: queue.SimpleQueue[Mutation] = queue.SimpleQueue()
     for mutation in chosen:
@@ -180,7 +180,7 @@ def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[t
 
 
 def report(mutation: Mutation, judgement: MutationResult, tests: list[str], *, every: bool) -> None:
-    """Print the verdict, with the marked tests of a survivor; with *every*, also each test that still passes."""
+    """Print the verdict, with the claiming tests of a survivor; with *every*, also each test that still passes."""
     verdict = judgement.verdict
     marked = "" if verdict == "killed" else f" ({' '.join(tests)})"
     print(f"{verdict}: {mutation.id} in {mutation.file}{marked}", flush=True)
@@ -193,7 +193,7 @@ def report(mutation: Mutation, judgement: MutationResult, tests: list[str], *, e
 
 
 def check_unmutated(chosen: list[Mutation]) -> bool:
-    """Run the marked tests on unchanged code: a test that fails anyway proves nothing."""
+    """Run the claiming tests on unchanged code, because a test that fails anyway proves nothing."""
     entries = {entry.row.id: entry for entry in manifest()}
     tests = sorted({test for item in chosen for test in select_tests(entries[item.id], item.revisions)})
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *tests], cwd=ROOT)

@@ -1,7 +1,7 @@
-"""Check that each claim of the official suite's cases fails: `uv run python -m tests.spec.mutate_suite [--id ID]`.
+"""Check the claims of the official suite's cases: `uv run python -m tests.spec.mutate_suite [--id ID]`.
 
-A claim of `tests/conformance/claims.py` holds if the case fails with one of its row's mutations. Prints each claim
-that does not hold; exits with 1 if there is one. It takes some minutes.
+A claim in `tests/conformance/claims.py` is valid if the case fails with one of the requirement's mutations. Prints each
+invalid claim, and exits with 1 if there is one. Takes several minutes.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from tests.spec.mutate import MutationRunner, copy_project, mutations
 
 
 def unproved_cases(ident: str, cases: dict[str, str], judge: MutationRunner) -> list[str]:
-    """Return the cases, each with its revision, that fail with no mutation of the row."""
+    """Return the cases, with their revisions, that fail with none of the requirement's mutations."""
     left = dict(cases)
     for mutation in (mutation for mutation in mutations() if mutation.id == ident):
         tried = [case for case, revision in left.items() if not mutation.revisions or revision in mutation.revisions]

@@ -1,7 +1,7 @@
-"""Run pytest many times without the cost of its startup: each run is a fork of a process that has the libraries loaded.
+"""Run pytest many times without its startup cost: each run is a fork of a process with all libraries loaded.
 
-`ForkServer` is the client. The server is this file run as a program in the folder of a project: it reads a line of
-JSON for each run, `{"arguments": [...], "seconds": N, "report": FILE}`, and writes a line with the exit code.
+`ForkServer` is the client. The server is this file, run as a program in a project folder. For each run it reads a JSON
+line, `{"arguments": [...], "seconds": N, "report": FILE}`, and writes a line with the exit code.
 """
 
 import importlib
@@ -25,7 +25,7 @@ TIMED_OUT = 1
 
 
 class PytestOutcome(NamedTuple):
-    """The exit code of one run (TIMED_OUT if it took too long), its output and the failed tests."""
+    """The exit code of a run (TIMED_OUT if it took too long), its output and the failed tests."""
 
     code: int
     output: str
@@ -74,7 +74,7 @@ class PytestForkServer:
 
 
 def serve_requests() -> None:
-    """Run what is requested until the input ends."""
+    """Run pytest for each request until the input ends."""
     for name in LIBRARIES:
         importlib.import_module(name)
     # The program's own folder would hide modules of the standard library behind files of the tests.
@@ -109,7 +109,7 @@ def _pytest(arguments: list[str], failed: Path) -> int:
     import pytest
 
     class Recorder:
-        """A plugin that writes the id of each failed test."""
+        """A plugin that writes the ID of each failed test."""
 
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
             if report.failed:
@@ -122,7 +122,7 @@ def _pytest(arguments: list[str], failed: Path) -> int:
 
 
 def _wait(child: int, seconds: float) -> int:
-    """Return the child's exit code; kill one that takes too long, with the processes that its tests started."""
+    """Return the child's exit code; if it takes too long, kill it together with the processes of its tests."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)

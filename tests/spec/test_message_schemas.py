@@ -1,4 +1,4 @@
-"""Every message that mcphost sends is valid according to its revision's schema; one session sends them all."""
+"""Tests that every message mcphost sends is valid in its revision's schema; one session sends all of them."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def capabilities(revision: Revision) -> dict[str, Any]:
 
 
 class EveryAnswerServer:
-    """A server that gives every kind of response, so that the client sends everything it can."""
+    """A server that gives every kind of response, so that the client sends every kind of message."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
@@ -220,7 +220,7 @@ async def cancel_call(session: Session, call: CallTool, until: str = "", peer: S
 
 
 async def ask_all_questions(peer: ScriptedServer, server: EveryAnswerServer) -> None:
-    """Ask every question a server may ask: twice if the user has a choice, and once if it is always refused."""
+    """Send every kind of server request: twice if the user has a choice, once if it is always refused."""
     asks: list[tuple[str, dict[str, Any]]] = [
         ("ping", {}),
         ("roots/list", {}),

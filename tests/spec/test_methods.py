@@ -1,4 +1,4 @@
-"""The tables of methods match the schema of each revision, and the calls and notifications in the code."""
+"""Tests that the method tables match each revision's schema, and the requests and notifications in the code."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Each listed mutation applies and belongs to a claimed requirement; a test mutation is killed."""
+"""Tests that each listed mutation applies and belongs to a claimed requirement; a test mutation is killed."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.spec.mutate import Mutation, mutations
 
 @cache
 def requirement_rows() -> dict[str, ManifestEntry]:
-    """Return the requirements by id, lazily, because all test files must be read for it."""
+    """Return the requirements by ID, read on demand, because this reads all test files."""
     return {entry.row.id: entry for entry in manifest()}
 
 

@@ -1,4 +1,4 @@
-"""The replies to server requests are valid according to the schema of the server's revision."""
+"""Tests that replies to server requests are valid in the schema of the server's revision."""
 
 import json
 from pathlib import Path

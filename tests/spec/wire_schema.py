@@ -1,4 +1,4 @@
-"""Validation of mcphost's messages with their revision's schema; unknown members are errors."""
+"""Validate mcphost's messages with their revision's schema; unknown members are errors."""
 
 import json
 from functools import cache
@@ -13,7 +13,7 @@ _OPEN = {"arguments", "_meta", "content", "data", "experimental", "extensions", 
 
 
 class RevisionSchema:
-    """The schema of one revision: the methods that a client may send, and their messages."""
+    """The schema of a revision: the methods that a client may send, and their messages."""
 
     def __init__(self, revision: str) -> None:
         self._schema = json.loads((SCHEMAS / f"{revision}.json").read_text(encoding="utf-8"))
@@ -29,11 +29,11 @@ class RevisionSchema:
         return {self._defs[name]["properties"]["method"]["const"]: name for name in members}
 
     def find_faults(self, name: str, value: Any) -> list[str]:
-        """Return the faults of `value` as the definition `name`: schema errors and unknown members."""
+        """Return the faults of `value` according to the definition `name`: schema errors and unknown members."""
         return self.schema_errors(name, value) or self._unknown_members(self._defs[name], value, "")
 
     def schema_errors(self, name: str, value: Any) -> list[str]:
-        """Return schema errors alone."""
+        """Return only the schema errors."""
         if name not in self._validators:
             self._validators[name] = jsonschema_rs.validator_for(
                 {"$schema": self._schema["$schema"], "$ref": f"#/{self._key}/{name}", self._key: self._defs}
@@ -92,7 +92,7 @@ class RevisionSchema:
         return [*self.schema_errors(envelope, message), *self.find_faults(kinds[method], specific)]
 
     def check_response(self, message: Any, result: str) -> list[str]:
-        """Return the faults of a response from mcphost, whose result should match the definition `result`."""
+        """Return the faults of a response from mcphost whose result must match the definition `result`."""
         newer = self.has_definition("JSONRPCResultResponse")
         if "error" in message:
             return self.schema_errors("JSONRPCErrorResponse" if newer else "JSONRPCError", message)

@@ -1,1 +1,1 @@
-"""The real program in a real terminal (tmux), driven by keyboard alone."""
+"""Tests of the real program in a real terminal (tmux), by keyboard alone."""

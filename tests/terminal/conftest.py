@@ -21,7 +21,7 @@ def tmux() -> None:
 
 @pytest.fixture
 def terminal(tmp_path: Path, tmux: None) -> Iterator[Terminal]:
-    """Open a terminal of 120 by 40 with separate folders and an invalid API key."""
+    """Open a 120x40 terminal with separate folders and an invalid API key."""
     with Terminal(tmp_path, environment={"OPENAI_API_KEY": "sk-none"}) as terminal:
         yield terminal
 
@@ -36,7 +36,7 @@ if "127.0.0.1" in url:
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[DialogUser]:
-    """A user whose browser records each URL and visits it on this machine, without a keyring."""
+    """A user without a keyring, whose browser records each URL and visits it on this machine."""
     browser = VISIT.format(file=str(tmp_path / "visited"))
     own = {"BROWSER": create_browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     with Terminal(tmp_path, environment=own) as terminal:

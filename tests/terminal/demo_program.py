@@ -1,4 +1,4 @@
-"""The demo in a terminal: open it, send it a message, quit it."""
+"""Open the demo in a terminal, send a message, and quit."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ def ask_demo(terminal: Terminal, text: str) -> str:
 
 
 def quit_program(terminal: Terminal) -> None:
-    """Press Ctrl+Q: the terminal is restored within a second, and no process remains."""
+    """Press Ctrl+Q; check that the terminal is restored within a second and that no process remains."""
     processes = terminal.processes()
     assert len(processes) >= 2, "the program and its server"
     terminal.press("C-q")

@@ -1,4 +1,4 @@
-"""The dialogs and forms that are tested in a terminal, and by which test."""
+"""The dialogs and forms that are tested in a terminal, and the test of each."""
 
 import ast
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tests.terminal.dialog_user import DialogUser
 
 
 def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Check that the test refuses each of these dialogs with Escape, even after typing ahead, and accepts each."""
+    """Mark a test that refuses each of these dialogs with Escape, even after typing ahead, and accepts each."""
 
     def decorate(test: Callable[[DialogUser], None]) -> Callable[..., None]:
         @wraps(test)

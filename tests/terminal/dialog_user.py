@@ -1,4 +1,4 @@
-"""A user at the keyboard who types ahead, refuses by Escape or agrees; and the recorded effects."""
+"""A user who types ahead, then refuses with Escape or agrees, and the recorded effects."""
 
 import json
 import re
@@ -26,10 +26,10 @@ Texts = Sequence[str]
 
 
 class DialogUser:
-    """A terminal with the program, its peer, and the dialogs that were tested in each way.
+    """A terminal with the program, its peer, and the dialogs tested so far.
 
-    `refused` lists those that early keys did not answer and Escape refused, `agreed` those whose acceptance took
-    effect.
+    `refused` lists the dialogs that ignored early keys and were refused with Escape; `agreed` lists those whose
+    acceptance took effect.
     """
 
     def __init__(self, terminal: Terminal, folder: Path) -> None:
@@ -43,7 +43,7 @@ class DialogUser:
     def hostile_server(
         self, name: str, *tools: Any, mcphost: dict[str, Any] | None = None, **plan: Any
     ) -> dict[str, Any]:
-        """Return the entry of a server that follows its plan and records what reached it."""
+        """Return the entry of a server that follows its plan and records its effects."""
         env = self.setup.server_environment(name, self.setup.write_plan(name, *tools, **plan))
         return {"command": sys.executable, "args": [HOSTILE], "env": env, "mcphost": mcphost or {}}
 
@@ -66,12 +66,12 @@ class DialogUser:
         self.terminal.wait_for("1/1 server", "F6 history", seconds=30)
 
     def effects(self, mark: int = 0) -> list[str]:
-        """Return what reached the peers since *mark*, such as `tool add` or `form`, without process starts."""
+        """Return the effects at the peers since *mark*, such as `tool add` or `form`, without process starts."""
         seen = [effect for effect in self.setup.effects()[mark:] if effect["what"] != "process"]
         return [f"{message['what']} {message['name']}" if message.get("name") else message["what"] for message in seen]
 
     def expect_effects(self, mark: int, *effects: str) -> None:
-        """Wait until exactly these effects have reached the peers since *mark*."""
+        """Wait until the peers have seen exactly these effects since *mark*."""
         self.terminal.wait_until(lambda _: len(self.effects(mark)) >= len(effects), f"effects {effects}")
         assert sorted(self.effects(mark)) == sorted(effects)
 
@@ -88,7 +88,7 @@ class DialogUser:
 
     @property
     def marks(self) -> tuple[int, int]:
-        """The number of recorded effects and of audit rows so far."""
+        """The current number of recorded effects and of audit rows."""
         return len(self.setup.effects()), len(self._rows())
 
     # -- at the keyboard
@@ -103,7 +103,7 @@ class DialogUser:
         self.terminal.wait_until(lambda screen: text.strip() in map(str.strip, screen.splitlines()), text)
 
     def message_action(self, text: str) -> Callable[[], None]:
-        """Return an action that sends a message and types letters right after it."""
+        """Return an action that sends a message and types letters immediately afterwards."""
 
         def sent() -> None:
             self.terminal.wait_for_turn_end()
@@ -113,14 +113,14 @@ class DialogUser:
         return sent
 
     def no_action(self) -> None:
-        """Do nothing: the dialog opens on its own."""
+        """Do nothing, because the dialog opens by itself."""
 
     def key_action(self, *keys: str) -> Callable[[], None]:
         """Return an action that presses these keys."""
         return lambda: self.terminal.press(*keys)
 
     def dialog_matcher(self, kind: type[Any], texts: Texts) -> Callable[[str], bool]:
-        """Return a function that finds the dialog on a screen, by its text and refusing button, or its waiting card."""
+        """Return a function that finds the dialog (or its waiting card) on a screen by its text and refusal button."""
         buttons = [label for _, label in getattr(kind, "BUTTONS", ())[:1]]
 
         def is_there(screen: str) -> bool:
@@ -130,7 +130,7 @@ class DialogUser:
         return is_there
 
     def wait_for_dialog(self, kind: type[Any], *texts: str) -> str:
-        """Wait until the dialog accepts keys; return the screen."""
+        """Wait until the dialog accepts keys, and return the screen."""
         is_there = self.dialog_matcher(kind, texts)
 
         def heeds(screen: str) -> bool:
@@ -154,7 +154,7 @@ class DialogUser:
         self.press_until([key], lambda screen: not is_there(screen), f"{kind.__name__} answered")
 
     def press_until(self, keys: Texts, heard: Callable[[str], bool], what: str) -> str:
-        """Press keys; repeat them if they have no effect, because on a slow machine they may be too early."""
+        """Press keys and repeat them if they have no effect, because they may be too early on a slow machine."""
         for attempt in range(_ATTEMPTS):
             for number, key in enumerate(keys):
                 if number:
@@ -170,9 +170,9 @@ class DialogUser:
     def _open_typing_ahead(
         self, opens: Callable[[], None], keys: Texts, is_there: Callable[[str], bool], what: str
     ) -> bool:
-        """Open a dialog while pressing keys until it is shown, and press them once more right then.
+        """Open a dialog while pressing keys, and press them once more when it appears.
 
-        Return whether all of them were certainly pressed before the dialog accepted keys.
+        Return whether all keys were certainly pressed before the dialog accepted keys.
         """
         opens()
         deadline, before = time.monotonic() + 30, time.monotonic()
@@ -202,9 +202,9 @@ class DialogUser:
         keys: Texts = ("Escape",),
         leaves: Callable[[str], bool] | None = None,
     ) -> str:
-        """Check that early keys do not answer and Escape refuses: exactly `effects`, and `answers` in the audit log.
+        """Check that early keys are ignored and Escape refuses, with exactly these `effects` and audited `answers`.
 
-        Open it again if this machine was so busy that the last key may have come too late.
+        Open the dialog again if the machine was so busy that the last key may have come too late.
         """
         is_there = self.dialog_matcher(kind, texts)
         for _ in range(_ATTEMPTS):
@@ -234,7 +234,7 @@ class DialogUser:
         answers: Texts = (),
         leaves: Callable[[str], bool] | None = None,
     ) -> str:
-        """Accept the dialog by keyboard alone, check exactly these effects, and return the screen of the dialog."""
+        """Accept the dialog by keyboard alone, check for exactly these effects, and return the dialog's screen."""
         happened, recorded = self.marks
         opens()
         is_there = self.dialog_matcher(kind, texts)
@@ -246,11 +246,11 @@ class DialogUser:
         return screen
 
     def expect_answers(self, mark: int, *answers: str) -> None:
-        """Wait until exactly these answers are in the audit log since *mark*."""
+        """Wait until the audit log contains exactly these answers since *mark*."""
         self.terminal.wait_until(lambda _: len(self.answers(mark)) >= len(answers), f"answers {answers}")
         assert self.answers(mark) == list(answers), self.answers(mark)
 
 
 def strip_frames(screen: str) -> str:
-    """Return the words of a screen, without frames and line ends."""
+    """Return the words on a screen, without frames and line ends."""
     return re.sub(r"[\s│╭╮╰╯─]+", " ", screen)

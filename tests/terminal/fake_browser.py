@@ -9,7 +9,7 @@ GET_URL = "import urllib.request as u\nu.build_opener(u.ProxyHandler({})).open(u
 
 
 def create_browser(folder: Path, body: str) -> str:
-    """Create a browser that runs this code; `url` is its argument."""
+    """Create a browser that runs this code with the variable `url`."""
     program = folder / "browser"
     program.write_text(f"#!{sys.executable}\nimport sys\nurl = sys.argv[1]\n{body}\n")
     program.chmod(0o755)

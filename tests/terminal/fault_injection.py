@@ -1,4 +1,4 @@
-"""The program with one injected fault while secrets are in memory: `python fault_injection.py WHERE ARGS…`."""
+"""Run mcphost and inject one fault while secrets are in memory: `python fault_injection.py WHERE ARGS…`."""
 
 import sys
 from typing import Any
@@ -9,12 +9,12 @@ from mcphost.tui.dialogs import secret_storage, sign_in
 
 
 def fail_exchange(*given: Any, **more: Any) -> Any:
-    """Fail instead of exchanging the code; the arguments and the error contain the code, verifier and state."""
+    """Fail instead of exchanging the code, with the code, verifier and state in the arguments and the error."""
     raise RuntimeError(f"mistaken about {given!r}")
 
 
 def fail_dialog(*typed: str) -> Any:
-    """Fail instead of answering: the passphrase or the client secret is in `typed`."""
+    """Fail instead of answering, with the passphrase or client secret in `typed`."""
     copy = list(typed)
     raise RuntimeError(f"mistaken about {len(copy)} values")
 

@@ -1,4 +1,4 @@
-"""Run mcphost with the model worker that the first argument names, as JSON; the rest are mcphost's own."""
+"""Run mcphost with the model worker given as JSON in the first argument; the other arguments are passed on."""
 
 import json
 import sys

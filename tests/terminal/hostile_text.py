@@ -1,4 +1,4 @@
-"""A server and a model that put control sequences and hidden text everywhere, and a search for the effects."""
+"""A server and a model that put control sequences and hidden text everywhere, and a check for their effects."""
 
 import asyncio
 import json
@@ -47,12 +47,12 @@ _HEADER = dict.fromkeys((0, 10, 13, 34, 92)) | dict.fromkeys(range(256, 1114112)
 
 
 def hostile_text(source: str) -> str:
-    """Return the text preceded by the name of its origin."""
+    """Return hostile text that starts with the name of its origin."""
     return f"({source}) {HOSTILE_TEXT}"
 
 
 def find_effects(stream: bytes, *, screen: bool = False) -> list[str]:
-    """Return the harmful parts of a program's output; set *screen* for output drawn by Textual."""
+    """Return the harmful parts of a program's output; *screen* is set for Textual's output."""
     text = stream.decode("utf-8", "surrogateescape")
     out = [match.group() for match in (*_EVIL_CSI.finditer(text), *_BROKEN.finditer(text))]
     if screen:
@@ -175,7 +175,7 @@ def hostile_server_entry(folder: Path) -> dict[str, Any]:
 
 
 def run_on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
-    """Return every byte that `mcphost WORDS` writes to a terminal; `typed` answers its prompt."""
+    """Return all bytes that `mcphost WORDS` writes to a terminal; `typed` answers its prompt."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (40, 4000))
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
@@ -208,7 +208,7 @@ def run_on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
 
 
 def write_hostile_files(folder: Path, web: str) -> None:
-    """Write hostile user files and hostile data of earlier runs: servers, folders, grants, an approval."""
+    """Write hostile user files and hostile data of earlier runs: servers, folders, grants and an approval."""
     config = folder / "config"
     config.mkdir()
     odd = folder / (hostile_text("folder")[:70] + "\x9b93;6z\u202e\u200b\U000e0041").replace("/", "|")
@@ -243,7 +243,7 @@ async def _write_store(data: Path) -> None:
 
 
 class _Web(BaseHTTPRequestHandler):
-    """A server that requires a sign-in, and its authorization server, which refuses it."""
+    """A server that requires a sign-in, and its authorization server, which refuses the sign-in."""
 
     protocol_version = "HTTP/1.1"
 
@@ -290,7 +290,7 @@ class _Web(BaseHTTPRequestHandler):
 
 
 class _Model(BaseHTTPRequestHandler):
-    """A model: one round with thinking, text and a call; after a tool's result, text alone."""
+    """A model that sends one round with thinking, text and a call, and only text after a tool's result."""
 
     protocol_version = "HTTP/1.1"
 

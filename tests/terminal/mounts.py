@@ -1,7 +1,7 @@
-"""A terminal with folders on separate file systems, which can be filled, freed and made read-only.
+"""A terminal with folders on separate file systems that can be filled, freed and made read-only.
 
-They exist only in a mount namespace of the shell, so neither root nor a real disk is needed. They are reached from
-outside as `/proc/PID/root/…`.
+The file systems exist only in a mount namespace of the shell, so neither root nor a real disk is needed. From outside,
+their path is `/proc/PID/root/…`.
 """
 
 import json
@@ -25,7 +25,7 @@ print(json.dumps([[str(one) for one in row] for row in sqlite3.connect(sys.argv[
 
 
 class Mounts:
-    """File systems in a namespace that the terminal's shell has entered."""
+    """File systems in a mount namespace that the terminal's shell has entered."""
 
     def __init__(self, terminal: Terminal) -> None:
         """Enter a new mount namespace with the terminal's shell."""
@@ -46,7 +46,7 @@ class Mounts:
         return Path(f"/proc/{self._shell}/root{path}")
 
     def add_disk(self, folder: Path, size: str = "4m") -> None:
-        """Mount an empty file system of *size* on a folder, which is created."""
+        """Mount an empty file system of *size* bytes on a new folder."""
         folder.mkdir(parents=True, exist_ok=True)
         self._run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder))
 
@@ -55,11 +55,11 @@ class Mounts:
         self._run("sh", "-c", 'cat /dev/zero >> "$1" 2>/dev/null; true', "sh", str(folder / BALLAST))
 
     def free(self, folder: Path) -> None:
-        """Free the space that `fill` took."""
+        """Free the space used by `fill`."""
         self._run("rm", str(folder / BALLAST))
 
     def make_read_only(self, folder: Path) -> None:
-        """Refuse every write below a folder."""
+        """Make a folder read-only."""
         self._run("mount", "--bind", str(folder), str(folder))
         self._run("mount", "-o", "remount,bind,ro", str(folder))
 
@@ -80,14 +80,14 @@ class Mounts:
 
 
 def begin_on_disks(day: Day, mounts: Mounts, *disks: str) -> None:
-    """Open a chat with a model and a server, with a small disk for each of these folders."""
+    """Open a chat with a model and a server, with these folders on small disks."""
     for name in disks:
         mounts.add_disk(day.folder / name)
     begin_chat(day)
 
 
 def begin_again(day: Day) -> None:
-    """Open the chat of `begin_on_disks` once more."""
+    """Open the chat of `begin_on_disks` again."""
     quit_chat(day)
     day.terminal.run("clear")
     day.terminal.run(*with_forked_worker())

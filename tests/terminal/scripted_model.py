@@ -1,9 +1,8 @@
-"""A model with Ollama's API that follows instructions in messages, so that a scripted conversation is deterministic.
+"""A model with Ollama's API that follows instructions in messages, for deterministic conversations.
 
-`call TOOL JSON` calls the tool whose name ends with TOOL, `recall WORD` repeats the first earlier line with WORD,
-`wait` answers once `go_on` is set, and a request for a summary gets a short sentence for each
-message of the user. Everything else is
-answered with its last line.
+`call TOOL JSON` calls the tool whose name ends with TOOL, `recall WORD` repeats the first earlier line that contains
+WORD, and `wait` delays the answer until `go_on` is set. A request for a summary is answered with a short sentence for
+each user message, and any other message with its last line.
 """
 
 import json
@@ -20,7 +19,7 @@ _RECALL = re.compile(r"recall (\w+)")
 
 
 class ScriptedModel:
-    """A local model server; `requests` holds the bodies of the chat requests that it received."""
+    """A local model server; `requests` contains the bodies of the chat requests it received."""
 
     def __init__(self, window: int = 8_192) -> None:
         """Use a context window of *window* tokens."""

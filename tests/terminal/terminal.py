@@ -1,4 +1,4 @@
-"""A private tmux server with one shell: keys in, screen out; every wait is for a state."""
+"""A private tmux server with one shell; tests send keys, read the screen, and wait only for states."""
 
 import itertools
 import os
@@ -30,10 +30,10 @@ _numbers = itertools.count(1)
 
 
 class TmuxClient:
-    """A permanent client of a tmux server in control mode: a process for each command costs fifty times as much.
+    """A permanent client of a tmux server in control mode; starting a process per command is 50 times slower.
 
-    It takes commands on its standard input and frames each answer: `%begin` and `%end`, or `%error`, with the same
-    three numbers. It shows nothing, so the terminal keeps its size.
+    It reads commands from standard input and frames each response with `%begin` and `%end` (or `%error`) with the same
+    three numbers. It has no display, so the terminal keeps its size.
     """
 
     def __init__(self, tmux: list[str]) -> None:
@@ -52,7 +52,7 @@ class TmuxClient:
         return answer
 
     def wait_closed(self) -> None:
-        """Wait until the client has ended, as it does when its server ends."""
+        """Wait until the client has ended, which it does together with its server."""
         with self._client:
             assert self._client.stdin
             self._client.stdin.close()
@@ -79,7 +79,7 @@ class TmuxClient:
 
 
 class Terminal:
-    """A terminal; leaving `with Terminal(folder) as terminal` ends the shell, its programs and the tmux server."""
+    """A terminal; leaving its `with` block ends the shell, its programs and the tmux server."""
 
     def __init__(
         self, folder: Path, *, columns: int = 120, rows: int = 40, environment: Mapping[str, str] | None = None
@@ -115,7 +115,7 @@ class Terminal:
         kill(psutil.wait_procs(left, timeout=1)[1])
 
     def kill_server(self) -> None:
-        """Kill the tmux server, and the terminal with it."""
+        """Kill the tmux server together with the terminal."""
         subprocess.run([*self._tmux, "kill-server"], capture_output=True)
         self._control.wait_closed()
 
@@ -124,12 +124,12 @@ class Terminal:
         return self._control.run(*arguments)
 
     def run(self, *command: str) -> None:
-        """Type a command and Enter."""
+        """Type a command and press Enter."""
         self.type(shlex.join(command))
         self.press("Enter")
 
     def start_chat(self, *arguments: str) -> None:
-        """Type a command that forks a chat, for tests that concern neither startup nor signals."""
+        """Type a command that forks a chat, for tests that do not examine startup or signals."""
         self.run(*chat_command({**os.environ, **self._environment}), *arguments)
 
     def type(self, text: str) -> None:
@@ -137,12 +137,12 @@ class Terminal:
         self.tmux("send-keys", "-l", "--", text)
 
     def press(self, *keys: str) -> None:
-        """Press keys by their tmux names (Enter, Escape, C-q, F2)."""
+        """Press keys given by their tmux names (Enter, Escape, C-q, F2)."""
         self.tmux("send-keys", *keys)
         self._pressed, self._keys = time.monotonic(), keys
 
     def click(self, text: str, *, last: bool = False) -> None:
-        """Click in the middle of the first or last occurrence of a text on the screen with the left button."""
+        """Left-click in the middle of the first or last occurrence of a text on the screen."""
         rows = [(row, line) for row, line in enumerate(self.wait_for(text).split("\n"), 1) if text in line]
         row, line = rows[-1] if last else rows[0]
         column = cell_len(line[: line.index(text)]) + cell_len(text) // 2 + 1
@@ -154,11 +154,11 @@ class Terminal:
         return self.tmux("capture-pane", "-p")
 
     def wait_for(self, *texts: str, seconds: float = 15) -> str:
-        """Wait until all texts are on the screen together; return the screen."""
+        """Wait until all texts are on the screen at the same time, and return the screen."""
         return self.wait_until(lambda screen: all(text in screen for text in texts), f"{texts}", seconds)
 
     def wait_for_question(self, *texts: str, seconds: float = 15) -> str:
-        """Focus a question and wait until it shows these texts and accepts keys; return the screen."""
+        """Focus a question, wait until it shows these texts and accepts keys, and return the screen."""
 
         def asks(screen: str) -> bool:
             if is_unfocused(screen):
@@ -173,25 +173,25 @@ class Terminal:
         return screen
 
     def wait_for_shell(self, seconds: float = 15) -> str:
-        """Wait until the shell shows its prompt again; return the screen.
+        """Wait until the shell shows its prompt again, and return the screen.
 
-        The prompt before the last command does not count: keys typed while a program still ends are discarded.
+        The prompt of the last command does not count, because keys typed before the program has ended are discarded.
         """
         return self.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds)
 
     def wait_between_keys(self) -> None:
-        """Wait as long as a user between two key presses, because a question ignores letters in quick succession."""
+        """Wait like a user between two key presses, because a question ignores letters in quick succession."""
         time.sleep(_PACE_SECONDS)
 
     def wait_for_turn_end(self) -> str:
-        """Wait until no turn is running, so that a message can be sent; return the screen.
+        """Wait until no turn is running and a message can be sent, and return the screen.
 
-        The last word of an answer is on the screen before its turn is over.
+        The last word of an answer appears before its turn is over.
         """
         return self.wait_until(lambda screen: not _RUNNING_TURN.search(status(screen)), "the turn's end")
 
     def wait_for_cursor(self, beside: str) -> None:
-        """Wait until the cursor is in the line with this text."""
+        """Wait until the cursor is in the line that contains this text."""
 
         def is_there(screen: str) -> bool:
             row = int(self.tmux("display-message", "-p", "#{cursor_y}"))
@@ -200,9 +200,9 @@ class Terminal:
         self.wait_until(is_there, f"the cursor beside {beside}")
 
     def wait_until(self, holds: Callable[[str], bool], what: str, seconds: float = 15) -> str:
-        """Wait until the screen satisfies `holds`; fail with the screen as it is.
+        """Wait until `holds` is true for the screen; on failure, show the current screen.
 
-        If a question shows that it ignored a key as too early, the key is pressed again.
+        If a question reports that a key came too early, the key is pressed again.
         """
         deadline = time.monotonic() + seconds
         while not holds(screen := self.screen()):
@@ -219,18 +219,18 @@ class Terminal:
         return [process for process in set(self._started) if process.is_running()]
 
     def program(self) -> psutil.Process:
-        """Return the program in the foreground: the shell's own child."""
+        """Return the foreground program, which is the shell's own child."""
         (program,) = self._shell.children()
         return program
 
     def is_plain(self) -> bool:
-        """Return whether the alternate screen and mouse reports are off, and the line discipline suits a shell."""
+        """Return whether the alternate screen and mouse reports are off, and the line discipline is that of a shell."""
         flags = self.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}#{cursor_flag}").strip()
         return flags == "001"
 
 
 def status(screen: str) -> str:
-    """Return the first line up to the number of waiting questions."""
+    """Return the first line of the screen, up to the number of waiting questions."""
     return screen.partition("\n")[0].partition("◆")[0]
 
 
@@ -240,12 +240,12 @@ def accepts_keys(screen: str) -> bool:
 
 
 def is_unfocused(screen: str) -> bool:
-    """Return whether the screen shows a question, as a card or a dialog, that does not have the focus yet."""
+    """Return whether the screen shows a question (a card or a dialog) that does not have the focus yet."""
     return "click to open" in screen or "press F8 or tab to answer" in screen
 
 
 def wait_gone(processes: list[psutil.Process], seconds: float) -> None:
-    """Wait until all processes have ended, counting zombies as ended; fail with the names of those still running."""
+    """Wait until all processes have ended (or are zombies); on failure, name those still running."""
     deadline = time.monotonic() + seconds
     while alive := [process for process in processes if _alive(process)]:
         assert time.monotonic() < deadline, (

@@ -1,4 +1,4 @@
-"""A clock that jumps a year forward and an hour back while a chat is open: nothing expires, hangs or runs backward."""
+"""Tests for clock jumps (a year forward, an hour back) during a chat: nothing expires, hangs or runs backward."""
 
 import re
 import sqlite3
@@ -45,7 +45,7 @@ class Clock:
         self._changed = time.monotonic()
 
     def wait_until_seen(self) -> None:
-        """Wait until all programs use the offset; libfaketime counts in whole seconds, so this may take one second."""
+        """Wait until all programs use the offset, up to a second, because libfaketime counts in whole seconds."""
         time.sleep(max(0.0, self._changed + CACHE_SECONDS + 1.1 - time.monotonic()))
 
 

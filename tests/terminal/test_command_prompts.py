@@ -1,4 +1,4 @@
-"""Prompts of commands at the terminal, interrupted with Ctrl+C: exit code 130, nothing stored in part."""
+"""Tests for command prompts that are interrupted with Ctrl+C: exit code 130, and nothing partially stored."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ShellTerminal:
-    """A terminal that runs one command after another, each on an empty screen."""
+    """A terminal that runs commands one after another, each on an empty screen."""
 
     def __init__(self, terminal: Terminal) -> None:
         self.terminal = terminal
@@ -39,7 +39,7 @@ class ShellTerminal:
         self.terminal.press("Enter")
 
     def interrupt(self, prompt: str, typed: str = "half a word") -> None:
-        """Press Ctrl+C while typing an answer to the prompt."""
+        """Press Ctrl+C in the middle of an answer to the prompt."""
         self.terminal.wait_for(prompt, seconds=20)
         self.terminal.type(typed)
         self.terminal.press("C-c")

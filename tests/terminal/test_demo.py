@@ -1,4 +1,4 @@
-"""`mcphost demo` for a new user: greeting, a tool call, a question that refuses by default."""
+"""Tests for `mcphost demo` as a new user sees it: greeting, a tool call, a question that refuses by default."""
 
 import sys
 from pathlib import Path

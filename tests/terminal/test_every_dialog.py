@@ -1,4 +1,4 @@
-"""Every dialog of the real program, by keyboard alone: Escape refuses, typing ahead never answers."""
+"""Tests for every dialog of the real program by keyboard: Escape refuses, and typing ahead never answers."""
 
 import sys
 from collections.abc import Callable
@@ -51,7 +51,7 @@ ONLY_ON_SCREEN = {
 
 
 def _asking() -> set[type[Any]]:
-    """Return all dialog classes, and the forms shown over the chat, that have no subclasses."""
+    """Return all dialog classes, and the forms over the chat, that have no subclasses."""
     for room in (mcphost.tui.dialogs, mcphost.tui.screens):
         for module in iter_modules(room.__path__, f"{room.__name__}."):
             import_module(module.name)

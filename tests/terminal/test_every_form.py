@@ -1,4 +1,4 @@
-"""Every small form over the chat in the real program, by keyboard: Escape closes, early keys never confirm."""
+"""Tests for every small form over the chat by keyboard: Escape closes it, and early keys never confirm."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,7 +46,7 @@ def stored_files(folder: Path) -> dict[str, bytes]:
 
 
 def assert_escape_leaves(user: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
-    """Assert that keys arriving with the opening key do not confirm it, and that Escape closes it without effect."""
+    """Check that keys arriving with the opening key do not confirm, and that Escape closes without effect."""
     (happened, recorded), kept = user.marks, stored_files(user.setup.folder)
     user.terminal.press(key, *ahead)
     there = user.dialog_matcher(kind, texts)

@@ -1,4 +1,4 @@
-"""The sign-in dialogs of the real program: Escape refuses each, and typing ahead answers none."""
+"""Tests for the sign-in dialogs of the real program: Escape refuses, and typing ahead never answers."""
 
 import json
 from pathlib import Path

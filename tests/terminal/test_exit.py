@@ -1,4 +1,4 @@
-"""Every way to end the program works like quitting: conversation saved, servers ended, terminal restored."""
+"""Tests that every way to end the program saves the conversation, ends servers and restores the terminal."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def run_chat_turn(
     answer: str = ANSWER,
     program: tuple[str, ...] = (MCPHOST_PATH,),
 ) -> None:
-    """Run a chat with one server and one finished turn; without *model*, it uses the demo model."""
+    """Run a chat with one server and one finished turn, by default with the demo model."""
     config = folder / "mcp.json"
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config.write_text(json.dumps({"mcpServers": {"demo": server}}))
@@ -48,7 +48,7 @@ def run_chat_turn(
 
 
 def send_second_message(terminal: Terminal) -> None:
-    """Send a second message, once the previous turn is over."""
+    """Send a second message once the previous turn is over."""
     terminal.wait_for_turn_end()
     terminal.type("and again")
     terminal.wait_for("and again")
@@ -104,7 +104,7 @@ def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> 
 
 
 class EndlessModel(OpenAiStub):
-    """A model server that begins to answer and then sends nothing more until the test ends."""
+    """A model server that starts an answer and then sends nothing until the test ends."""
 
     def __init__(self) -> None:
         super().__init__("", {})

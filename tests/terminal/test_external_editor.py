@@ -1,4 +1,4 @@
-"""A call's arguments in an external editor, which uses the terminal meanwhile; the terminal is restored."""
+"""Tests for editing a call's arguments in an external editor, which takes over the terminal and returns it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A user's first minute: from a home with Claude Code's configuration and Ollama to a tool call's result."""
+"""Tests for a user's first minute: from existing Claude Code and Ollama setups to a tool call's result."""
 
 import json
 import os
@@ -19,7 +19,7 @@ DEMO_SERVER = {"type": "stdio", "command": sys.executable, "args": ["-m", "mcpho
 
 
 def answer_chat(request: dict[str, Any]) -> bytes:
-    """Answer `/api/chat` as Ollama streams it: first a call of the tool `add`, then its result."""
+    """Answer `/api/chat` like Ollama: a call of the tool `add`, then its result."""
     result = next((message["content"] for message in request["messages"] if message["role"] == "tool"), None)
     if result is None:
         names = [tool["function"]["name"] for tool in request.get("tools", ())]
@@ -131,7 +131,7 @@ def test_a_key_is_stored_on_enter_and_not_on_escape(tmp_path: Path) -> None:
 
 
 def answer_openai(request: dict[str, Any]) -> bytes:
-    """Answer `/v1/chat/completions` as OpenAI streams it."""
+    """Answer `/v1/chat/completions` like OpenAI."""
     head = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": request["model"]}
     chunks: list[dict[str, Any]] = [
         {**head, "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Good day."}}]},

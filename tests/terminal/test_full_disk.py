@@ -1,4 +1,4 @@
-"""A disk that fills up during a chat: failures are reported, nothing is lost, and the chat can continue."""
+"""Tests for a disk that fills up during a chat: failures are reported, nothing is lost, the chat continues."""
 
 import json
 import sqlite3

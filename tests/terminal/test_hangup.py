@@ -1,4 +1,4 @@
-"""A terminal that disappears without a signal, as if there were no controlling terminal."""
+"""Tests for a terminal that disappears without a signal, as if there were no controlling terminal."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Text from a hostile server reaches the terminal as visible marks everywhere, never as control bytes."""
+"""Tests that a hostile server's text always reaches the terminal as visible marks, never as control bytes."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Output of commands about a hostile server: visible marks, never control bytes."""
+"""Tests that the output of commands about a hostile server has visible marks and no control bytes."""
 
 import json
 from pathlib import Path

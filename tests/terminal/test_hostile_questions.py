@@ -1,4 +1,4 @@
-"""Text from a hostile model and questions from a hostile server reach the terminal as visible marks."""
+"""Tests that text of a hostile model and questions of a hostile server are shown with visible marks."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ from tests.terminal.terminal import Terminal
 
 
 def leave_question(terminal: Terminal, question: str) -> None:
-    """Press Escape once the question accepts keys, and wait until it is closed."""
+    """Wait until the question accepts keys, press Escape, and wait until it is closed."""
     terminal.wait_for_question(question)
     terminal.press("Escape")
     terminal.wait_until(lambda screen: question not in screen, f"the end of {question}")
 
 
 def unfold_until(terminal: Terminal, mark: str) -> None:
-    """Walk back through the conversation, opening each block, until one shows *mark*."""
+    """Go back through the conversation, opening each block, until one contains *mark*."""
     terminal.press("C-t")
     terminal.wait_for("[ ] step")
     terminal.press("Enter")
@@ -49,7 +49,7 @@ def close_page(terminal: Terminal, page: str) -> None:
 
 
 def call_by_hand(terminal: Terminal, tool: str) -> None:
-    """Call a tool manually, without Enter accepting a suggestion that is still open."""
+    """Call a tool manually, without accepting an open suggestion with Enter."""
     terminal.type(f"!evil/{tool}")
     terminal.wait_for("(tool-words)")
     terminal.type(" ")

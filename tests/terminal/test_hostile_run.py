@@ -1,4 +1,4 @@
-"""`run` with a hostile server and a hostile model: its output and what is stored have visible marks only."""
+"""Tests for `run` with a hostile server and model: output and stored data contain only visible marks."""
 
 from pathlib import Path
 

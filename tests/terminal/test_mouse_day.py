@@ -1,4 +1,4 @@
-"""A day with the program in a terminal, using the mouse wherever possible: the keyboard only types text."""
+"""A day with the program in a terminal, with the mouse wherever possible; the keyboard only types text."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.terminal.working_day import Day, open_day
 
 
 def begin(day: Day) -> None:
-    """Set up the chat, and answer questions."""
+    """Set up the chat and answer questions."""
     terminal = day.terminal
     day.step("tick a server and start")
     terminal.run(*with_forked_worker())

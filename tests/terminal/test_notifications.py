@@ -1,4 +1,4 @@
-"""The bytes that the real program writes for a user who is looking elsewhere, and the terminal's title."""
+"""Tests for the bytes written for a user who is looking elsewhere, and for the terminal's title."""
 
 import os
 import pty
@@ -25,7 +25,7 @@ TITLE_SAVED, TITLE_RESTORED = b"\x1b[22;0t", b"\x1b]2;\x1b\\\x1b[23;0t"
 
 
 class RawTerminal:
-    """The demo on a pseudo-terminal that records every byte the demo writes."""
+    """The demo on a pseudo-terminal that records every byte of its output."""
 
     def __init__(self, folder: Path) -> None:
         self._ours, theirs = pty.openpty()
@@ -41,7 +41,7 @@ class RawTerminal:
         self.written = b""
 
     def wait_for(self, text: bytes, seconds: float = 20) -> None:
-        """Read until the program has written this."""
+        """Read until the program has written this text."""
         deadline = time.monotonic() + seconds
         while text not in self.written:
             assert select.select([self._ours], [], [], max(0, deadline - time.monotonic()))[0], (text, self.written)
@@ -51,7 +51,7 @@ class RawTerminal:
         os.write(self._ours, data)
 
     def ask(self, *, then: bytes = b"") -> None:
-        """Send a message that leads to a question, and more bytes at the same moment."""
+        """Send a message that leads to a question, together with more bytes."""
         self.wait_for(READY)
         self.send(b"what is 2 + 40?")
         self.wait_for(b"40?")
@@ -60,7 +60,7 @@ class RawTerminal:
         self.wait_for(b"waiting for you")
 
     def quit(self) -> None:
-        """Leave the program and read what it writes last."""
+        """Leave the program and read its last output."""
         self.send(b"\x11")
         self.wait_for(TITLE_RESTORED)
         assert self._program.wait(20) == 0

@@ -1,4 +1,4 @@
-"""A home that cannot be written: the chat works, reports what cannot be saved, and loses no question."""
+"""Tests with a read-only home: the chat works, reports what cannot be saved, and loses no question."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ def day(tmp_path: Path) -> Iterator[Day]:
 
 
 def make_read_only(day: Day, mounts: Mounts, *names: str) -> None:
-    """Begin a conversation, and reopen the chat with folders made read-only."""
+    """Begin a conversation, then reopen the chat with folders made read-only."""
     begin_on_disks(day, mounts, *FOLDERS)
     day.send("the first lighthouse")
     day.terminal.wait_for("got: the first lighthouse", seconds=60)

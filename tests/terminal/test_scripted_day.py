@@ -32,7 +32,7 @@ def begin(day: Day) -> None:
 
 
 def use_tools(day: Day) -> None:
-    """Deny, allow, allow for the session, and edit calls."""
+    """Deny calls, allow them once and for the session, and edit them."""
     terminal = day.terminal
     day.step("deny a call")
     day.send('call add {"a": 1, "b": 2}')

@@ -1,4 +1,4 @@
-"""Sign-in on the screen of the real program: with a browser that returns, and with one that cannot."""
+"""Tests for sign-in on the screen of the real program, with and without a browser that returns."""
 
 import re
 from functools import partial

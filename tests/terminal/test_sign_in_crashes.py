@@ -1,4 +1,4 @@
-"""Internal errors during a sign-in: an error message, an exit code, no secret shown or written."""
+"""Tests for internal errors during a sign-in: an error message, an exit code, and no exposed secret."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ BROKEN = str(Path(__file__).with_name("fault_injection.py"))
 
 
 def secrets_of(peer: OAuthPeer) -> set[str]:
-    """Return the secrets in memory when the fault occurs."""
+    """Return the secrets that are in memory when the fault occurs."""
     return {*peer.codes, *(question["state"] for question in peer.asked)}
 
 

@@ -1,4 +1,4 @@
-"""Start of the real program: the shell is drawn before there is a host, and can be left or typed into."""
+"""Tests for startup of the real program: before there is a host, the user can already type or quit."""
 
 import json
 import signal

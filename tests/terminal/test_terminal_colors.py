@@ -1,4 +1,4 @@
-"""The theme follows the terminal's background, which tmux reports like other terminals."""
+"""Tests that the theme follows the terminal's background color, as tmux and other terminals report it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Two chats at once with one home: both send messages and call tools, and neither loses the other's data."""
+"""Tests for two concurrent chats with one home: both work, and neither loses the other's data."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def first(tmp_path: Path) -> Iterator[Day]:
 
 @pytest.fixture
 def second(first: Day) -> Iterator[Day]:
-    """A second terminal in the same project and home, with no chat yet."""
+    """A second terminal with the same project and home, but without a chat yet."""
     with Terminal(first.folder, environment=first.environment) as terminal:
         terminal.run("cd", str(first.project))
         yield Day(first.folder, first.model, first.environment, terminal)

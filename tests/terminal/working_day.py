@@ -1,4 +1,4 @@
-"""A chat in a project, in a terminal, with real processes as the server and as the model, which has Ollama's API."""
+"""A chat in a terminal, in a project, with real processes as the server and as an Ollama-like model."""
 
 import json
 import sqlite3
@@ -17,7 +17,7 @@ DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
 
 class Day:
-    """A chat in a terminal, in a project with a file, and the steps taken so far."""
+    """A chat in a terminal, in a project with a file; `steps` are the steps so far."""
 
     def __init__(self, folder: Path, model: ScriptedModel, environment: Mapping[str, str], terminal: Terminal) -> None:
         self.folder, self.project = folder, folder / "project"
@@ -25,7 +25,7 @@ class Day:
         self.steps: list[str] = []
 
     def step(self, name: str) -> None:
-        """Begin a step; its name is printed if the test fails."""
+        """Begin a step, whose name is printed if the test fails."""
         self.steps.append(name)
         print(f"{len(self.steps)}. {name}")
 
@@ -37,7 +37,7 @@ class Day:
         self.terminal.press("Enter")
 
     def click_answer(self, label: str) -> None:
-        """Open the question with the mouse if it is only a card, and click an answer until it is accepted."""
+        """Open the question by mouse if it is only a card, and click an answer until it is accepted."""
         terminal = self.terminal
         screen = terminal.wait_until(lambda now: "click to open" in now or label in now, "a question", seconds=60)
         terminal.wait_between_keys()
@@ -69,7 +69,7 @@ class Day:
             return str(db.execute("SELECT body FROM unsent_texts").fetchall())
 
     def audited_calls(self) -> tuple[list[int], list[int]]:
-        """Return the numbers of the audit rows that start tool calls, and the numbers that rows of ended calls name."""
+        """Return the numbers of the audit rows that start tool calls, and the numbers that end rows refer to."""
         with closing(sqlite3.connect(self.folder / "data" / "ledger.db")) as db:
             rows = db.execute("SELECT event, seq, about FROM ledger WHERE kind = 'tool' ORDER BY seq").fetchall()
         started = [seq for event, seq, _ in rows if event == "started"]
@@ -79,8 +79,8 @@ class Day:
 def begin_chat(day: Day) -> None:
     """Open a chat with a configured model and server, and approve the server.
 
-    The shell copies the files, because it may have other file systems mounted. Without a configuration, the start card
-    would open, and its content depends on how fast the model server is found.
+    The shell copies the files, because it may have mounted other file systems. Without a configuration, the start card
+    would open, whose content depends on how fast the model server is found.
     """
     config, seed = day.folder / "config", day.folder / "seed"
     seed.mkdir()
@@ -97,7 +97,7 @@ def begin_chat(day: Day) -> None:
 def quit_chat(day: Day) -> str:
     """Quit, and return the screen once the shell accepts commands and the program's last line is shown.
 
-    The prompt alone is no proof: the prompt before the program is shown again when the program's screen closes.
+    A visible prompt is not enough, because the old prompt is shown again when the program's screen closes.
     """
     day.terminal.press("C-q")
     told = "to continue this conversation"

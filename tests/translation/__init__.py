@@ -1,1 +1,1 @@
-"""The catalog of translations: it is extracted from the code, merged and compiled here."""
+"""Extract, merge and compile the catalog of translations."""

@@ -1,6 +1,6 @@
-"""The catalog of translations, extracted from the code: `uv run python -m tests.translation.catalog` updates it.
+"""Update the catalog of translations from the code: `uv run python -m tests.translation.catalog`.
 
-New texts get an empty translation, removed texts are dropped, and the compiled file is written beside the catalog.
+New texts get an empty translation, removed texts are dropped, and the compiled file is written next to the catalog.
 """
 
 import ast
@@ -30,7 +30,7 @@ _HEADER = "# Simplified Chinese translation of mcphost."
 
 
 class MarkedText(NamedTuple):
-    """A text that the code marks for translation; `plural` is empty if it has one form."""
+    """A text that is marked for translation in the code; `plural` is empty if there is only one form."""
 
     text: str
     plural: str = ""
@@ -38,7 +38,7 @@ class MarkedText(NamedTuple):
 
 
 def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
-    """Yield the marked texts of a module with their lines."""
+    """Yield the marked texts of a module with their line numbers."""
     for node in ast.walk(parse(path)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
@@ -137,7 +137,7 @@ COUNTED = ("minute", "second")
 def find_sentences(path: Path) -> Iterator[str]:
     """Yield the user-facing sentences in a module below the UI, with fields in place of values.
 
-    These are the messages and hints of errors, and the reasons and results that questions and reports carry.
+    These are the messages and hints of errors, and the reasons and results in questions and reports.
     """
     for node in ast.walk(parse(path)):
         if not isinstance(node, ast.Call):
@@ -192,7 +192,7 @@ def _texts_of(node: ast.expr) -> Iterator[str]:
 
 
 def _name_field(value: ast.expr, taken: list[str]) -> str:
-    """Return a name for the field of a value: its last identifier, with a number if that name is taken."""
+    """Return a name for the field of a value: its last identifier, numbered if the name is already taken."""
     words = [one for one in ast.walk(value) if isinstance(one, ast.Name | ast.Attribute)]
     shown = next((one.attr if isinstance(one, ast.Attribute) else one.id for one in words if one), "value").strip("_")
     name = re.sub(r"\W", "", shown.lower()) or "value"
@@ -243,7 +243,7 @@ def write(catalog: Catalog) -> None:
 
 
 def main() -> None:
-    """Update both files from the code, and print the texts without a translation."""
+    """Update both files from the code, and print the texts that have no translation."""
     catalog = extract()
     known = read()
     for message in catalog:

@@ -1,4 +1,4 @@
-"""Child processes are watched without threads, and exits are reported as by asyncio."""
+"""Tests that child processes are watched without threads, and that exits are reported as in asyncio."""
 
 import asyncio
 import os

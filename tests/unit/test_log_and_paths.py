@@ -1,4 +1,4 @@
-"""Paths, and a log that is private, redacted and never blocks."""
+"""Tests for paths, and for a log that is private, redacted and never blocks."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Ending a process that has just exited is no error."""
+"""Tests that ending a process that has just exited is not an error."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Secrets never appear in logs, the audit log or on the screen."""
+"""Tests that secrets never appear in logs, in the audit log or on the screen."""
 
 import json
 import resource

@@ -1,4 +1,4 @@
-"""Foreign text: characters that could deceive a reader or a terminal become visible marks, and the rest is kept."""
+"""Tests for outside text: deceptive characters become visible marks, and all others are kept."""
 
 import json
 import unicodedata

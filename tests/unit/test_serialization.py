@@ -1,4 +1,4 @@
-"""Untrusted JSON: bounds that apply before objects and text are created."""
+"""Tests for the bounds on untrusted JSON, which apply before objects and text are created."""
 
 import json
 import tracemalloc

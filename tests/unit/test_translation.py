@@ -1,4 +1,4 @@
-"""The language of the screen: which one is chosen, and that texts are translated when they are shown."""
+"""Tests for the language of the screen: how it is chosen, and that texts are translated when shown."""
 
 from collections.abc import Iterator
 

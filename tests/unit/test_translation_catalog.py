@@ -1,4 +1,4 @@
-"""The catalog of translations is complete, current, and has the same fields as the English texts."""
+"""Tests that the catalog of translations is complete, up to date, and has the same fields as the English texts."""
 
 import re
 from typing import Any

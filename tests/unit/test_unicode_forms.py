@@ -1,4 +1,4 @@
-"""Unicode normal forms and URL parsing never fail, whatever the text is."""
+"""Tests that Unicode normalization and URL parsing never fail on any text."""
 
 import re
 import unicodedata

@@ -1,1 +1,1 @@
-"""Attacks on consent: a hostile server tries each on the real Host, and a witness file records the effects."""
+"""Attacks on consent by hostile servers on the real Host; a witness file records their effects."""

@@ -1,4 +1,4 @@
-"""The setup of every attack: hostile servers, a frontend that refuses by default, and recorded effects."""
+"""The common setup of all attacks: hostile servers, a front end that refuses by default, and recorded effects."""
 
 import json
 import os
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 class SelectiveFrontend:
-    """A frontend with answers for each kind of question that the attack allows; it refuses everything else."""
+    """A front end that answers the kinds of questions that the attack allows, and refuses everything else."""
 
     kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))
     who = "person"
@@ -43,7 +43,7 @@ class SelectiveFrontend:
         self.asked: list[Question[Any]] = []
 
     async def ask(self, question: Question[Any]) -> Any:
-        """Answer a question; a configured answer may be a function of the question, which may be asynchronous."""
+        """Answer a question; a configured answer may be a (possibly asynchronous) function of the question."""
         self.asked.append(question)
         left = self.answers.get(question.KIND)
         if not left:
@@ -59,7 +59,7 @@ class SelectiveFrontend:
 
 
 class RecordingModel(ScriptedModel):
-    """A model that only sampling requests should reach; each call is recorded as an effect."""
+    """A model that records each request as an effect; only sampling requests should reach it."""
 
     def __init__(self, setup: "AttackSetup", *rounds: Any) -> None:
         super().__init__(*rounds)
@@ -73,7 +73,7 @@ class RecordingModel(ScriptedModel):
 
 
 class AttackSetup:
-    """The setup of one attack: its store, audit log, witness and the plans of its servers."""
+    """The setup of one attack: its store, audit log, witness file and the plans of its servers."""
 
     def __init__(self, folder: Path, open_host: OpenHost) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class AttackSetup:
 
     # -- servers
     def write_plan(self, server: str, *tools: Any, revision: str = HANDSHAKE, **more: Any) -> Path:
-        """Write the plan of a server; `tools` are definitions or names."""
+        """Write the plan of a server; `tools` contains definitions or names."""
         named = [tool if isinstance(tool, dict) else attack_tool(tool) for tool in tools]
         facts = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": server, "version": "1"}}
         fields = {"revision": revision, "facts": facts, "tools": named, "ttl": 0, **more}
@@ -148,7 +148,7 @@ class AttackSetup:
         return True
 
     def record_effect(self, what: str, **more: Any) -> None:
-        """Record an effect on the host's side."""
+        """Record an effect that happened on the host's side."""
         line = {"what": what, "server": "", "seen": hostile_server.count_audit_rows(str(self.ledger)), **more}
         with self.effect_file.open("a") as file:
             file.write(json.dumps(line) + "\n")
@@ -183,7 +183,7 @@ AttackFn = Callable[[AttackSetup], Awaitable[None]]
 
 
 class Attack(Struct, frozen=True):
-    """One attack; `allowed_effects` were consented to, and `may_start` tells whether a process may start."""
+    """An attack; `allowed_effects` had consent, and `may_start` tells whether a process may start."""
 
     description: str
     run: AttackFn
@@ -212,7 +212,7 @@ NEUTRAL_EFFECTS = ("process", "reached", "refused", "again")
 
 
 def check_effects(attack_case: Attack, effects: list[Effect], rows: list[Row]) -> None:
-    """Check that only allowed effects happened, and that the consent to each was recorded before it."""
+    """Check that only allowed effects happened, and that consent to each was recorded beforehand."""
     used: set[int] = set()
     happened = Counter(
         _effect_name(effect) for effect in effects if effect["what"] not in ("process", "reached", "refused", "again")
@@ -232,7 +232,7 @@ def _effect_name(effect: Effect) -> str:
 
 
 def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
-    """Return the audit rows that permit an effect and no other effect."""
+    """Return the audit rows that permit this effect and no other."""
     where, what = {"server": effect["server"]}, effect["what"]
     if what in ("process", "reached"):
         return _start_rows(what, where, rows)
@@ -261,7 +261,7 @@ def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
 
 
 def _start_rows(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[Row]:
-    """Return the rows that permit a process, or HTTP messages, of which a connection has many."""
+    """Return the rows that permit a process or the HTTP messages of a connection."""
     started = _find_row(rows, kind="process" if what == "process" else "connection", event="started", **where)
     assert started["who"] in ("flag", "always", "session"), started
     if started["who"] == "session":
@@ -272,7 +272,7 @@ def _start_rows(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[R
 
 
 def _call_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
-    """Return the rows of a callthat approve exactly this call, with its arguments and tool definition."""
+    """Return the rows that approve exactly this call, with its arguments and tool definition."""
     about = {"kind": "tool", "server": effect["server"], "subject": effect["name"]}
     about["arguments"] = arguments_digest(effect["arguments"])
     started = _find_row(rows, event="started", definition=effect["definition"], **about)

@@ -39,7 +39,7 @@ def call_twice(name: str = "s__t", arguments: Any = None) -> ScriptedModel:
 
 
 async def allow_in_earlier_run(setup: AttackSetup, server: ServerConfig, answer: Any, **more: Any) -> None:
-    """Run the host once with the tool allowed, and let it run."""
+    """Run the host once with the tool allowed, as in an earlier run."""
     frontend = SelectiveFrontend(approve_tool=[answer], trust_server=[TrustAlways()])
     async with setup.open_host(
         ScriptedModel(tool_round(("s__t", {})), text_round("ok")), frontend, server, **more
@@ -48,7 +48,7 @@ async def allow_in_earlier_run(setup: AttackSetup, server: ServerConfig, answer:
 
 
 async def wait_for_relisting(host: Host, turn: Any) -> None:
-    """Do that, and wait until the host has listed the tools again."""
+    """Apply the change, and wait until the host has listed the tools again."""
     feed = host.events.subscribe()
     turn()
     with anyio.fail_after(10):
@@ -143,7 +143,7 @@ async def changed_while_recorded(setup: AttackSetup) -> None:
     hosts: list[Host] = []
 
     class SlowAuditStore(AuditStore):
-        """An audit store that is slow: the server changes before a row is reported as written."""
+        """A slow audit store, so that the server can change before a row is reported as written."""
 
         async def append(self, factory: Any, about: Any = None) -> Any:
             entry = await super().append(factory, about)

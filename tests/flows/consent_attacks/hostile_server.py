@@ -1,7 +1,7 @@
-"""A hostile server, run as a program, that follows a plan and records what reaches it.
+"""A hostile server program that follows a plan and records the effects that reach it.
 
-The plan is a JSON file, read again for each message; when it changes, its `push` messages are sent. Each line of the
-witness file has the effect and the number of rows in the audit log on disk at that moment.
+The plan is a JSON file, which is read again for each message; when it changes, its `push` messages are sent. Each line
+of the witness file contains an effect and the number of audit rows on disk at that moment.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ def record_effect(what: str, **more: Any) -> None:
 
 
 class HostileServer:
-    """A server that follows its plan; `send` is called with the messages it writes."""
+    """A server that follows its plan and writes messages with `send`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -72,7 +72,7 @@ class HostileServer:
         self.send(message)
 
     def handle(self, message: Message) -> Message | None:
-        """Return the response to a request, or None if there is no response yet or at all."""
+        """Return the response to a request, or None if there is no response (yet)."""
         if "method" not in message:
             self._reply(message)
             return None
@@ -151,7 +151,7 @@ class HostileServer:
                 self.send({"id": ident, "result": {"content": [{"type": "text", "text": "done"}]}})
 
     def _record_reply(self, method: str, reply: Message) -> None:
-        """Record what a reply disclosed; a refusal discloses nothing, unless it has content."""
+        """Record what a reply disclosed; a refusal discloses nothing unless it has content."""
         if method == "elicitation/create":
             if reply.get("action") == "accept" or "content" in reply:
                 record_effect("form" if "content" in reply else "visited", content=reply.get("content"))
@@ -177,7 +177,7 @@ def serve_stdio(server: HostileServer) -> None:
 
 
 def serve_http(server: HostileServer) -> None:
-    """Serve JSON without streams; if the plan contains `redirect`, tool calls are redirected."""
+    """Serve JSON without streams; tool calls are redirected if the plan contains `redirect`."""
     from http.server import BaseHTTPRequestHandler, HTTPServer  # a third of the start-up time
 
     class Handler(BaseHTTPRequestHandler):

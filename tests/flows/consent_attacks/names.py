@@ -1,4 +1,4 @@
-"""Attacks with names: an approval is for one tool of one server, not for look-alikes."""
+"""Attacks with names: an approval is valid for one tool of one server, not for look-alikes."""
 
 import hashlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Attacks by server requests: forms, URLs, sampling and roots, in both protocol eras, including out of order."""
+"""Attacks with server requests (forms, URLs, sampling, roots) in both protocol eras, including out of order."""
 
 from contextlib import suppress
 from typing import Any
@@ -57,7 +57,7 @@ async def call_manually(
     revision: str = HANDSHAKE,
     **more: Any,
 ) -> None:
-    """Call the tool manually; each step of the server is a set of requests keyed by name, or a complete answer."""
+    """Call the tool manually; each server step is a set of requests keyed by name, or a complete result."""
     plan = [step if "asks" in step or "answer" in step else {"asks": step} for step in steps]
     server = setup.stdio_server("s", "t", revision=revision, calls={"t": plan})
     async with setup.open_host(model, frontend, server, **more) as host:

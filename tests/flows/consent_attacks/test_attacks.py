@@ -1,4 +1,4 @@
-"""No attack makes anything run, open, start or be disclosed without recorded consent."""
+"""Check that no attack makes anything run, open, start or be disclosed without recorded consent."""
 
 from pathlib import Path
 

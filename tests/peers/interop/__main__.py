@@ -57,7 +57,7 @@ def print_row(cell: Cell, outcomes: list[probes.ProbeOutcome] | str) -> None:
 
 
 def _outcome_mark(outcome: probes.ProbeOutcome) -> str:
-    """Return the mark in the table."""
+    """Return the table's mark for an outcome."""
     if not outcome.is_good:
         return "FAIL" if outcome.fault else "WORKS"
     if outcome.limit is not None:

@@ -1,4 +1,4 @@
-"""Isolated installations of the interop peers in the cache directory, one for each library."""
+"""Isolated installations of the interop peers in the cache directory, one per library."""
 
 import fcntl
 import hashlib

@@ -1,4 +1,4 @@
-"""The peers of the interop matrix: what to start, the expected era, and what a release does not support."""
+"""The peers of the interop matrix: how to start them, the expected era, and unsupported features."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,7 @@ DELAYS = (0, 1, 3)
 
 @dataclass(frozen=True)
 class KnownLimitation:
-    """A feature that a release does not support: the reason, and words that the probe's failure must contain."""
+    """A feature that a release does not support: the reason, and words that the probe's error must contain."""
 
     reason: str
     evidence: str
@@ -22,9 +22,9 @@ class KnownLimitation:
 
 @dataclass(frozen=True, eq=False)
 class Peer:
-    """One release of one library in one mode; `demanded` is the era that the configuration asks for.
+    """A release of a library in one mode; `demanded` is the era that the configuration requests.
 
-    `limits` names probes that must fail, and why they do.
+    `limits` lists the probes that must fail, with the reasons.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Cell:
         return "handshake" if self.transport == "sse" else self.peer.era
 
     def limit(self, probe: str) -> KnownLimitation | None:
-        """Return why the probe is expected to fail here, or None if it must pass."""
+        """Return why the probe is expected to fail on this peer, or None if it must pass."""
         return self.peer.limits.get(f"{probe} {self.transport}", self.peer.limits.get(probe))
 
 
@@ -160,7 +160,7 @@ ALWAYS_RUN = (
 
 
 def all_cells() -> list[Cell]:
-    """Return every peer over every transport, and on stdio with every start delay."""
+    """Return every peer over every transport, and with every start delay on stdio."""
     return [
         Cell(peer, transport, delay)
         for peer in INTEROP_PEERS

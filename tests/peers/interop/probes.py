@@ -1,4 +1,4 @@
-"""The probes of the interop matrix, through the product's own opener, session and list watching."""
+"""The probes of the interop matrix, which use the product's own opener, session and change watching."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ PARIS_BLOCK = Raw(b'{"type":"text","text":"Paris"}')
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """The outcome of one probe: no fault if it passed; `limit` is set if it was expected to fail."""
+    """The outcome of one probe: `fault` is None if it passed, and `limit` is set if it was expected to fail."""
 
     probe: str
     fault: str = ""
@@ -54,7 +54,7 @@ class ProbeOutcome:
 
 
 class FakeEraStore:
-    """An EraStore that starts empty."""
+    """An EraStore that is empty at first."""
 
     def __init__(self) -> None:
         self.known: ServerEras | None = None
@@ -67,7 +67,7 @@ class FakeEraStore:
 
 
 class ProbeSession:
-    """One connection to a peer, with all its listeners."""
+    """A connection to a peer, with all its listeners."""
 
     def __init__(self, cell: Cell, config: ServerConfig) -> None:
         self.cell = cell
@@ -111,7 +111,7 @@ class ProbeSession:
             tasks.cancel_scope.cancel()
 
     async def on_features(self, offers: ServerListing) -> None:
-        """Do nothing; the listing is read from `watching`."""
+        """Do nothing; the lists are read from `watching`."""
 
     async def call(self, tool: str, on_notice: Callable[[Notification], None] | None = None, **arguments: Any) -> str:
         """Call a tool and return the text of its result."""
@@ -124,7 +124,7 @@ class ProbeSession:
         return block.text
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Wait for a condition, up to the probe's time limit."""
+        """Wait for a condition, at most for the probe's time limit."""
         while not done():  # noqa: ASYNC110 - over many sources
             await anyio.sleep(0.02)
 
@@ -291,7 +291,7 @@ def probes_of(cell: Cell) -> list[str]:
 
 
 async def run(cell: Cell) -> list[ProbeOutcome]:
-    """Try everything with one peer. Raises PeersMissing."""
+    """Run all probes on one peer. Raises PeersMissing."""
     names = probes_of(cell)
     outcomes: list[ProbeOutcome] = []
     async with _open_probe_session(cell) as probe:
@@ -327,7 +327,7 @@ def _error_text(error: BaseException) -> str:
 
 @asynccontextmanager
 async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
-    """Open a probe session with the peer; unless the transport is stdio, start the peer first."""
+    """Open a probe session with the peer, which is started first unless the transport is stdio."""
     command, demanded = cell.peer.command(cell.transport, cell.delay), cell.peer.demanded or "auto"
     if cell.transport == "stdio":
         yield ProbeSession(cell, ServerConfig(name="peer", command=command[0], args=tuple(command[1:]), era=demanded))
@@ -352,7 +352,7 @@ async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
 
 
 def _start_listening(command: list[str], port: int) -> tuple[subprocess.Popen[str], int]:
-    """Start a server process listening on *port*, or on any free port if it is 0; return it and its port."""
+    """Start a server process on *port* (0 for any free port); return the process and its port."""
     environment = {**os.environ, "FASTMCP_LOG_LEVEL": "CRITICAL", "PEER_PORT": str(port)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
     assert process.stdout is not None

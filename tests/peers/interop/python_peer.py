@@ -1,7 +1,7 @@
 """A server of the Python SDK or FastMCP with the surface that the interop matrix probes.
 
-Usage: python_peer.py LIBRARY TRANSPORT DELAY. LIBRARY is mcp1, mcp2, fastmcp2, fastmcp3 or fastmcp4; TRANSPORT is
-stdio, http or sse, and the last two listen on $PEER_PORT (0 by default) and print their port; DELAY in seconds comes
+Usage: python_peer.py LIBRARY TRANSPORT DELAY. LIBRARY is mcp1, mcp2, fastmcp2, fastmcp3 or fastmcp4. TRANSPORT is
+stdio, http or sse; the last two listen on $PEER_PORT (0 by default) and print their port. DELAY is the time in seconds
 before anything is read.
 """
 
@@ -38,13 +38,13 @@ QUESTION = {
 
 
 class Person(BaseModel):
-    """A form."""
+    """A form for a person's data."""
 
     name: str
 
 
 def has_rounds(ctx: Any) -> bool:
-    """Return whether the request is from the stateless era, in which servers ask for input through results."""
+    """Return whether the request is from the stateless era, in which servers request input through results."""
     return HAS_ROUNDS and ctx.session.protocol_version == "2026-07-28"
 
 

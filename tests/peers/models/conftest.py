@@ -1,7 +1,7 @@
-"""One worker process and one event loop per file of model tests, because importing litellm takes seconds.
+"""Share one worker process and event loop per file of model tests, because importing litellm takes seconds.
 
-Not for the session: asynchronous fixtures wider than a test share anyio's runner, and once a test has cancelled it,
-every later test on it fails.
+They are not shared by the whole session, because asynchronous fixtures of a wider scope share anyio's runner, and after
+one test cancels it, all later tests fail.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Model requests for the tests, and the provider APIs that they use."""
+"""Model requests for the tests, and the provider APIs that they are sent to."""
 
 import base64
 from typing import Any
@@ -31,7 +31,7 @@ TOOLS = (
 
 
 class ModelRound:
-    """The result of one model round."""
+    """The result of one round with a model."""
 
     def __init__(self) -> None:
         self.events: list[ModelEvent] = []
@@ -67,7 +67,7 @@ def create_model(route: str, base: str, worker: WorkerProcess, **deadlines: floa
 
 
 async def ask_model(model: LiteLlmModel, *messages: Message | str, tools: tuple[ToolSpec, ...] = TOOLS) -> ModelRound:
-    """Run one model round until it ends, even with an error."""
+    """Run one model round to its end, even if that is an error."""
     heard = ModelRound()
     conversation = tuple(user_message(message) if isinstance(message, str) else message for message in messages)
     try:

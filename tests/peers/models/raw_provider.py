@@ -1,4 +1,4 @@
-"""A model provider on loopback for faults that a mock cannot show: silence, truncated streams and client hang-ups."""
+"""A model provider on loopback with faults that a mock cannot show: silence, truncated streams and disconnects."""
 
 import json
 import time
@@ -33,15 +33,15 @@ OLLAMA_PATH = "/api/chat"
 
 
 class RawProvider:
-    """A provider that answers every request with words, one each `pause` seconds, in the format of the request's path.
+    """A provider that answers with one word every `pause` seconds, in the format of the request's path.
 
-    `words` limits how many come before `ending`: "close" cuts the connection, "silence" sends nothing more and
-    waits, "polite" ends the HTTP response correctly, "complete" also an answer of the Responses API, "middle" does
-    so in the middle of a line, "no choices" answers with an OpenAI stream that has tokens and no choice.
-    With `refuses_tools`, a request with tools gets status 400 and this message. `bad_tools` has such a message by the
-    name of a tool; `{name}` and `{at}` in it are the first such tool's name and its position. With `bad_keyword`, only
-    definitions that have this text are bad.
-    The events in `script` are sent instead, of any API; or the header lines and the body in `raw`.
+    `words` is the number of words before `ending`: "close" cuts the connection, "silence" sends nothing more and waits,
+    "polite" ends the HTTP response correctly, "complete" also completes an answer of the Responses API, "middle" ends
+    it in the middle of a line, and "no choices" sends an OpenAI stream that has tokens but no choice. With
+    `refuses_tools`, a request with tools gets status 400 and this message. `bad_tools` maps tool names to such
+    messages, in which `{name}` and `{at}` stand for the name and the position of the first refused tool. With
+    `bad_keyword`, only definitions that contain this text are refused. If set, the events in `script` (of any API), or
+    the header lines and the body in `raw`, are sent instead.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class RawProvider:
         self.reset()
 
     def reset(self) -> None:
-        """Reset the events, to wait for another request and its end."""
+        """Reset the events, in order to wait for the next request and its end."""
         self.hung_up: float | None = None
         self.asked = anyio.Event()
         self.gone = anyio.Event()
@@ -128,7 +128,7 @@ class RawProvider:
             await self._chunk(stream, b"")
 
     def _refuse_tools(self, body: dict[str, Any]) -> str:
-        """Return the message that refuses the request's tools, or "" if it is not refused."""
+        """Return the message that refuses the request's tools, or "" to accept them."""
         for at, (name, tool) in enumerate(zip(tool_names(body), tool_definitions(body), strict=True)):
             if name in self.bad_tools and self.bad_keyword in json.dumps(tool):
                 return self.bad_tools[name].format(name=name, at=at)
@@ -178,7 +178,7 @@ def tool_definitions(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def ollama_chunk(*, done: bool = False, **message: Any) -> dict[str, Any]:
-    """Return one line of an answer of Ollama, the last one if *done*."""
+    """Return one line of an Ollama answer; if *done*, the last one."""
     chunk = {
         "model": "llama3.1",
         "created_at": "2026-01-01T00:00:00Z",
@@ -189,7 +189,7 @@ def ollama_chunk(*, done: bool = False, **message: Any) -> dict[str, Any]:
 
 
 def responses_event(kind: str, **members: Any) -> Json:
-    """Return one event of Responses."""
+    """Return one event of the Responses API."""
     return {"type": f"response.{kind}", "sequence_number": 1, "output_index": 0, **members}
 
 

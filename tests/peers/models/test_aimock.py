@@ -1,4 +1,4 @@
-"""Five wire formats through the real worker, from aimock: text, reasoning, parallel calls, usage and errors."""
+"""Tests for five wire formats with the real worker and aimock: text, reasoning, parallel calls, usage and errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The schema of an answer on the wire, in each provider's own form, where it can be combined with tools."""
+"""Tests for the answer schema on the wire, in each provider's own format, also together with tools."""
 
 from contextlib import suppress
 from typing import Any

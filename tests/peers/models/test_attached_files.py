@@ -1,4 +1,4 @@
-"""Attached files on the wire: each provider is sent them in its own format."""
+"""Tests that attached files are sent to each provider in its own format."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""The parameters of a model in the bytes that the real worker sends, and models that do not accept tools."""
+"""Tests for model parameters in the bytes sent by the real worker, and for models that do not accept tools."""
 
 import json
 from typing import Any

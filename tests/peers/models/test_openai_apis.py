@@ -1,4 +1,4 @@
-"""The two APIs of OpenAI on the wire: what each is sent, and how each of its answers is read."""
+"""Tests for both OpenAI APIs on the wire: the requests, and how the answers are parsed."""
 
 import json
 from typing import Any
@@ -42,7 +42,7 @@ def final_event(status: str, *output: Json, **members: Any) -> Json:
 
 
 def tool_call_events(*pieces: str) -> list[Json]:
-    """Return an answer of Responses that reasons and calls a tool, its arguments in pieces."""
+    """Return an answer of the Responses API with reasoning and a tool call whose arguments come in pieces."""
     whole = {**CALL, "arguments": "".join(pieces)}
     added = responses_event("output_item.added", item={**whole, "arguments": ""})
     done = responses_event("output_item.done", item=whole)

@@ -1,4 +1,4 @@
-"""The real worker and a raw provider: hang-ups, silence, truncated streams, refused ports, crashes."""
+"""Tests for the real worker with a raw provider: disconnects, silence, truncated streams, refused ports, crashes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A provider that redirects a request: neither the key nor the conversation is sent to the target."""
+"""Tests that neither the key nor the conversation is sent to the target of a provider's redirect."""
 
 import pytest
 

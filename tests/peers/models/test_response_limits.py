@@ -1,4 +1,4 @@
-"""The real worker with endless answers, absurd usage reports and very many calls."""
+"""Tests for the real worker with endless answers, absurd usage reports and very many calls."""
 
 import gzip
 from typing import Any

@@ -1,6 +1,6 @@
-"""Each provider's API through the real worker: how its answer is parsed, and the bytes of the next request.
+"""Tests for each provider's API with the real worker: parsing of answers, and the bytes of the next request.
 
-The forms are those of the API references: OpenAI (Chat Completions, Responses), Anthropic (Messages), Google
+The formats are taken from the API references: OpenAI (Chat Completions, Responses), Anthropic (Messages), Google
 (`streamGenerateContent`), Ollama (`/api/chat`), and of DeepSeek, vLLM and llama.cpp for `reasoning_content`.
 """
 
@@ -236,7 +236,7 @@ WANTED: dict[str, list[Json]] = {
 
 
 def without_extras(value: Any, road: str) -> Any:
-    """Return a message as sent without cache markers; for Ollama also without empty lists and ids of calls."""
+    """Return the sent message without cache markers; for Ollama, also without empty lists and call IDs."""
     if isinstance(value, list):
         return [without_extras(item, road) for item in value]
     if not isinstance(value, dict):
@@ -253,7 +253,7 @@ def road_model(road: str, base: str, worker: WorkerProcess, **settings: Any) -> 
 
 
 async def continue_with_results(model: LiteLlmModel, reply: ModelRound) -> None:
-    """Ask again, with the answer and a result with an image for each of its calls."""
+    """Send another request, with the answer and a result with an image for each of its calls."""
     replay = next((event.replay for event in reversed(reply.events) if getattr(event, "replay", "")), "")
     thinking = (ThinkingPart(reply.thinking, replay),) if reply.thinking else ()
     answer = Message(role="assistant", parts=(*thinking, TextPart(reply.text), *reply.uses), model=model.name)

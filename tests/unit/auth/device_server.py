@@ -1,4 +1,4 @@
-"""An authorization server of the device flow, and its user."""
+"""An authorization server for the device flow, and its user."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Authorization servers for client grants, and their keys."""
+"""Authorization servers for client grants, with their keys."""
 
 import base64
 import hashlib
@@ -14,7 +14,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 
 
 class MachineTokenServer(OAuthPeer):
-    """A server that grants tokens to machines, and issues assertions for users as an identity provider does."""
+    """A server that grants tokens to machines, and issues assertions for users like an identity provider."""
 
     async def token(self, request: ReceivedRequest) -> None:
         form = self.form(request)
@@ -40,7 +40,7 @@ def decode_jwt(jwt: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 class DpopServer(OAuthPeer):
-    """A server that requires proofs, with a different nonce at each of the two servers."""
+    """A server that requires DPoP proofs, with different nonces at the authorization server and the MCP server."""
 
     def good(self, request: ReceivedRequest, nonce: str, token: str = "") -> bool:
         import jwt

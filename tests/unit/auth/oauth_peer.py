@@ -1,4 +1,4 @@
-"""A protected MCP server and its authorization server on loopback, which can rotate, revoke, forget and attack."""
+"""A protected MCP server and its authorization server on loopback, with configurable faults and attacks."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ from tests.unit.transport.raw_http import ReceivedRequest
 
 @dataclass
 class OAuthPeer:
-    """Both servers; changes of attributes take effect immediately."""
+    """Both servers; changed attributes take effect immediately."""
 
     origin: str = ""
     lifetime: int | None = 3600
@@ -173,7 +173,7 @@ class OAuthPeer:
 
 
 class ToolsPeer(OAuthPeer):
-    """An MCP server of 2025-11-25: `tools:read` to list, `tools:write` to call, nothing for the `free` methods."""
+    """An MCP server of 2025-11-25: `tools:read` to list, `tools:write` to call, and nothing for the `free` methods."""
 
     free: tuple[str, ...] = ()
 
@@ -250,7 +250,7 @@ class BrowserUser:
 
 @dataclass
 class RefusedRequest:
-    """A refused request as a transport reports it."""
+    """A refused request, as a transport reports it."""
 
     status: int = 401
     www_authenticate: str = ""
@@ -275,7 +275,7 @@ async def _send(auth: OAuthProvider, peer: OAuthPeer) -> tuple[int, RefusedReque
 
 
 async def send_request(auth: OAuthProvider, peer: OAuthPeer) -> int:
-    """Send one request as a transport does; return its status."""
+    """Send one request as a transport does, and return its status."""
     for _ in range(3):
         status, refused = await _send(auth, peer)
         if status not in (401, 403) or not await auth.recover(refused):

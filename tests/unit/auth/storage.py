@@ -1,4 +1,4 @@
-"""Storage places for secrets, and users who choose one."""
+"""Storage backends for secrets, and users who choose between them."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def read_all_files(folder: Path) -> bytes:
 
 
 async def age_sign_in(auth: Any, token_store: TokenStore, seconds: float = 4000) -> None:
-    """Make the sign-in this many seconds older."""
+    """Make the stored sign-in this many seconds older."""
     signed = auth.current_sign_in
     tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
     auth.current_sign_in = replace(signed, tokens=tokens)
@@ -56,7 +56,7 @@ class SharedFolderBackend(MemoryBackend):
 
 
 class OpenMemoryBackend(MemoryBackend):
-    """A memory backend whose secrets a test can read."""
+    """A memory backend whose secrets are accessible to the test."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The account index: unreadable files are moved aside and reported, never overwritten."""
+"""Tests for the account index: unreadable files are moved aside and reported, never overwritten."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The whole sign-in against a real authorization server on loopback, from the 401 to the repeated request."""
+"""Tests for the whole sign-in with a real authorization server, from the 401 to the repeated request."""
 
 import json
 import re

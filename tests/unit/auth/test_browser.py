@@ -1,4 +1,4 @@
-"""A browser is started by a program with an argument, never by a shell, and only for allowed URLs."""
+"""Tests that a browser is started without a shell, and only for allowed URLs."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def wait_for_arguments(told: Path) -> list[str]:
-    """Return the arguments of the browser, waiting until it has started."""
+    """Wait until the browser has started, and return its arguments."""
     deadline = time.monotonic() + 30
     while not told.exists():
         assert time.monotonic() < deadline, "the browser did not start"

@@ -1,4 +1,4 @@
-"""The loopback listener against browsers, other programs on this machine, and web pages that know the port."""
+"""Tests for the callback listener with browsers, other local programs, and web pages that know the port."""
 
 import socket
 

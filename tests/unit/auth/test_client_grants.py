@@ -1,4 +1,4 @@
-"""Sign-ins without a user, and key-bound tokens: what is sent, where, and how often."""
+"""Tests for sign-ins without a user and for key-bound tokens: what is sent, where, and how often."""
 
 import base64
 import json

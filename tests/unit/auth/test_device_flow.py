@@ -1,4 +1,4 @@
-"""The device flow: a code for a browser on any device, polled at the server's interval and for a limited time."""
+"""Tests for the device flow: the code is polled at the server's interval and for a limited time."""
 
 from typing import Any
 

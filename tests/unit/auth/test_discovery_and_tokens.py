@@ -1,4 +1,4 @@
-"""Discovery of metadata, proof keys, scopes, client authentication, and valid token responses."""
+"""Tests for metadata discovery, proof keys, scopes, client authentication and token responses."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""Authorization servers without registration: an entered client ID is used, stored and corrected."""
+"""Tests for authorization servers without registration: an entered client ID is used, stored and corrected."""
 
 import json
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ SECRET = "the-client-secret-7"
 
 
 class KnownClientPeer(OAuthPeer):
-    """A peer that knows one client, with its id, secret and redirect URI."""
+    """A peer that knows one client: its id, secret and redirect URI."""
 
     secret: str = SECRET
 

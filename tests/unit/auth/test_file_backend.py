@@ -1,4 +1,4 @@
-"""Secrets in a file: readable by its owner only, intact after every failure, and encrypted if there is a passphrase."""
+"""Tests for secrets in a file: private to its owner, intact after failures, and encrypted with a passphrase."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Locks between processes: a waiting process gets the lock before its last holder."""
+"""Tests for locks between processes: a waiting process gets the lock before its last holder."""
 
 import fcntl
 import threading

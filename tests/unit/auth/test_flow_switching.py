@@ -1,4 +1,4 @@
-"""Switching between browser and device code during a sign-in, as the user chooses."""
+"""Tests for switching between the browser and device code flows during a sign-in."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_device_polling")]
 
 
 class SwitchingUser(BrowserUser):
-    """A user who switches flows this many times and then uses the current one."""
+    """A user who switches flows a number of times and then uses the current one."""
 
     def __init__(self, times: int) -> None:
         super().__init__(visit=False)

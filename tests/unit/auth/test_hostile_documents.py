@@ -1,4 +1,4 @@
-"""Anything an authorization server sends results in a valid value or a SignInRequired, nothing else."""
+"""Tests that any input from an authorization server gives a valid value or SignInRequired, and nothing else."""
 
 import json
 import tracemalloc

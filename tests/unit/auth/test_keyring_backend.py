@@ -1,4 +1,4 @@
-"""The keyring: only backends that encrypt, a real Secret Service, and a clear error if there is none."""
+"""Tests for the keyring: only encrypting backends, a real Secret Service, and a clear error without one."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Sign-in through a real proxy on loopback that resolves host names and records its requests."""
+"""Tests for sign-in through a real proxy on loopback, which resolves host names and records its requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class TunnelProxy:
-    """A proxy that opens tunnels: every name leads to one port of this machine."""
+    """A tunneling proxy that connects every name to one local port."""
 
     def __init__(self, target: int) -> None:
         self._target = target

@@ -1,4 +1,4 @@
-"""Sign-in over TLS: it connects to the checked address, and the certificate must be for the name."""
+"""Tests for sign-in over TLS: the checked address is used, and the certificate must match the name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ async def answer_hello(request: ReceivedRequest) -> None:
 
 
 def create_tls_requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClient:
-    """Return requests to a name that only a test resolver knows."""
+    """Create requests to a name that only the test resolver knows."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         asked.append(host)

@@ -1,4 +1,4 @@
-"""Requested scopes, which must be valid and few enough to read, and which granted scopes are stored."""
+"""Tests for scopes: requested ones must be valid and readable, and granted ones are stored."""
 
 from typing import Any
 

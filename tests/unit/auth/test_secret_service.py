@@ -1,4 +1,4 @@
-"""A real Secret Service that is locked, stopped or killed: bounded waits, no hang at the end, clear errors."""
+"""Tests for a Secret Service that is locked, stopped or killed: bounded waits, no hang, clear errors."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ LARGE = """
 
 
 def run_script(folder: Path, body: str) -> tuple[list[str], float]:
-    """Return the output of the script, and the seconds that the program took."""
+    """Run the script; return its output and the time it took in seconds."""
     with secret_service(folder) as env:
         (daemon,) = [
             child for child in psutil.Process().children(recursive=True) if child.name().startswith("gnome-keyring-d")

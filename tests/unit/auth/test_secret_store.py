@@ -1,4 +1,4 @@
-"""Storage of a new sign-in when the keyring fails at each step: never lost, never written without consent."""
+"""Tests for storing a sign-in when the keyring fails at any step: never lost, never written without consent."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FailingBackend:
-    """A keyring backend that fails in one way; `kept` holds the secrets that it received."""
+    """A keyring backend with one failure; `kept` contains the secrets it received."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault
@@ -51,7 +51,7 @@ class FailingBackend:
 
 
 class HangingBackend(FailingBackend):
-    """A backend that answers on demand."""
+    """A backend that responds only when the test tells it to."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -68,7 +68,7 @@ def create_storage(backend: Any, folder: Path, owner: StorageUser | None, **more
 
 @pytest.fixture(autouse=True)
 def weak_key_derivation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use a fast key derivation; tests/unit/auth/test_file_backend.py tests the real one."""
+    """Use a fast key derivation; the real one is tested in tests/unit/auth/test_file_backend.py."""
     monkeypatch.setattr("mcphost.auth.secret_store.EncryptedFileBackend", partial(EncryptedFileBackend, log_n=14))
 
 
@@ -268,7 +268,7 @@ async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(
 
 
 class SmallBackend(FailingBackend):
-    """A backend with the limit of Windows' keyring: 2560 bytes of UTF-16."""
+    """A backend with the limit of the Windows keyring: 2560 bytes of UTF-16."""
 
     def set_password(self, service: str, name: str, value: str) -> None:
         if len(value.encode("utf-16-le")) > 2_560:
@@ -292,7 +292,7 @@ async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_remov
 
 
 class LosingBackend(FailingBackend):
-    """A backend whose collection is missing for the next `left` calls, as gnome-keyring's is during other writes."""
+    """A backend without its collection for the next `left` calls, like gnome-keyring during other writes."""
 
     def __init__(self, left: int, slowly: float = 0) -> None:
         super().__init__("")
@@ -335,7 +335,7 @@ async def test_a_possibly_refused_request_is_not_tried_again(monkeypatch: pytest
 
 
 class OverlapBackend(FailingBackend):
-    """A backend that detects two callers at once."""
+    """A backend that detects two concurrent callers."""
 
     def __init__(self) -> None:
         super().__init__("")

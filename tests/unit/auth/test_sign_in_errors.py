@@ -1,4 +1,4 @@
-"""A failed sign-in names the fault, its cause and the fix, for every kind of wrong URL."""
+"""Tests that the error of a failed sign-in names the fault, its cause and the fix, for every wrong URL."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ ADDRESSES = {
 
 
 async def sign_in_error_text(peer: OAuthPeer) -> str:
-    """Return the message and hint of a sign-in that fails before the browser opens or a secret is sent."""
+    """Return the message and hint of a sign-in that fails before opening a browser or sending a secret."""
     user = BrowserUser()
     with pytest.raises(SignInRequired) as raised:
         await send_with_sign_in(create_oauth(peer, user), peer)

@@ -1,4 +1,4 @@
-"""Progress of a sign-in: each step, each poll for a code, and the end are reported."""
+"""Tests that each step of a sign-in, each poll for a code, and the end are reported as progress."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""Warnings that a user sees before a sign-in."""
+"""Tests for warnings that a user sees before a sign-in."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Stored sign-ins and entered clients are used only for the server they were stored for."""
+"""Tests that stored sign-ins and client IDs are used only for the server they were stored for."""
 
 from pathlib import Path
 

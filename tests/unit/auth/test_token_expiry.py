@@ -1,4 +1,4 @@
-"""Changed clocks, suspended machines and short-lived tokens: no account is signed out, no expired token sent."""
+"""Tests for clock changes, suspends and short-lived tokens: no account is signed out, no expired token is sent."""
 
 import time
 from pathlib import Path
@@ -31,7 +31,7 @@ class Clocks:
         self.ran += seconds
 
     def forget(self) -> None:
-        """Continue as if in a new process, which has seen no token yet."""
+        """Continue as in a new process that has not seen any token yet."""
         self._monkeypatch.setattr(tokens_of, "token_ages", TokenAges(lambda: self.ran, lambda: self.wall))
 
 
@@ -129,7 +129,7 @@ async def test_a_refusal_of_an_old_token_is_about_its_age_also_when_the_clock_wa
 
 
 class WholeSecondsPeer(OAuthPeer):
-    """A peer that counts in whole seconds, as many servers do: a token issued at 0.9 for one second ends at 1.0."""
+    """A peer that counts in whole seconds: a token issued at 0.9 for one second expires at 1.0."""
 
     ends: dict[str, int]
 

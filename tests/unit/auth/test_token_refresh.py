@@ -1,4 +1,4 @@
-"""Token refresh, before or after expiry: once for all tasks and processes, and the new tokens are stored."""
+"""Tests that tokens are refreshed once for all tasks and processes, before or after expiry, and stored."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ReadOnlyBackend(MemoryBackend):
-    """A keyring that stores nothing."""
+    """A keyring that cannot store anything."""
 
     async def set(self, name: str, secret: str) -> None:
         raise McpHostError("The keyring is locked.", "Unlock it.")

@@ -1,4 +1,4 @@
-"""The URLs that a sign-in may use, and the canonical URL of an MCP server."""
+"""Tests for the URLs that a sign-in may use, and for the canonical URL of an MCP server."""
 
 import ipaddress
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""WWW-Authenticate headers as real servers write them."""
+"""Tests for parsing WWW-Authenticate headers of real servers."""
 
 from typing import Any, cast
 

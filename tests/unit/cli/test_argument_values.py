@@ -1,4 +1,4 @@
-"""KEY=VALUE and --args: converted according to the tool's schema, with clear errors."""
+"""Tests for KEY=VALUE and --args: conversion according to the tool's schema, with clear errors."""
 
 import json
 from pathlib import Path

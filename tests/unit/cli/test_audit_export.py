@@ -1,4 +1,4 @@
-"""The output of `mcphost audit export` is safe to view and to open in a spreadsheet."""
+"""Tests that the output of `mcphost audit export` is safe to view and to open in a spreadsheet."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""mcphost chat and demo before and after the UI runs: the demo's folders, and the theme."""
+"""Tests for `mcphost chat` and `mcphost demo` before and after the UI runs: folders, and the theme."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""`mcphost doctor --conformance` reports what this build supports, from the tables that the code uses."""
+"""Tests that `mcphost doctor --conformance` reports what this build supports, from the tables used by the code."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Division of streamed Markdown into blocks."""
+"""Tests for dividing streamed Markdown into blocks."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Command-line parsing: flags before and after the command, and one short error for anything invalid."""
+"""Tests for command-line parsing: flags before and after the command, and one short error for invalid input."""
 
 from argparse import Namespace
 from importlib import import_module

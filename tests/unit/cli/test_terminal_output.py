@@ -1,4 +1,4 @@
-"""Output of commands: formatted on a terminal, plain elsewhere, and never interpreted."""
+"""Tests for output of commands: formatted on a terminal, plain elsewhere, and never interpreted."""
 
 import io
 import re
@@ -22,7 +22,7 @@ class FakeTerminal(io.StringIO):
 
 
 def open_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
-    """Make standard output a terminal of 40 columns with colours; return a function that returns the output."""
+    """Use a terminal of 40 columns with colours as standard output; return a function that returns its content."""
     stream = FakeTerminal()
     monkeypatch.setattr(sys, "stdout", stream)
     for name, value in (("TERM", "xterm-256color"), ("COLUMNS", "40"), ("LINES", "10")):
@@ -32,7 +32,7 @@ def open_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 
 
 def plain_lines(text: str) -> list[str]:
-    """Return the lines without escape sequences and trailing blanks."""
+    """Return the lines without escape sequences and trailing spaces."""
     return [line.rstrip() for line in SEQUENCE.sub("", text).splitlines()]
 
 

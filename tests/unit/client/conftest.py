@@ -1,4 +1,4 @@
-"""Fixtures of the client tests; they shorten waits."""
+"""Fixtures of the client tests, with shorter waiting times."""
 
 import pytest
 
@@ -17,5 +17,5 @@ def fast_task_polling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _shorten_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the wait after the end of a stream; one test checks the real value."""
+    """Shorten the wait before resuming a stream; one test checks the real value."""
     monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", 0.05)

@@ -1,4 +1,4 @@
-"""The host's side of a session in these tests."""
+"""Fakes for the host's side of a session."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -9,7 +9,7 @@ from mcphost.protocol.server_requests import ClientResult, ServerRequest, Server
 
 
 class FakeRequestHandler:
-    """A RequestHandler that gives prepared replies by method and records the requests."""
+    """A RequestHandler with a prepared reply for each method; it records the requests."""
 
     def __init__(self, replies: dict[str, ClientResult] | None = None) -> None:
         self.replies = replies or {}

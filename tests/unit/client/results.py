@@ -1,4 +1,4 @@
-"""Texts of tool results."""
+"""Extract the text of tool results."""
 
 from mcphost.protocol.content import TextContent
 from mcphost.protocol.tools import CallToolResult

@@ -1,4 +1,4 @@
-"""The handler of a server's `roots/list` requests, tested in isolation; its messages are recorded in a list."""
+"""Test the handler of a server's `roots/list` requests in isolation, recording its messages."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ EMPTY = Raw(b"{}")
 
 
 class IncomingRootsRequests:
-    """Roots requests from a server, and the recorded replies; sending waits until `held` is set."""
+    """Roots requests of a server with the recorded replies; sending waits until `held` is set."""
 
     def __init__(self, held: anyio.Event | None = None) -> None:
         self.sent: list[JsonRpcMessage] = []
@@ -35,7 +35,7 @@ class IncomingRootsRequests:
         self.answering.dispatch(JsonRpcRequest(ident, "roots/list", params), _no_context)
 
     async def until(self, done: Callable[[], bool]) -> None:
-        """Let the other tasks run until a condition is true."""
+        """Let other tasks run until a condition is true."""
         while not done():
             await anyio.lowlevel.checkpoint()
 
@@ -48,7 +48,7 @@ async def _no_context() -> ServerRequestContext:
 async def answer_requests(
     answers: FakeRequestHandler, held: anyio.Event | None = None
 ) -> AsyncIterator[IncomingRootsRequests]:
-    """Answer requests for at most twenty seconds; the block ends when every answer has been written."""
+    """Answer requests until the block ends and every answer is written, for at most twenty seconds."""
     requests = IncomingRootsRequests(held)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:

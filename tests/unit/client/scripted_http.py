@@ -1,4 +1,4 @@
-"""Sessions over HTTP with a scripted server of either era on loopback."""
+"""HTTP sessions with a scripted server of either era on loopback."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -103,7 +103,7 @@ def close_stream_after(data: bytes) -> RequestHandler:
 
 
 class SessionForgettingServer:
-    """A server of the handshake era whose sessions can be forgotten; the server's name differs in each session."""
+    """A server of the handshake era that can forget its sessions; its name differs in each session."""
 
     def __init__(self, *, lasting: bool = True, revision: str = "2025-11-25") -> None:
         self.revision = revision

@@ -34,7 +34,7 @@ def empty_result(peer: "ScriptedServer", method: str, params: dict[str, Any]) ->
 
 
 class RecordingPipe(InMemoryChannel):
-    """A pipe that records the client's lines; while `is_full`, the client has to wait before each line."""
+    """A pipe that records the client's lines; while `is_full`, each write has to wait."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         super().__init__(warn, wait_writable=lambda: anyio.sleep_forever() if self.is_full else None)
@@ -47,9 +47,9 @@ class RecordingPipe(InMemoryChannel):
 
 
 class ScriptedServer:
-    """A server with a script; `script(peer, method, params)` returns a result, an ErrorData, or NO_REPLY.
+    """A server whose `script(peer, method, params)` returns a result, an ErrorData, or NO_REPLY.
 
-    `seen` holds every message from the client, decoded. `initialize` or `server/discover` is answered as the revision
+    `seen` contains all decoded messages of the client. `initialize` and `server/discover` are answered as the revision
     requires, unless `opening` returns an answer.
     """
 
@@ -71,7 +71,7 @@ class ScriptedServer:
         self.ident: Any = None
 
     def methods(self) -> list[str]:
-        """Return the methods of the client's messages, with "answer" for responses."""
+        """Return the methods of the client's messages, or "answer" for responses."""
         return [message.get("method", "answer") for message in self.seen]
 
     def answers(self) -> list[dict[str, Any]]:
@@ -134,7 +134,7 @@ class ScriptedServer:
 
 
 class PipeOpener(ClientSessionOpener):
-    """The product's opener with the server's pipe in place of a process."""
+    """The product's opener, with a pipe instead of a process."""
 
     peer: ScriptedServer
 

@@ -1,4 +1,4 @@
-"""A session over an in-process pipe whose server is a function of the test."""
+"""A session over an in-process pipe; a function of the test acts as the server."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -46,7 +46,7 @@ async def open_scripted_session(
     *,
     patience: float = 5,
 ) -> AsyncIterator[tuple[Session, list[dict[str, Any]], InMemoryChannel]]:
-    """Open a session whose requests are answered by `server(method, params)`: a result, an error, or None."""
+    """Open a session whose requests are answered by `server(method, params)` with a result, an error, or None."""
     pipe = InMemoryChannel()
     if isinstance(server, SubscriptionServer):
         server.pipe = pipe
@@ -91,7 +91,7 @@ async def open_scripted_session(
 
 
 class SubscriptionServer:
-    """A server of the stateless era with subscriptions; it records which are open."""
+    """A server of the stateless era that records open subscriptions."""
 
     def __init__(self, other: ServerFn = lambda *_: {}) -> None:
         self.handle_other = other
@@ -101,7 +101,7 @@ class SubscriptionServer:
         self._changed = anyio.Event()
 
     def __call__(self, method: str, params: dict[str, Any]) -> Any:
-        """Answer a request; the default is to call `handle_other`."""
+        """Answer a request; by default, call `handle_other`."""
         return self.handle_other(method, params)
 
     def listen(self, ident: int, params: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Unread messages from a server are bounded in bytes, not only in number."""
+"""Tests that unread messages of a server are bounded in bytes, not only in number."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -26,7 +26,7 @@ ROOTS = ListRootsResult((Root("file:///a"),))
 
 
 def memory_of(make: Callable[[], object]) -> int:
-    """Return the size in bytes of the result of `make`."""
+    """Return the memory in bytes that the result of `make` uses."""
     tracemalloc.start()
     try:
         kept = make()
@@ -98,7 +98,7 @@ async def test_questions_before_the_session_are_held_up_to_a_byte_limit_and_refu
 
 
 class WaitingHandler(FakeRequestHandler):
-    """A handler that answers when `go` is set."""
+    """A handler that replies once `go` is set."""
 
     def __init__(self) -> None:
         super().__init__({"roots/list": ROOTS})

@@ -1,4 +1,4 @@
-"""Errors of a pipe server for `server/discover`, and the protocol era that each implies."""
+"""Tests for errors in response to `server/discover`, and the protocol era that each implies."""
 
 from typing import Any
 

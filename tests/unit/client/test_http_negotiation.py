@@ -1,4 +1,4 @@
-"""The last steps of the negotiation with an HTTP server: sign-in first, and HTTP+SSE last."""
+"""Tests for the last steps of negotiation with an HTTP server: sign-in first, then HTTP+SSE."""
 
 import json
 from collections.abc import Mapping

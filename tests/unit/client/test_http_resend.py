@@ -1,4 +1,4 @@
-"""A refused request is resent unchanged, with the current account, unless it was cancelled meanwhile."""
+"""Tests that a refused request is resent unchanged with the current account, unless it was cancelled."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -24,7 +24,7 @@ BOTH = ["stateless", "handshake"]
 
 
 class RenewingAuthorizer:
-    """An authorizer whose token can be refreshed, silently or by an interactive sign-in only."""
+    """An authorizer whose token can be refreshed silently, or only by an interactive sign-in."""
 
     def __init__(self, *, quietly: bool = True) -> None:
         self.number = 0

@@ -1,4 +1,4 @@
-"""Event streams that end before the response: resumed where the revision allows it, at the server's pace."""
+"""Tests for event streams that end before the response: resumed if the revision allows it."""
 
 import anyio
 import pytest
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 
 
 def answer_resumption(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[str], list[float]]:
-    """Return a handler that answers a GET resuming after event *ident*, and lists of recorded event ids and times."""
+    """Return a handler for GET requests that resume after event *ident*, with lists of the recorded IDs and times."""
     heard: list[str] = []
     times: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Busy and failing HTTP servers: which requests wait, which are retried, and what is reported."""
+"""Tests for busy and failing HTTP servers: which requests wait, which are retried, and what is reported."""
 
 import time
 from email.utils import formatdate
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Assume that a server which closes a connection without a response has read the request."""
+    """Assume that a server has read the request if it closes the connection without a response."""
     monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)
 
 
@@ -38,7 +38,7 @@ TOOLS = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type
 
 
 def refuse_then_answer(*refusals: RequestHandler, then: RequestHandler) -> RequestHandler:
-    """Return a handler that refuses with each of *refusals* in turn, and then answers."""
+    """Return a handler that refuses with each of *refusals* in turn and then answers."""
     left = list(refusals)
 
     async def handler(request: ReceivedRequest) -> object:

@@ -1,4 +1,4 @@
-"""Every revision over HTTP with a real socket: its negotiation, and its rules in the requests."""
+"""Tests for every revision over HTTP: negotiation, and the rules for requests."""
 
 import json
 from typing import Any
@@ -161,7 +161,7 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
     ("status", "code"), [(200, -32601), (404, -32601), (400, -32001), (404, -32003), (400, -32004)]
 )
 async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, code: int) -> None:
-    """-32001, -32003 and -32004 were error codes in drafts; older servers use them for other errors."""
+    """-32001, -32003 and -32004 were error codes in drafts, and older servers use them for other errors."""
     inner = handshake_server(answer_call)
 
     async def handler(request: ReceivedRequest) -> object:

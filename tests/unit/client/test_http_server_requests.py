@@ -1,4 +1,4 @@
-"""Requests of an HTTP server: the account of the session stays the same, whatever the user does at a URL."""
+"""Tests for HTTP server requests: the session keeps its account, whatever the user does at a URL."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Sessions over HTTP with a scripted server on loopback: eras, sessions, faults."""
+"""Tests for HTTP sessions with a scripted server on loopback: eras, sessions and faults."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""A session whose server requires an account: sign-in while connecting, step-up during a call, otherwise unchanged."""
+"""Tests for sessions with servers that require an account: sign-in while connecting, and step-up during a call."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 class NotebookServer(OAuthPeer):
-    """A server of 2026-07-28; its one resource is private and differs for each token."""
+    """A server of 2026-07-28 with one private resource, which differs for each token."""
 
     scope_of_cache = "private"
 
@@ -65,7 +65,7 @@ async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> No
 
 
 class RevisionServer(OAuthPeer):
-    """A server of the revision under test, with sessions where the revision has them; it always requires an account."""
+    """A server of the tested revision, with sessions if the revision has them; it always requires an account."""
 
     revision = Revision.V2025_11_25
 
@@ -168,7 +168,7 @@ async def test_public_results_stay_cached_across_a_sign_in() -> None:
 
 
 class SessionServer(ToolsPeer):
-    """A server whose sessions end after a sign-in; its authorization server can be silenced."""
+    """A server whose sessions end after a sign-in, and whose authorization server can be silenced."""
 
     ended: tuple[str, ...] = ()
     stuck = False
@@ -203,7 +203,7 @@ async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal()
 
 
 class LateSignInServer(ToolsPeer):
-    """A server that takes a call, ends its stream and requires a sign-in for the rest."""
+    """A server that accepts a call, ends its stream and then requires a sign-in for the rest."""
 
     taken = 0
 

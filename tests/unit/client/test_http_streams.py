@@ -1,4 +1,4 @@
-"""Event streams and redirects of HTTP servers at their limits: sizes, types, floods and parallel streams."""
+"""Tests for the limits of HTTP streams and redirects: sizes, types, floods and parallel streams."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Requests of a server, and their cancellation."""
+"""Tests for requests of a server, and their cancellation."""
 
 from typing import cast
 

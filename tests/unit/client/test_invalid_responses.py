@@ -1,4 +1,4 @@
-"""Invalid JSON-RPC responses from a real process: each fails only its own call, promptly and with the reason."""
+"""Tests that an invalid JSON-RPC response fails only its own call, promptly and with the reason."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""A delayed response contains what may be shared when it is sent."""
+"""Tests that a delayed reply contains only what may be shared at the time it is sent."""
 
 import anyio
 import anyio.lowlevel
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class FewerFoldersHandler(FakeRequestHandler):
-    """A handler that shares only the first folder once the others were removed."""
+    """A handler that shares only the first folder, because the others were removed."""
 
     left = False
 

@@ -1,4 +1,4 @@
-"""Storage of the entries of a long list: as text, decoded on access."""
+"""Tests for long lists whose entries are stored as text and decoded on access."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The start of a session and its rules: revisions, capabilities in both directions, and early messages."""
+"""Tests for the start of a session: revisions, capabilities in both directions, and early messages."""
 
 import json
 import re
@@ -71,7 +71,7 @@ async def test_a_handshake_offers_the_newest_revision_and_identifies_the_client(
 @pytest.mark.req("transport.custom.preserve")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_each_revision_is_negotiated_and_kept_to(revision: Revision) -> None:
-    """An in-process session in each revision: opening, calls, and no feature that the revision lacks."""
+    """Run an in-process session in each revision: opening, calls, and no feature that the revision lacks."""
     peer = ScriptedServer(revision=revision.value)
     async with connect_to(peer) as session:
         assert session.facts.revision is revision
@@ -454,7 +454,7 @@ class EraMemory:
 @pytest.mark.req("life.era.persist")
 @pytest.mark.parametrize("code", [-32601, -32022, -32600])
 async def test_a_server_whose_era_changed_is_probed_again_and_stored_again(code: int) -> None:
-    """The server refuses the handshake that worked last time."""
+    """The server refuses the handshake that it accepted last time."""
 
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":

@@ -1,4 +1,4 @@
-"""The rules of every message: ids, errors, `_meta`, notifications, progress and cancellation."""
+"""Tests for the rules of all messages: ids, errors, `_meta`, notifications, progress and cancellation."""
 
 import json
 from typing import Any

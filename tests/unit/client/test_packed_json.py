@@ -1,4 +1,4 @@
-"""Storage of a long list's texts in blocks, which are compressed where that is cheap and worthwhile."""
+"""Tests for storing the texts of a long list in blocks, compressed where this is cheap and worthwhile."""
 
 import json
 import random
@@ -19,18 +19,18 @@ COUNT = 128
 
 
 def similar_definitions(block: int) -> list[bytes]:
-    """Return definitions that resemble each other, as those of one server do."""
+    """Return definitions that resemble each other, like those of one server."""
     return [b'{"name":"search_%d_%d","description":"%s"}' % (block, number, b"text " * 120) for number in range(COUNT)]
 
 
 def incompressible_texts() -> list[bytes]:
-    """Return texts that do not compress to a quarter."""
+    """Return texts that cannot be compressed to a quarter of their size."""
     chance = random.Random(1)
     return [json.dumps(chance.randbytes(300).hex()).encode() for _ in range(COUNT)]
 
 
 class CountedZlib:
-    """Wrapper of zlib that counts the calls of each of its functions."""
+    """A wrapper of zlib that counts the calls to each function."""
 
     def __init__(self) -> None:
         self.count: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Lists page by page, input rounds and changes, over an in-process pipe with a scripted server."""
+"""Tests for pagination, input rounds and changes, with a scripted server on an in-process pipe."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Two opening requests on one pipe: what is sent if the first is answered while the second is delayed."""
+"""Tests for two opening requests on one pipe, when the first is answered while the second is delayed."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""Arguments repeated as headers, by the rules of the schema extension."""
+"""Tests for repeating arguments as headers, as the schema extension defines."""
 
 from typing import Any
 

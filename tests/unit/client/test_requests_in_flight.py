@@ -1,4 +1,4 @@
-"""Several requests at once: answers in any order, and which of them a notification cancels."""
+"""Tests for several concurrent requests: answers in any order, and cancellation by notification."""
 
 from typing import Any
 

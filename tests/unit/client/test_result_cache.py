@@ -1,4 +1,4 @@
-"""The result cache and its expiry, in a real session of the stateless era with a manual clock."""
+"""Tests for the result cache and its expiry in a stateless session with a manual clock."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ EVERY: list[ClientRequest[Any]] = [
 
 
 class CacheClock:
-    """The cache's clock, set by the test."""
+    """The clock of the cache, set by the test."""
 
     now = 1000.0
 

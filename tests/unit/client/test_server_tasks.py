@@ -1,4 +1,4 @@
-"""Tasks that the client runs for a server: requests answered later, bounded in number, time and bytes."""
+"""Tests for tasks that the client runs for a server: bounded in number, time and bytes."""
 
 import weakref
 from typing import Any
@@ -33,7 +33,7 @@ FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object",
 
 
 class SlowHandler(FakeRequestHandler):
-    """A handler that answers on demand and records withdrawn requests."""
+    """A handler that replies on demand and records withdrawn requests."""
 
     def __init__(self, *, let: bool = False, reply: ClientResult = SAID) -> None:
         super().__init__({"sampling/createMessage": reply, "elicitation/create": ElicitResult("decline")})
@@ -78,7 +78,7 @@ class TaskRequestServer:
         return (await self.ask(method, **params | more))["result"]["task"]
 
     async def until(self, ident: str, status: str) -> dict[str, Any]:
-        """Poll the task, as servers do, until it has this status; return its state."""
+        """Poll the task like a server until it has this status, and return its state."""
         with anyio.fail_after(20):
             while (state := (await self.ask("tasks/get", taskId=ident))["result"])["status"] != status:
                 await anyio.lowlevel.checkpoint()
@@ -300,7 +300,7 @@ async def test_the_list_is_paged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> None:
-    """A server's task sends a request that runs as a task itself; the acknowledgement names the server's task."""
+    """A server's task sends a request that itself runs as a task; the acknowledgement names the server's task."""
     peer = ScriptedServer()
     server = TaskRequestServer(peer)
     async with connect_to(peer, SlowHandler(let=True), era="handshake"):

@@ -1,4 +1,4 @@
-"""Cancelling the start of a server at any step ends its process and closes its pipes."""
+"""Tests that cancelling a server's start at any step ends its process and closes its pipes."""
 
 import gc
 import sys

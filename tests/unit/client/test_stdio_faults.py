@@ -1,4 +1,4 @@
-"""Faults of a server on its pipes, such as broken lines and floods; each affects at most its own call."""
+"""Tests for faults on a server's pipes, such as broken lines and floods: at most one call is affected."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Negotiation of the protocol era with real processes that start late, support one era or both, or do not answer."""
+"""Tests for era negotiation with processes that start late, support one or both eras, or do not answer."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,7 @@ KINDS: list[tuple[str, Era]] = [
 
 
 class NegotiationServer:
-    """A scripted server, its notes, and the store of eras that its connections share."""
+    """A scripted server, its notes, and the era store that its connections share."""
 
     def __init__(self, folder: Path, kind: str, delay: float = 0, known: ServerEras | None = None) -> None:
         self.known = known
@@ -45,7 +45,7 @@ class NegotiationServer:
         self.known = eras
 
     async def use(self) -> Era:
-        """Connect and call a tool, whose answer must be of the negotiated era."""
+        """Connect and call a tool; its result must come from the negotiated era."""
         with anyio.fail_after(60):
             opener = ClientSessionOpener(expand=str, eras=self)
             async with opener.open(self.config, FakeRequestHandler(), RecordingObserver()) as session:
@@ -115,7 +115,7 @@ async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_aske
 @pytest.mark.req("life.era.dual-server")
 @pytest.mark.parametrize("delay", [0, 1, 3])
 async def test_a_server_is_connected_in_its_newest_era_however_late_it_starts(tmp_path: Path, delay: float) -> None:
-    """All kinds start in parallel: most of the time is spent waiting for them."""
+    """All kinds start in parallel, because most of the time is spent waiting for them."""
 
     async def meet(kind: str, era: Era) -> None:
         folder = tmp_path / kind

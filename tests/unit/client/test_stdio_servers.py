@@ -1,4 +1,4 @@
-"""Sessions with real child processes: eras, faults, and how they end."""
+"""Tests for sessions with real child processes: eras, faults, and how sessions end."""
 
 import json
 import os

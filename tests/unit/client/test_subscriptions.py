@@ -1,4 +1,4 @@
-"""Change notifications from a server in both eras, over an in-process pipe."""
+"""Tests for change notifications in both eras, over an in-process pipe."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tools that run as tasks on a scripted server of 2025-11-25: creation, polling, questions, completion and faults."""
+"""Tests for tasks on a scripted server of 2025-11-25: creation, polling, questions, completion and faults."""
 
 import json
 import logging
@@ -42,7 +42,7 @@ def task_entry(status: str = "working", message: str | None = None, ident: str =
 
 
 class TaskServer2025:
-    """A server whose tool `dig` needs a task; each tasks/get returns the next of `states`, then the last one."""
+    """A server whose tool `dig` requires a task; each tasks/get returns the next of `states`, then the last one."""
 
     def __init__(self, *states: Any, result: Any = DONE, created: Any = None, support: str | None = "required") -> None:
         self.states = list(states) or [task_entry("completed")]
@@ -76,7 +76,7 @@ def create_task_peer(jobs: TaskServer2025, revision: str = "2025-11-25", declare
 
 
 def methods_after_lists(peer: ScriptedServer) -> list[str]:
-    """Return the methods sent after the lists."""
+    """Return the methods that were sent after the lists."""
     return peer.methods()[peer.methods().index("tools/list") + 1 :]
 
 
@@ -276,7 +276,7 @@ async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture
 
 # -- questions
 class BlockingHandler(FakeRequestHandler):
-    """A handler that answers once it is released."""
+    """A handler that replies once it is released."""
 
     def __init__(self) -> None:
         super().__init__({"elicitation/create": ElicitResult("accept", {"which": "snake"})})
@@ -410,7 +410,7 @@ async def test_a_result_that_was_not_ready_is_requested_again() -> None:
 
 @pytest.mark.req("task.old.any-stream")
 async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> None:
-    """The question comes on the GET stream, progress with tasks/result, the status with an unrelated call."""
+    """The question arrives on the GET stream, progress with tasks/result, and the status with an unrelated call."""
     answers, notifications = BlockingHandler(), list[Notification]()
     answers.released.set()
     answered, listening = anyio.Event(), anyio.Event()
@@ -582,7 +582,7 @@ async def test_a_task_created_after_its_caller_left_is_cancelled_then() -> None:
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_quitting_waits_briefly_for_task_cancellations() -> None:
-    """Caller and session are cancelled together; a slow HTTP server is notified anyway."""
+    """The caller and the session are cancelled together, but even a slow HTTP server is notified."""
     recorded: list[str] = []
     opened, polled = anyio.Event(), anyio.Event()
     sessions: list[Session] = []

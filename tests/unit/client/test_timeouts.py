@@ -1,4 +1,4 @@
-"""Time limits that pause while the user is asked, and those that do not."""
+"""Tests for time limits that pause while the user is asked, and for those that do not."""
 
 from functools import partial
 from typing import Any
@@ -117,7 +117,7 @@ class FloodHandler(FakeRequestHandler):
 
 @pytest.mark.parametrize(("method", "ends"), [("roots/list", True), ("elicitation/create", False)])
 async def test_the_time_of_a_call_is_paused_only_while_the_user_is_asked(method: str, ends: bool) -> None:
-    """Repeated server requests that are refused immediately do not extend the time limit of the call."""
+    """Server requests that are refused at once do not extend the time limit of the call, however many there are."""
 
     def script(peer: ScriptedServer, asked: str, params: dict[str, Any]) -> Any:
         if asked == "tools/call":

@@ -1,4 +1,4 @@
-"""Server names that can be mistaken for others: refused if nothing shows the difference, otherwise renamed."""
+"""Tests for confusable server names: refused if no difference is visible, otherwise renamed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The rules and files in docs/consent.md are read as documented."""
+"""Tests that the rules and files in docs/consent.md are parsed as documented."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`envFile`: its syntax, location and limits, and the part of it that an approval covers."""
+"""Tests for `envFile`: syntax, location, limits, and the part covered by an approval."""
 
 import json
 import os

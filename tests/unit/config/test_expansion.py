@@ -1,4 +1,4 @@
-"""References and digests of servers."""
+"""Tests for references, and for digests of servers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Servers from other hosts' files, in each host's documented format, become entries that mcphost loads."""
+"""Tests that servers in other hosts' files, in each documented format, become valid entries."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ TOKEN = {"Authorization": "Bearer ${env:TOKEN}"}
 
 
 class Case(NamedTuple):
-    """A file of a host: its path below the home folder, its content, and the entries expected of it."""
+    """A file of another host: its path below the home folder, its content, and the expected entries."""
 
     path: str
     content: Any

@@ -1,4 +1,4 @@
-"""Hooks in config.toml: how they are parsed, and that an invalid hook is an error rather than skipped."""
+"""Tests for hooks in config.toml: parsing, and that an invalid hook is an error instead of being skipped."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`${input:ID}`: definitions in VS Code's files, stored values, and what an approval says about them."""
+"""Tests for `${input:ID}`: definitions in VS Code's files, stored values, and their effect on approvals."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""JSON Schemas of the configuration files, which accept exactly what the parsers accept without a problem."""
+"""Tests that the JSON Schemas of the configuration files accept exactly what the parsers accept."""
 
 import json
 import tomllib
@@ -92,7 +92,7 @@ BAD_SETTINGS = [
 
 
 def is_accepted(schema: dict[str, Any], document: Any) -> bool:
-    """Return whether an editor would mark nothing."""
+    """Return whether an editor would report no problem."""
     return jsonschema_rs.validator_for(schema).is_valid(document)
 
 

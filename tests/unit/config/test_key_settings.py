@@ -1,4 +1,4 @@
-"""The table [keys] of config.toml."""
+"""Tests for the table [keys] in config.toml."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The lock file: stable bytes, and one clear error for everything that is not a valid lock."""
+"""Tests for the lock file: stable bytes, and one clear error for anything that is not a valid lock."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Values that look like secrets are masked in a server's entry; the rest is readable."""
+"""Tests that secret-looking values in a server's entry are masked, and the rest stays readable."""
 
 import pytest
 

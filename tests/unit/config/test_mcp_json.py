@@ -1,4 +1,4 @@
-"""mcp.json: what is read, what is ignored, and the message for each mistake."""
+"""Tests for mcp.json: what is read, what is ignored, and the message for each mistake."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def read_server(folder: Path, entry: Any) -> ServerConfig:
 
 
 def entry_problem(folder: Path, entry: Any, name: str = "x") -> str:
-    """Return the one problem of a broken entry beside a good one, which must be loaded."""
+    """Return the only problem of a broken entry next to a good one, which must be loaded."""
     config = read_servers(folder, {"mcpServers": {name: entry, "good": {"command": "true"}}})
     assert [server.name for server in config.servers] == ["good"]
     assert len(config.problems) == 1

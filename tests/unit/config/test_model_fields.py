@@ -1,4 +1,4 @@
-"""A model's settings as text in form fields, and back."""
+"""Tests for converting a model's settings to text in form fields and back."""
 
 import pytest
 

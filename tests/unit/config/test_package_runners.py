@@ -1,4 +1,4 @@
-"""Commands that download a program before they run it are recognized by name."""
+"""Tests that commands which download a program before running it are recognized by name."""
 
 import pytest
 

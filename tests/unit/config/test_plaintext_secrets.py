@@ -1,4 +1,4 @@
-"""Secrets in plain text in mcp.json: found, and replaced without changing another byte."""
+"""Tests for finding plaintext secrets in mcp.json, and replacing them without changing any other byte."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Profiles in config.toml: parsing, selection and effect."""
+"""Tests for profiles in config.toml: parsing, selection and effect."""
 
 import tomllib
 from pathlib import Path

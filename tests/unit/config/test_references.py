@@ -1,4 +1,4 @@
-"""References in a server's entry: supported forms, their expansion, and what is refused."""
+"""Tests for references in a server's entry: supported forms, expansion, and refused forms."""
 
 import os
 import time

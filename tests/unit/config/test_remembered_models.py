@@ -1,4 +1,4 @@
-"""The file of recent and favourite models: order, bounds, parameters, damage."""
+"""Tests for the file of recent and favourite models: order, bounds, parameters and damage."""
 
 from pathlib import Path
 

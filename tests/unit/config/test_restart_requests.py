@@ -1,4 +1,4 @@
-"""Requests to restart a server, passed from a command to running chats through a file."""
+"""Tests for requests to restart a server, which a command passes to running chats through a file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A restriction on a user's server also applies if a project configures the same server under another name."""
+"""Tests that a restriction on a user's server also applies to the same server in a project, under any name."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Rules as text: what they can express, what they cannot, and that parsing is the inverse of formatting."""
+"""Tests for rules as text: what they can express, and that parsing is the inverse of formatting."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Planned edits of the files that servers are configured in."""
+"""Tests for planned edits of the files that servers are configured in."""
 
 import json
 import os
@@ -26,7 +26,7 @@ TIME: dict[str, Any] = {"command": "uvx", "args": ["mcp-server-time"]}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the working directory of mcphost; the configuration is in `config` beside it."""
+    """Return the working directory of mcphost; the configuration is in `config` next to it."""
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)

@@ -1,4 +1,4 @@
-"""Precedence of config.toml, environment and flags, and the problems reported."""
+"""Tests for the precedence of config.toml, environment and flags, and for the reported problems."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""References in the command or URL of a server's entry: parsing, restrictions, and approval."""
+"""Tests for references in a server's command or URL: parsing, restrictions and approval."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The demo server as a process."""
+"""Run the demo server as a process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The interactive tools of the demo server, in both eras, driven by hand-written JSON."""
+"""Tests for the interactive tools of the demo server, in both eras, with hand-written JSON."""
 
 from typing import Any
 from urllib.error import HTTPError
@@ -24,7 +24,7 @@ class InteractiveClient:
             peer.hello(capabilities=CAN if can is None else can)
 
     def call(self, tool: str, reply: Any, **arguments: Any) -> Any:
-        """Call a tool and return the result. `reply` is a result, or a function of the question."""
+        """Call a tool and return the result; `reply` is a result, or a function of the question."""
         params = {"name": tool, "arguments": arguments}
         if not self.modern:
             return self._legacy(params, reply)
@@ -73,7 +73,7 @@ def test_tea_is_ordered_with_a_form(client: InteractiveClient) -> None:
 
 
 def visit_url(asked: Any) -> Any:
-    """Visit the URL, after trying a wrong one on the same server."""
+    """Visit the URL after trying a wrong one on the same server."""
     url = asked["params"]["url"]
     assert url.startswith("http://127.0.0.1:")
     opener = build_opener(ProxyHandler({}))

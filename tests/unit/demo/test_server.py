@@ -1,4 +1,4 @@
-"""The demo server as a subprocess, driven by hand-written JSON in both eras."""
+"""Tests for the demo server as a subprocess, in both eras, with hand-written JSON."""
 
 import json
 import subprocess

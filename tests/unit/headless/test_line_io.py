@@ -1,4 +1,4 @@
-"""Input and output lines of the pipe over real file descriptors."""
+"""Tests for the input and output lines of the pipe, over real file descriptors."""
 
 import os
 from pathlib import Path

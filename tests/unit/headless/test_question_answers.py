@@ -1,4 +1,4 @@
-"""Questions on the pipe: what they show, which answers they accept, and how they end."""
+"""Tests for questions on the pipe: their content, the accepted answers, and how they end."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Answers in noninteractive runs: `--yes` for calls, refusal for everything else."""
+"""Tests for answers in noninteractive runs: `--yes` allows calls, and everything else is refused."""
 
 import pytest
 

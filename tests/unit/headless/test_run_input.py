@@ -1,4 +1,4 @@
-"""The schema of a run's answer: which answers match, what the model is sent, and the second attempt."""
+"""Tests for the answer schema of a run: which answers match, what the model is sent, and the second attempt."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An in-process server whose tool `ask` first sends server requests in the form its revision defines."""
+"""An in-process server whose tool `ask` first sends server requests, in the form that its revision defines."""
 
 import json
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ def url_request(url: str, ident: str = "e1", **more: Any) -> tuple[str, dict[str
 
 
 def sampling_request(*messages: dict[str, Any], **more: Any) -> tuple[str, dict[str, Any]]:
-    """Return a sampling request, with a single user message if no messages are given."""
+    """Return a sampling request, by default with a single user message."""
     said = messages or ({"role": "user", "content": {"type": "text", "text": "Capital of France?"}},)
     return "sampling/createMessage", {"messages": list(said), "maxTokens": 100, **more}
 
@@ -51,9 +51,9 @@ ROOTS = ("roots/list", dict[str, Any]())
 
 
 class AskingServer(InProcessServer):
-    """A server whose tool sends the requests `asks`, then returns the replies as JSON with the same keys.
+    """A server whose tool sends the requests in `asks` and returns the replies as JSON with the same keys.
 
-    Arguments of the call may hold other `asks`. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
+    The arguments of a call may contain other `asks`. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
     """
 
     def __init__(self, revision: str, asks: ServerRequests | None = None) -> None:
@@ -134,7 +134,7 @@ class AskingServer(InProcessServer):
         self.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "content": [text]}))))
 
     async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
-        """Wait for this many replies to requests outside of calls, and return them."""
+        """Wait for this many replies to requests outside of calls, and return the replies."""
         while len(self.results) < count:
             await self.changed.wait()
         return self.results
@@ -152,7 +152,7 @@ async def open_asking_host(
     audit_log: Any = None,
     **more: Any,
 ) -> AsyncIterator[Host]:
-    """Open a host connected to the servers; a single one is named `peer`."""
+    """Open a host connected to the servers; a single server is named `peer`."""
     known = {"peer": peers} if isinstance(peers, AskingServer) else peers
     servers = tuple(
         ServerConfig(name=name, command="in-process", source="flag",
@@ -180,7 +180,7 @@ async def open_asking_host(
 async def collect_replies(
     folder: Path, revision: str, asks: ServerRequests, *answers: Any, model: Any = None, **more: Any
 ) -> Any:
-    """Return the server's replies and the frontend's questions, with these answers from the frontend."""
+    """Return the server's replies and the front end's questions when the front end gives these answers."""
     peer, frontend = AskingServer(revision, asks), ScriptedFrontend(*answers)
     async with open_asking_host(folder, peer, frontend, model, **more) as host:
         outcome = await host.tools.call("peer", "ask", {})

@@ -1,4 +1,4 @@
-"""An audit log on disk and its rows."""
+"""An audit log on disk, and functions that read its rows."""
 
 from pathlib import Path
 

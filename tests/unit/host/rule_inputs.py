@@ -1,4 +1,4 @@
-"""Tool calls in the form that permission rules match."""
+"""Tool calls in the form that permission rules are matched with."""
 
 from typing import Any
 

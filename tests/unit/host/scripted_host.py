@@ -1,4 +1,4 @@
-"""A real Host whose servers answer from an in-process script, through the product's own opener and session."""
+"""A real Host with in-process, scripted servers, reached through the product's own opener and session."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ EMPTY_LISTS: dict[str, Any] = {
 
 
 class InProcessServer(InMemoryChannel):
-    """A server with answers by method: a result, an ErrorData, raw JSON (bytes), or a function of the params."""
+    """A server that answers by method: with a result, an ErrorData, raw JSON (bytes), or a function of the params."""
 
     def __init__(self, answers: PeerAnswers, revision: str, capabilities: dict[str, Any], info: dict[str, Any]) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class InProcessServer(InMemoryChannel):
 
 
 class PeerOpener(ClientSessionOpener):
-    """The product's opener with pipes to in-process servers."""
+    """The product's opener, with pipes to in-process servers."""
 
     def __init__(self, peers: dict[str, InProcessServer]) -> None:
         super().__init__(expand=str)
@@ -108,7 +108,7 @@ ToolDefinition = dict[str, Any]
 
 
 def tool_definition(name: str, **members: Any) -> ToolDefinition:
-    """Return the definition of a tool without parameters, with additional members."""
+    """Return the definition of a tool without parameters, with optional additional members."""
     return {"name": name, "inputSchema": {"type": "object"}, **members}
 
 
@@ -162,8 +162,8 @@ async def open_host_with(
 ) -> AsyncIterator[Host]:
     """Open a host that is connected to all its servers; a single one is named `peer`.
 
-    `reviewed`: servers whose results the user reviews before the model gets them. `same_as`: names of the user's
-    own servers that count as the same as every server here.
+    `reviewed` are servers whose results the user reviews before the model gets them. `same_as` are names of the user's
+    own servers that are treated as identical to every server here.
     """
     known = {"peer": peers} if isinstance(peers, InProcessServer) else peers
     servers = tuple(
@@ -203,7 +203,7 @@ async def open_host_with(
 
 
 class PeerSequenceOpener(ClientSessionOpener):
-    """The product's opener; each connection gets the next server."""
+    """The product's opener; each connection is made to the next server."""
 
     def __init__(self, peers: tuple[ScriptedServer, ...], tasks: CancellingTaskGroup) -> None:
         super().__init__(expand=str, limits=Limits(request_timeout=5, connect_timeout=5))
@@ -222,7 +222,7 @@ async def open_peer_host(
 ) -> AsyncIterator[Host]:
     """Open a host whose server `peer` is not started; `config` adds to its configuration.
 
-    With `url`, the server is not one of `peers` but listens at that URL.
+    With `url`, the server listens at that URL instead of being one of `peers`.
     """
     database = Database(folder / "store.db")
     server = ServerConfig(name="peer", command="" if url else "peer", url=url, source="flag", **config)

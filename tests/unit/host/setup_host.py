@@ -1,4 +1,4 @@
-"""A host that can set up models and servers, with a separate home folder."""
+"""A host that can set up models and servers, with its own home folder."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -33,9 +33,9 @@ async def open_setup(
     backend: MemoryBackend | None = None,
     frontend: ScriptedFrontend | None = None,
 ) -> AsyncIterator[tuple[Host, Setup]]:
-    """Open a host with the configuration in *home*, which looks for model servers and Anthropic at closed ports.
+    """Open a host with the configuration in *home* that looks for model servers and Anthropic on closed ports.
 
-    A test's model server may take any time to answer.
+    A model server of a test may take any amount of time to answer.
     """
     folder = home / "project"
     folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""An in-process server whose tool `slow` answers when the test decides; `quick` answers at once."""
+"""An in-process server whose tool `slow` answers when the test decides, and `quick` answers at once."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The account of a call is reported by the connection and shown in the approval."""
+"""Tests that the connection reports the account of a call, and that the approval shows it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Tracker(OAuthPeer):
-    """A server with one tool for signed-in users or, with `open`, for all users."""
+    """A server with one tool, for signed-in users or (with `open`) for all users."""
 
     open = False
 
@@ -74,7 +74,7 @@ class Tracker(OAuthPeer):
 async def open_tracker_host(
     folder: Path, peer: OAuthPeer, frontend: ScriptedFrontend, account: str = ""
 ) -> AsyncIterator[Host]:
-    """Open a host with this server only, and a user who signs in at every URL."""
+    """Open a host with only this server, and a user who signs in at every URL."""
     server = ServerConfig(name="tracker", url=peer.url, source="flag", oauth=OAuthConfig(account=account))
     database = Database(folder / "store.db")
     opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
@@ -176,7 +176,7 @@ async def test_server_requests_name_the_account_in_use(revision: str, ask: Any, 
 
 
 class CallbackFrontend(ScriptedFrontend):
-    """A frontend that runs a callback before it answers."""
+    """A front end that runs a callback before it answers."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()
@@ -187,7 +187,7 @@ class CallbackFrontend(ScriptedFrontend):
 
 
 class TokenRecordingTracker(Tracker):
-    """A tracker that records each request's token."""
+    """A tracker that records the token of each request."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ async def access_tokens(host: Host, token_store: TokenStore, peer: OAuthPeer) ->
 async def open_host_with_two_accounts(
     folder: Path, peer: OAuthPeer, frontend: Any, *, user: BrowserUser | None = None, **more: Any
 ) -> AsyncIterator[tuple[Host, TokenStore]]:
-    """Open a host whose server has the accounts home and work, of which work is in use."""
+    """Open a host whose server has the accounts home and work; work is in use."""
     token_store = TokenStore(MemoryBackend(), folder)
     server = ServerConfig(name="tracker", url=peer.url, source="flag", **more)
     database = Database(folder / "store.db")
@@ -422,7 +422,7 @@ async def test_a_stored_sign_in_of_a_removed_server_is_shown_and_can_be_revoked(
 
 
 class WaitingUser(BrowserUser):
-    """A user who never answers, so a sign-in keeps waiting."""
+    """A user who never answers, so that a sign-in keeps waiting."""
 
     async def sign_in(self, **asked: Any) -> str | None:
         self.asked.set()
@@ -432,7 +432,7 @@ class WaitingUser(BrowserUser):
 
 @asynccontextmanager
 async def open_waiting_host(folder: Path, peer: OAuthPeer) -> AsyncIterator[tuple[Host, WaitingUser]]:
-    """Open a host that records the steps, and a user for whom the sign-in waits."""
+    """Open a host that records the steps, with a user who keeps the sign-in waiting."""
     hosts: list[Host] = []
     user = WaitingUser(visit=False)
 

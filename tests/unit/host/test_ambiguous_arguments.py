@@ -1,4 +1,4 @@
-"""Arguments that a server may read differently: allow rules do not cover them, never-rules do."""
+"""Tests for arguments that a server may read differently: allow rules ignore them, never-rules cover them."""
 
 from pathlib import Path
 from typing import Any

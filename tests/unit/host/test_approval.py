@@ -1,4 +1,4 @@
-"""Server approval covers exactly what was shown, for the chosen time; any change requires approval again."""
+"""Tests that server approval covers exactly what was shown, for the chosen time; any change needs approval again."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Copies of text from other servers are found in arguments, in any encoding."""
+"""Tests that copies of other servers' text are found in arguments, in any encoding."""
 
 import base64
 import codecs

@@ -1,4 +1,4 @@
-"""Attachments adapted to the model: PDF files as text, large images scaled down, the rest reported."""
+"""Tests for adapting attachments to the model: PDF files as text, large images scaled down, the rest reported."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""The audit log: answers and starts are on disk before they take effect, and no secret is recorded."""
+"""Tests for the audit log: answers and starts are on disk before they take effect, and no secret is recorded."""
 
 import hashlib
 import json

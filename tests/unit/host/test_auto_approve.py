@@ -1,4 +1,4 @@
-"""Auto-approval covers one unchanged tool of one server, account and conversation; all is recorded."""
+"""Tests that auto-approval covers one unchanged tool of one server, account and conversation."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ def offered_tool(name: str = "t", claims: ToolAnnotations | None = READS, **more
 
 
 class AutoApprovalSetup:
-    """An auto-approval with one selectable tool."""
+    """Auto-approval with one selectable tool."""
 
     def __init__(self, audit_file: Path | None = None) -> None:
         self.events: list[Any] = []
@@ -56,7 +56,7 @@ class AutoApprovalSetup:
 
 @asynccontextmanager
 async def run_auto_approval(audit_file: Path | None = None, **budget: Any) -> AsyncIterator[AutoApprovalSetup]:
-    """Start auto-approval; a task that does not end when it stops makes the test hang."""
+    """Start auto-approval; the test hangs if a task does not end when auto-approval stops."""
     mode = AutoApprovalSetup(audit_file)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:

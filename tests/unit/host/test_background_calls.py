@@ -1,4 +1,4 @@
-"""A running call that the user sends to the background: the turn continues, and the result arrives later."""
+"""Tests for sending a running call to the background: the turn continues, and the result arrives later."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

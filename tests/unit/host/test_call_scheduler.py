@@ -1,4 +1,4 @@
-"""The scheduler of the model's calls."""
+"""Tests for the scheduler of the model's calls."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Checks of a server's lists before they are offered."""
+"""Tests for the checks of a server's lists before they are offered."""
 
 from typing import Any
 

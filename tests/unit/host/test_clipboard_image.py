@@ -1,4 +1,4 @@
-"""The image in the clipboard, read by the desktop's programs within limits on size and time."""
+"""Tests for reading the clipboard image with the desktop's programs, limited in size and time."""
 
 from pathlib import Path
 

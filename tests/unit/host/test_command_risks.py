@@ -1,4 +1,4 @@
-"""Warnings about server commands: risky commands cause one, ordinary ones do not."""
+"""Tests that risky server commands cause a warning, and ordinary ones do not."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""Summaries of a conversation: what they cover, how they change a request, and what they never change."""
+"""Tests for summaries of a conversation: coverage, effect on requests, and what they never change."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise

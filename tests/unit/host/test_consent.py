@@ -1,4 +1,4 @@
-"""Calls that may run without a question, and those that must not: rules, grants, bounds, never-rules, claims."""
+"""Tests for calls that may run without a question, and those that must not: rules, grants, bounds and claims."""
 
 import sqlite3
 import time
@@ -186,7 +186,7 @@ async def test_a_project_rule_applies_only_where_mcphost_was_started(
 
 
 class SteppingClock:
-    """A clock set by the test; calling it moves it."""
+    """A clock set by the test; each call advances it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = time.time()
@@ -466,7 +466,7 @@ async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(op
 
 
 def manual_tool(tool: str, words: str = "") -> Any:
-    """Return a tool of the server in `create_identity`, as the user calls it manually."""
+    """Return a tool of the server in `create_identity` as called manually by the user."""
     now = create_definition(tool, words)
     connection = SimpleNamespace(
         config=SimpleNamespace(name="s", trust_annotations=False), digest="sd", account="", folder="/",

@@ -1,4 +1,4 @@
-"""What fills the window: the parts of the next request, before it is sent."""
+"""Tests for the report on the context window: the parts of the next request, before it is sent."""
 
 from pathlib import Path
 

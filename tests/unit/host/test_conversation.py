@@ -1,4 +1,4 @@
-"""The open conversation when saving works and when it does not."""
+"""Tests for the open conversation when saving works and when it fails."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What recorded requests cost: totals by day, model and part."""
+"""Tests for the cost report: totals of recorded requests by day, model and part."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Forms and URLs requested by a server, shown to the user and answered in both eras, by the real Host."""
+"""Tests for forms and URLs requested by a server, shown and answered in both eras by the real Host."""
 
 from pathlib import Path
 from typing import Any
@@ -154,7 +154,7 @@ async def test_each_revision_declares_the_elicitation_modes_it_has(revision: str
 
 
 class FormFrontend(ScriptedFrontend):
-    """A frontend that answers forms and nothing else."""
+    """A front end that answers only forms."""
 
     kinds = frozenset({FillForm.KIND})
     who = "person"
@@ -282,7 +282,7 @@ async def test_a_completion_notice_is_reported_once_and_unknown_ids_are_ignored(
 
 
 def create_elicitation(frontend: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
-    """Return an elicitation that passes its message to the frontend."""
+    """Return an elicitation that passes its message to the front end."""
     messages: list[str] = []
     return ElicitationHandler("peer", frontend, lambda text, hint: messages.append(text)), messages
 

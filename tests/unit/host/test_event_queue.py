@@ -1,4 +1,4 @@
-"""Delivery guarantees of the event queue."""
+"""Tests for the delivery guarantees of the event queue."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""40 ways to carry data of one server out through another, and which of them are marked."""
+"""Tests for 40 ways to carry one server's data to another, and which of them are marked."""
 
 import base64
 import codecs
@@ -23,7 +23,7 @@ FILE = "file written by fs: "
 
 
 class Scenario(NamedTuple):
-    """An attempt: how the data is written in the last call, and whether it is a verbatim copy (16 characters)."""
+    """An attempt: how the data appears in the last call, and whether it is a verbatim copy (16 characters)."""
 
     name: str
     arguments: dict[str, Any]
@@ -42,7 +42,7 @@ def _pieces(text: str, length: int) -> list[str]:
 
 
 def _letters_apart(text: str, words: str) -> str:
-    """Hide a text as the first letters of words."""
+    """Hide a text in the first letters of words."""
     return " ".join(f"{letter}{word}" for letter, word in zip(text, itertools.cycle(words.split()), strict=False))
 
 

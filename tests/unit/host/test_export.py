@@ -1,4 +1,4 @@
-"""Exports of conversations: no foreign text becomes markup, a control character or a script."""
+"""Tests that no outside text in an exported conversation becomes markup, a control character or a script."""
 
 import json
 import random
@@ -40,7 +40,7 @@ def make_message(*parts: Part) -> Message:
 
 
 class TagReader(HTMLParser):
-    """Parser that collects the tags and attributes of a page."""
+    """Collects the tags and attributes of a page."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The features of a server besides tools: a real Host and a scripted in-process server."""
+"""Tests for server features besides tools, with a real Host and a scripted in-process server."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def server_with_lists(answers: Any, revision: str = "2025-11-25", **lists: list[
 
 
 def request_params(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
-    """Return the params of each request of this method, without the common params."""
+    """Return the params of each request with this method, without the common params."""
     requests = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
     return [{key: value for key, value in params.items() if key != "_meta"} for params in requests]
 

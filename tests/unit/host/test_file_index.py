@@ -1,4 +1,4 @@
-"""The index of files for completion of `@path`: its content, exclusions, limits and ranking."""
+"""Tests for the file index behind `@path` completion: content, exclusions, limits and ranking."""
 
 import time
 from pathlib import Path

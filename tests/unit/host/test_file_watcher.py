@@ -1,4 +1,4 @@
-"""Servers under development that restart when their files change, with real files and processes."""
+"""Tests that servers under development restart when their files change, with real files and processes."""
 
 import os
 from pathlib import Path

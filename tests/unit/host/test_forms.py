@@ -1,4 +1,4 @@
-"""A server's form: its fields, valid answers, and the content sent."""
+"""Tests for a server's form: fields, valid answers, and the content sent."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""The list of grants: whether each is active, and which earlier calls a rule would cover."""
+"""Tests for the list of grants: whether each is active, and which earlier calls a rule would cover."""
 
 import sqlite3
 import time
@@ -50,7 +50,7 @@ def open_server(digest: str, *, account: str = "", folder: str | None = None, he
 
 
 class ProgramGrants:
-    """The permissions of one program that has the conversation c1 open."""
+    """The permissions of a program that has the conversation c1 open."""
 
     def __init__(self, path: Path, checker: SchemaValidator) -> None:
         database = Database(path)

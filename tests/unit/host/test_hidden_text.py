@@ -1,4 +1,4 @@
-"""Hidden text in files, resources and pastes, invisible to the user, does not reach the model."""
+"""Tests that hidden text in files, resources and pastes does not reach the model."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The icons of a server that may be loaded."""
+"""Tests for which icons of a server may be loaded."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Input requests of the stateless era in a complete Host: nothing leaks between calls or is sent needlessly."""
+"""Tests for input requests of the stateless era: nothing leaks between calls or is sent needlessly."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ParallelServer(AskingServer):
-    """A server that asks each call for its number, alternating between two keys, with a state for each call."""
+    """A server that asks for the number of each call under alternating keys, with a state for each call."""
 
     @staticmethod
     def key(number: int) -> str:
@@ -57,7 +57,7 @@ async def test_answers_and_states_are_sent_with_their_own_call_and_no_parallel_o
     peer = ParallelServer(STATELESS)
 
     class SimultaneousFrontend(ScriptedFrontend):
-        """A frontend that answers once all questions are asked, the last one first."""
+        """A front end that answers once all questions are asked, the last one first."""
 
         async def ask(self, question: Question[Any]) -> Any:
             self.asked.append(question)

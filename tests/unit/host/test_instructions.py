@@ -1,4 +1,4 @@
-"""AGENTS.md: the user's own is used immediately, a project's once approved, and exactly as it was shown."""
+"""Tests for AGENTS.md: the user's own file is used at once, a project's once approved, exactly as shown."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -23,7 +23,7 @@ Open = Callable[..., AbstractAsyncContextManager[tuple[Host, ScriptedFrontend, S
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Return a folder two levels below the root of a repository, which has instructions."""
+    """Return a folder two levels below the root of a repository that has instructions."""
     folder = tmp_path / "repo" / "lib" / "deep"
     folder.mkdir(parents=True)
     (tmp_path / "repo" / ".git").mkdir()

@@ -1,4 +1,4 @@
-"""Servers added, changed, disabled, removed and restored while the host runs, with real files and processes."""
+"""Tests for adding, changing, disabling, removing and restoring servers while the host runs."""
 
 from pathlib import Path
 from typing import Any

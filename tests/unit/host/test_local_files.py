@@ -1,4 +1,4 @@
-"""The user's files as attachments: what is read, what is cut off, and what is refused and why."""
+"""Tests for local files as attachments: what is read, truncated or refused, and why."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""What the lock file records of an entry: everything that decides what runs, and nothing that may be a secret."""
+"""Tests for what the lock file records of an entry: everything that decides what runs, but no possible secret."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Switching models: abilities that the new model lacks are reported once it is ready."""
+"""Tests for switching models: missing abilities of the new model are reported once it is ready."""
 
 import anyio
 import pytest

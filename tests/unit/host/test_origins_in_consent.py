@@ -1,4 +1,4 @@
-"""Data of one server that would leave through another is marked in the question, refused by rules, and audited."""
+"""Tests for data that would move between servers: marked in the question, refused by rules, and audited."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tasks that outlive their call, and what is stored while their server runs them."""
+"""Tests for tasks that outlive their call, and for what is stored while the server runs them."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class CountingTaskStore(TaskStore):
-    """A store of a real database that counts its writes."""
+    """A task store on a real database that counts its writes."""
 
     writes = 0
 

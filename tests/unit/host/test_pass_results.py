@@ -1,4 +1,4 @@
-"""Results passed to the model without review: those covered by a rule of the run, once this is recorded."""
+"""Tests for results passed without review, which a rule of the run must cover and the audit log must record."""
 
 from pathlib import Path
 from types import SimpleNamespace

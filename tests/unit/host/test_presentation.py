@@ -1,4 +1,4 @@
-"""Results of tools as shown to users and models."""
+"""Tests for tool results as shown to users and models."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""Project files that a project's server uses are pointed out; the approval covers the caFile's content."""
+"""Tests that a project server's use of project files is shown, and that approval covers the caFile's content."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Messages of a server's prompt in the conversation: their roles and contents, their limits, and their removal."""
+"""Tests for messages of a server's prompt in the conversation: roles, contents, limits and removal."""
 
 import base64
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The budget of open questions, per server and in total, is checked before anything is built."""
+"""Tests that the budget of open questions, per server and in total, is checked before anything is built."""
 
 import pytest
 

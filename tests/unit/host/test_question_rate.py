@@ -1,4 +1,4 @@
-"""Questions that a server opens and withdraws endlessly: each leaves an audit row, so they are bounded."""
+"""Tests that endlessly opened and withdrawn questions are bounded, because each leaves an audit row."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def create_request_handler(audit_log: AuditLog, frontend: Any) -> ServerRequestH
 
 
 async def ask_and_withdraw(handler: ServerRequestHandler, frontend: ScriptedFrontend) -> Any:
-    """Send a request and withdraw it once its question is open; return the reply if it was refused instead."""
+    """Send a request and withdraw it once its question is open; if it was refused instead, return the reply."""
     replies: list[Any] = []
 
     async with anyio.create_task_group() as tasks:

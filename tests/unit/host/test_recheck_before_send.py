@@ -1,4 +1,4 @@
-"""If an approved call waits for the user again before it is sent, its permission is checked again afterwards."""
+"""Tests that an approved call which waits for the user again is checked again before it is sent."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Servers that die, crash in a loop or return: real processes and sockets with a real Host."""
+"""Tests for servers that die, crash in a loop or return, with real processes, sockets and a real Host."""
 
 import asyncio
 import json

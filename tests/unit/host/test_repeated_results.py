@@ -1,4 +1,4 @@
-"""Results that repeat their content as structured content, for model and user."""
+"""Tests for results that repeat their content as structured content."""
 
 import base64
 import json

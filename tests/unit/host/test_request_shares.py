@@ -1,4 +1,4 @@
-"""The parts of a request add up to its size, each under what caused it."""
+"""Tests that the parts of a request add up to its size, each attributed to its cause."""
 
 from mcphost.host.conversation.background_results import make_result_message
 from mcphost.host.conversation.request_shares import measure_shares

@@ -1,4 +1,4 @@
-"""A call is sent again after a sign-in or in a new session: exactly as it was allowed, or not at all."""
+"""Tests that a call is resent after a sign-in or in a new session exactly as allowed, or not at all."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 class ChangingToolServer(OAuthPeer):
-    """A server with one tool, described by `words`; `stateless` sets the era, `wants` the first refusals."""
+    """A server with one tool, described by `words`; `stateless` sets the era, and `wants` the first refusals."""
 
     words = "kind"
     stateless = False
@@ -182,7 +182,7 @@ def set_era(peer: OAuthPeer, stateless: bool) -> OAuthPeer:
 
 
 class SlowSignInServer(BrowserUser):
-    """A user who takes a second for each sign-in but the first."""
+    """A user who takes a second for each sign-in except the first."""
 
     times = 0
 

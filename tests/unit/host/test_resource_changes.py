@@ -1,4 +1,4 @@
-"""Attached resources that change later: found through notifications, and sent as a diff if that is shorter."""
+"""Tests for attached resources that change later: found through notifications, and sent as a diff if shorter."""
 
 import random
 from time import monotonic

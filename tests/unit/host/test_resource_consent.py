@@ -1,4 +1,4 @@
-"""Contents of resources and prompts are never sent automatically."""
+"""Tests that contents of resources and prompts are never sent automatically."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""URIs from templates: the relevant examples of RFC 6570, and mistakes of servers."""
+"""Tests for URIs from templates: the relevant examples of RFC 6570, and mistakes of servers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Images in results, as shown to users: all valid ones, including those not sent to a model."""
+"""Tests for images in results, as shown to users: all valid ones, including those not sent to a model."""
 
 import base64
 import io

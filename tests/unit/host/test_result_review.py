@@ -1,4 +1,4 @@
-"""Results of reviewed servers reach the model as the user released them, or not at all."""
+"""Tests that results of reviewed servers reach the model only as the user released them."""
 
 import base64
 import json
@@ -59,7 +59,7 @@ GO = tool_round(("peer__it", {"n": 1}))
 
 
 class ReviewFrontend(ScriptedFrontend):
-    """A frontend that allows every call and answers reviews from a list; it waits forever when no answer is left."""
+    """A front end that allows every call and answers reviews from a list; it blocks when no answer is left."""
 
     def __init__(self, *answers: Any) -> None:
         super().__init__(*answers)
@@ -360,7 +360,7 @@ async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) 
 
 
 async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path) -> None:
-    """The user turned reviewing on after the model had received the beginning."""
+    """The user enabled reviews after the model had already received the beginning."""
     peer = review_server(text_result("x" * 300_000 + SECRET))
     kept = ResultStore(tmp_path / "results")
     async with open_host_with(
@@ -416,7 +416,7 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
 
 
 class FormReviewFrontend(ReviewFrontend):
-    """A review frontend that also fills in the servers' forms."""
+    """A review front end that also fills in the servers' forms."""
 
     async def ask(self, question: Question[Any]) -> Any:
         return Accept({}) if isinstance(question, FillForm) else await super().ask(question)

@@ -1,4 +1,4 @@
-"""Results of read-only calls are reused when an answer is retried, if the user had allowed the call."""
+"""Tests that results of allowed read-only calls are reused when an answer is retried."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ def counting_peer(annotations: dict[str, Any] | None = None, description: str = 
 
 
 def asking_model(*arguments: dict[str, Any], turns: int = 2) -> ScriptedModel:
-    """Return a model that calls `tide` with each of the arguments, one after another, in each turn."""
+    """Return a model that, in each turn, calls `tide` with each set of arguments, one after another."""
     rounds = [*(tool_round(("peer__tide", one)) for one in arguments), text_round("done")]
     return ScriptedModel(*rounds * turns)
 

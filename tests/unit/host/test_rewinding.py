@@ -1,4 +1,4 @@
-"""Going back in a conversation: retried answers, branches, forks, and tool calls that are not undone."""
+"""Tests for going back in a conversation: retried answers, branches, forks, and tool calls that stay done."""
 
 import sqlite3
 from pathlib import Path

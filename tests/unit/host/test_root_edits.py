@@ -1,4 +1,4 @@
-"""Edits of the folder list while mcphost is running: origins, changes and notifications."""
+"""Tests for editing the folder list while mcphost is running: origins, changes and notifications."""
 
 import json
 import os
@@ -32,7 +32,7 @@ CHANGED = "notifications/roots/list_changed"
 
 @pytest.fixture
 def work_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, ...]:
-    """Create three folders; the program was started in the first."""
+    """Create three folders, the first of which is the working directory."""
     folders = tuple(tmp_path / name for name in ("work", "notes", "third"))
     for item in folders:
         item.mkdir()

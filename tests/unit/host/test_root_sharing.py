@@ -1,4 +1,4 @@
-"""Folders shared with a server while the list changes, and edits that cannot be stored."""
+"""Tests for sharing folders with a server while the list changes, and for edits that cannot be stored."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -179,7 +179,7 @@ async def test_an_unreadable_folder_is_not_shared(folders: tuple[Path, Path], mo
 def create_stored_sharing(
     path: Path, folders: tuple[Path, Path], *answers: Any, digest: str = "d"
 ) -> tuple[RootSharing, RecordingAuditLog, ScriptedFrontend]:
-    """Return the RootSharing of one run, with answers stored on disk, its audit log and its frontend."""
+    """Return the RootSharing of one run with stored answers, its audit log and its front end."""
     audit_log, frontend = RecordingAuditLog(), ScriptedFrontend(*answers)
     roots = Roots(tuple(RootConfig(str(item)) for item in folders))
     store = FolderAnswerStore(Database(path / "answers.db"))
@@ -262,7 +262,7 @@ PIPE = ServerRequestContext(revision=Revision.V2025_11_25)
 
 
 class RootsServers:
-    """Connected servers of one run, which can request roots at any time."""
+    """The connected servers of a run, which can request roots at any time."""
 
     def __init__(self, folders: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
         self.audit_log, self.frontend, self.now = RecordingAuditLog(), ScriptedFrontend(*answers), 0.0
@@ -338,7 +338,7 @@ async def test_a_server_that_may_not_wait_gets_an_empty_list_without_a_question(
 
 
 class RecordingSession:
-    """A session that records notifications and requests the roots again, as servers do."""
+    """A session that records notifications and requests the roots again, like a server."""
 
     facts = SimpleNamespace(era="handshake")
 

@@ -1,4 +1,4 @@
-"""Roots: checked before each disclosure, shared per server, changes announced."""
+"""Tests for roots: checked before each disclosure, shared per server, and changes announced."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ ASK: dict[str, Any] = {"a": ROOTS}
 
 @pytest.fixture
 def configured_folders(tmp_path: Path) -> tuple[RootConfig, ...]:
-    """Return two folders, one with a name and odd letters, one without."""
+    """Return two folders, only one of which has a name and unusual characters."""
     odd, plain = tmp_path / "al pha %#ü", tmp_path / "plain"
     odd.mkdir()
     plain.mkdir()

@@ -1,4 +1,4 @@
-"""Calls that a rule covers: hostile values never match, undecidable ones are asked about."""
+"""Tests for calls that a rule covers: hostile values never match, and undecidable ones lead to a question."""
 
 import os
 from pathlib import Path
@@ -127,7 +127,7 @@ async def test_another_server_tool_or_account_is_another_rule(rule_matcher: Rule
 
 @pytest.fixture
 def home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Create `me/proj` with a file in it and links out of it and into it, and `outside`; `me` is the home folder."""
+    """Create the home folder `me` with `me/proj`, links out of and into the project, and a folder `outside`."""
     proj = tmp_path / "me" / "proj"
     (proj / "src").mkdir(parents=True)
     (proj / "src" / "a.py").write_text("")

@@ -1,4 +1,4 @@
-"""Running calls are listed with their progress, and each can be cancelled separately."""
+"""Tests that running calls are listed with their progress, and that each can be cancelled separately."""
 
 from pathlib import Path
 

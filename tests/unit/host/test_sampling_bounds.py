@@ -1,4 +1,4 @@
-"""The bounds of sampling one by one: requests, tokens, depth, size, and the ids and images that are passed on."""
+"""Tests for each bound on sampling: requests, tokens, depth, size, and the ids and images that are passed on."""
 
 import time
 from pathlib import Path

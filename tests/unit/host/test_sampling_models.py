@@ -1,4 +1,4 @@
-"""The model that answers a sampling request, its features, and the parts of the conversation that it gets."""
+"""Tests for the model that answers a sampling request: its features, and its part of the conversation."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scopes in words: what the name implies, and nothing if it implies nothing."""
+"""Tests for describing scopes in words: only what the name implies."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Logs of a server: levels, any JSON as data, floods, secrets."""
+"""Tests for the logs of a server: levels, arbitrary JSON as data, floods and secrets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tools in a whole host: lists, names, questions, calls, and their results for model and user."""
+"""Tests for tools in a whole host: lists, names, questions, calls, and their results."""
 
 import logging
 import socket
@@ -330,7 +330,7 @@ async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, r
 
 
 class HoldingServer(InProcessServer):
-    """A server that keeps the calls of the tool `look` until `release`."""
+    """A server that holds calls of the tool `look` until `release`."""
 
     held: Any = None
 

@@ -1,4 +1,4 @@
-"""Finding models and servers on this machine, and using them, with real files, HTTP, database and processes."""
+"""Tests for finding and using local models and servers, with real files, HTTP, database and processes."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ SECRET = "sk-ant-0123456789abcdefghij"
 
 
 class FailingBackend(MemoryBackend):
-    """Secrets that cannot be stored."""
+    """A secret store that cannot store anything."""
 
     async def set(self, name: str, secret: str) -> None:
         """Fail."""

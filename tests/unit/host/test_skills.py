@@ -1,4 +1,4 @@
-"""Skills of servers: loaded only with consent, with every file checked."""
+"""Tests for skills of servers: loaded only with consent, with every file checked."""
 
 from pathlib import Path
 from typing import Any

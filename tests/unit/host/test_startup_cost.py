@@ -1,4 +1,4 @@
-"""Counts of the work needed to start a server, because each thread switch delays all other servers."""
+"""Count the thread switches needed to start a server, because each one delays all other servers."""
 
 import sys
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Turns with servers that start slowly: how long a turn waits, which servers it starts without, and how they join."""
+"""Tests for turns with slow servers: how long a turn waits, and how late servers join it."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 class HeldPeer(InProcessServer):
-    """A server that delays all answers until it is released."""
+    """A server that holds all answers until it is released."""
 
     def __init__(self, *names: str) -> None:
         listed = {"tools/list": tools_result(*map(tool_definition, names))}
@@ -170,7 +170,7 @@ async def test_a_server_that_still_hangs_is_reported_once(tmp_path: Path) -> Non
 
 
 class AllListsPeer(InProcessServer):
-    """A server that answers its lists once all of them were requested."""
+    """A server that answers its lists once all of them have been requested."""
 
     LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 

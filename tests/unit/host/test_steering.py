@@ -1,4 +1,4 @@
-"""Messages that join a running turn after the results of its tools."""
+"""Tests for messages that join a running turn after the results of its tools."""
 
 from pathlib import Path
 from typing import Any

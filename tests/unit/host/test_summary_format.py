@@ -1,4 +1,4 @@
-"""The form of summaries: message numbers, limits on the model's lines, and text that tries to forge a source."""
+"""Tests for the format of summaries: message numbers, line limits, and attempts to forge a source."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The system prompt of one conversation: sent to the model, saved and copied with the conversation, and undone."""
+"""Tests for the system prompt of a conversation: sent, saved, copied with the conversation, and undone."""
 
 import hashlib
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""Changed tools: what is quarantined, what the user is asked, and what a hostile server can do."""
+"""Tests for changed tools: what is quarantined, what the user is asked, and what a hostile server can do."""
 
 import hashlib
 import os
@@ -56,13 +56,13 @@ def server_listing(*tools: dict[str, Any] | bytes) -> ServerListing:
 
 
 async def list_and_save(tracker: ToolChangeTracker, listed: ServerListing) -> None:
-    """List the tools of a starting server, and save the fingerprints of new ones."""
+    """List the tools of a starting server, and save the fingerprints of new tools."""
     await tracker.compare_first(listed)
     await tracker.save()
 
 
 class TrackerSetup:
-    """One server's tool change tracker with a real file; `again` creates the next run's tracker."""
+    """The tool change tracker of a server with a real file; `again` creates the tracker of the next run."""
 
     def __init__(self, path: Path, frontend: Any = None) -> None:
         self.frontend = frontend or RefusingFrontend()
@@ -85,7 +85,7 @@ class TrackerSetup:
         ).create(server, settled)
 
     async def noted(self) -> list[tuple[str, str]]:
-        """Return the audited tool changes, as pairs of tool and event."""
+        """Return the audited tool changes as pairs of tool and event."""
         await self.audit_log.store.flush()
         rows = AuditReader(self.audit_log.store.files[0]).page(AuditFilter(kind="drift"), 100)
         return [(row.subject, row.event) for row in reversed(rows)]

@@ -1,4 +1,4 @@
-"""The digest of a definition: the same value for every encoder of the canonical form, so that approvals stay valid."""
+"""Tests that the digest of a definition never changes, whatever encodes it, so that approvals stay valid."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A tool's arguments as fields of a form: described by its schema, with the model's values."""
+"""Tests for a tool's arguments as form fields: described by its schema, with the model's values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Tool results for model and user: errors, every kind of content, structure, bounds."""
+"""Tests for tool results as seen by the model and the user: errors, content kinds, structure and bounds."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The requirements of a tool's schemas for calls and results, in a whole host, at every relevant revision."""
+"""Tests for the schema requirements of calls and results, in a whole host, at every relevant revision."""
 
 import socket
 import time

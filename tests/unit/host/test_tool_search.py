@@ -1,4 +1,4 @@
-"""Ranking of tools by a query: names count most, endings and letter case do not matter, Chinese works."""
+"""Tests for the ranking of tools by a query: names count most, endings and case do not matter, Chinese works."""
 
 import pytest
 

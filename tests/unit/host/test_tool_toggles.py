@@ -1,4 +1,4 @@
-"""Disabled tools are neither offered to the model nor callable, even in later runs."""
+"""Tests that disabled tools are neither offered nor callable, even in later runs."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Inspection of elicited URLs: warnings, and URLs that are never opened."""
+"""Tests for inspecting elicited URLs: warnings, and URLs that are never opened."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Results of a tool as the model and the user get them."""
+"""Results of a tool as the model and the user see them."""
 
 from pathlib import Path
 from typing import Any

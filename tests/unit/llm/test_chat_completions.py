@@ -1,4 +1,4 @@
-"""Conversion of message parts to chat messages, and of the worker's output to events."""
+"""Tests for converting message parts to chat messages, and the worker's output to events."""
 
 from typing import Any
 

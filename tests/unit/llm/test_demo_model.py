@@ -1,4 +1,4 @@
-"""The demo model: what it understands, that it only calls offered tools, and what it reports."""
+"""Tests for the demo model: what it understands, that it only calls offered tools, and what it reports."""
 
 from typing import Any
 

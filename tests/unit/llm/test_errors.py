@@ -1,4 +1,4 @@
-"""Conversion of recorded litellm 1.105 errors to error kinds and messages."""
+"""Tests for converting recorded litellm 1.105 errors to error kinds and messages."""
 
 import pytest
 

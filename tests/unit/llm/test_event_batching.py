@@ -1,4 +1,4 @@
-"""Pieces of an answer on their way out of the worker."""
+"""Tests for batching the pieces of an answer in the worker."""
 
 import asyncio
 

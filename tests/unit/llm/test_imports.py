@@ -1,4 +1,4 @@
-"""Modules that the main process must never load."""
+"""Tests for modules that the main process must never load."""
 
 import os
 import subprocess

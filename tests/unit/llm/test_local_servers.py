@@ -1,4 +1,4 @@
-"""Finding model servers on this machine, with their documented answers over real HTTP."""
+"""Tests for finding model servers on this machine, with their documented responses over real HTTP."""
 
 import socket
 from collections.abc import Generator
@@ -53,7 +53,7 @@ VLLM: dict[str, Any] = {
 
 @contextmanager
 def silent_listener() -> Generator[str]:
-    """Listen on a port and never answer; yield its URL."""
+    """Listen on a port without ever answering; yield the URL."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

@@ -1,4 +1,4 @@
-"""Values that are computed once for each message, and forgotten with it."""
+"""Tests for values that are computed once per message and forgotten with it."""
 
 import gc
 

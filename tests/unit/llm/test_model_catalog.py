@@ -1,4 +1,4 @@
-"""litellm's table of models, read without importing litellm."""
+"""Tests for reading litellm's table of models without importing litellm."""
 
 import pytest
 

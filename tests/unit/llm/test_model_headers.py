@@ -1,4 +1,4 @@
-"""Extra headers for a provider: references, limits and what HTTP allows."""
+"""Tests for extra headers for a provider: references, limits, and what HTTP allows."""
 
 import pytest
 

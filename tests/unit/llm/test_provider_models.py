@@ -1,4 +1,4 @@
-"""Model lists from providers, and key checks, against real HTTP on loopback in the providers' documented forms."""
+"""Tests for model lists and key checks, with the providers' documented responses over real HTTP."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ MISTRAL_LIST = {
 
 
 async def list_one(provider: str, path: str, answer: Any) -> tuple[tuple[ListedModel, ...], dict[str, str]]:
-    """Ask one provider; return its models and the headers it received."""
+    """Send a request to one provider; return its models and the headers it received."""
     with json_server({f"GET {path}": answer}) as server:
         environ = {f"{provider.upper()}_API_BASE": server.url}
         models = await list_provider_models({provider: KEY}, environ)

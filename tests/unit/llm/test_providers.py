@@ -1,4 +1,4 @@
-"""API keys: their environment variables, the order of precedence, and when none is needed or sent."""
+"""Tests for API keys: environment variables, precedence, and when none is needed or sent."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Finding the tools that a provider refuses, by its error message and by bisection."""
+"""Tests for finding the tools that a provider refuses, by its error message and by bisection."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Simpler forms of tool schemas, which every provider accepts, without failures or unbounded growth."""
+"""Tests for simplified tool schemas that every provider accepts, without failures or unbounded growth."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ Schema = dict[str, Any]
 
 
 def simplify(schema: Any) -> Any:
-    """Return the simpler schema, or None."""
+    """Return the simplified schema, or None."""
     simple = simplify_tool(ToolSpec("t", "T", Raw(json.dumps(schema).encode())))
     return None if simple is None else json.loads(bytes(simple.schema))
 

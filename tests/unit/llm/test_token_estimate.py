@@ -1,4 +1,4 @@
-"""Estimates of tokens: close to the tokenizers for Latin and Chinese text, computed once for each message."""
+"""Tests for token estimates: close to real tokenizers for Latin and Chinese text, computed once per message."""
 
 import gc
 import weakref

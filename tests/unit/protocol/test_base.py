@@ -1,4 +1,4 @@
-"""Envelopes, calls and content in JSON-RPC messages."""
+"""Tests for envelopes, calls and content in JSON-RPC messages."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Front matter of skills: common forms are read, dangerous ones refused, and differences are found."""
+"""Tests for the front matter of skills: common forms are read, dangerous ones refused, differences found."""
 
 import json
 import random
@@ -161,7 +161,7 @@ def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
 
 
 def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader() -> None:
-    """If this reader and PyYAML both accept some text, they read the same values."""
+    """If this reader and PyYAML both accept a text, they read the same values."""
     dice = random.Random(2640)
     pieces = [
         *"[]{},#-1~'\"",

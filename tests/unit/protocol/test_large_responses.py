@@ -1,4 +1,4 @@
-"""Large responses are parsed on a faster path, with the same result."""
+"""Tests that the faster parser for large responses gives the same result."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""MCPB bundles: only the published file is opened, only plain files are written, only its own command is planned."""
+"""Tests for MCPB bundles: only the published file is opened, only plain files are written."""
 
 import struct
 import zipfile

@@ -1,4 +1,4 @@
-"""The client of a registry: pages, cache, work without a network, files, and untrustworthy responses."""
+"""Tests for the registry client: pages, cache, offline use, files, and untrustworthy responses."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Entries of a registry are decoded within bounds, and whatever is wrong is left out with a reason."""
+"""Tests that registry entries are decoded within bounds, and invalid parts are left out with a reason."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The package that a command line runs, as far as the command names it."""
+"""Tests for finding the package that a command line runs."""
 
 import pytest
 

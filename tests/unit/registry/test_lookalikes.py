@@ -1,4 +1,4 @@
-"""Warnings about entries that imitate another server, and none about ordinary ones."""
+"""Tests that entries which imitate another server cause a warning, and ordinary ones do not."""
 
 import json
 from typing import Any

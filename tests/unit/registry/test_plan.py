@@ -1,4 +1,4 @@
-"""Install plans: exact commands, inputs, and entries that add arguments of their own."""
+"""Tests for install plans: exact commands, inputs, and entries that add their own arguments."""
 
 import json
 from typing import Any

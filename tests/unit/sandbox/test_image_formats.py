@@ -1,4 +1,4 @@
-"""Image formats detected by their first bytes; hostile files are harmless."""
+"""Tests for detecting image formats by their first bytes; hostile files do no harm."""
 
 import base64
 import struct

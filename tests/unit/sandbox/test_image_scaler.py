@@ -1,4 +1,4 @@
-"""Images scaled down for a model in a sandbox process, with bounded cost for hostile ones."""
+"""Tests for scaling images down in a sandbox process, with bounded cost for hostile files."""
 
 import base64
 import io

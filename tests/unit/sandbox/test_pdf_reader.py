@@ -1,4 +1,4 @@
-"""PDF files read in a sandbox process: the text of their pages, and bounded cost for hostile ones."""
+"""Tests for reading PDF files in a sandbox process: page text, and bounded cost for hostile files."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Checks of a schema before any value is validated."""
+"""Tests for the checks of a schema before any value is validated."""
 
 from pathlib import Path
 from typing import Any

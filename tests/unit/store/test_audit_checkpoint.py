@@ -1,4 +1,4 @@
-"""The audit checkpoint: it only moves forward, is private to the user and follows no link."""
+"""Tests for the audit checkpoint: it only moves forward, is private to the user, and follows no links."""
 
 import fcntl
 from pathlib import Path

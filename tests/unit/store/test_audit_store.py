@@ -1,4 +1,4 @@
-"""The audit store: append-only rows, one chain for several writers, and failures that keep the order."""
+"""Tests for the audit store: append-only rows, one chain for several writers, and failures that keep the order."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""Every change of an audit log is detected and located, even if triggers are removed or the file is edited."""
+"""Tests that every change to an audit log is detected and located, even without triggers or with an edited file."""
 
 import json
 import re

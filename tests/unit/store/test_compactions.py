@@ -1,4 +1,4 @@
-"""Stored summaries: kept beside the messages, undone, damaged, and which of them applies on a branch."""
+"""Tests for stored summaries: kept separate from the messages, undone, damaged, and applied to branches."""
 
 import sqlite3
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Renaming, pinning and deleting stored conversations."""
+"""Tests for renaming, pinning and deleting stored conversations."""
 
 from pathlib import Path
 

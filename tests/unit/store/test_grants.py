@@ -1,4 +1,4 @@
-"""Stored grants can be listed, searched, counted, suspended and revoked by two programs that share a file."""
+"""Tests for stored grants: listed, searched, counted, suspended and revoked by two programs with one file."""
 
 import sqlite3
 from contextlib import closing

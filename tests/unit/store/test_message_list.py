@@ -1,4 +1,4 @@
-"""A conversation's messages in memory: stored ones are decoded late, once, and shared between snapshots."""
+"""Tests for the messages of a conversation in memory: decoded late, once, and shared between snapshots."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""The user's earlier messages of all conversationsin all conversations, from a real store."""
+"""Tests for the user's earlier messages in all conversations, with a real store."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def store(database: Database, conversation: str, *texts: str, role: Role = "user", at: float = 1e9) -> None:
-    """Store messages in a conversation, each a second after the one before."""
+    """Store messages in a conversation, one second apart."""
     for number, text in enumerate(texts):
         message = Message(role=role, parts=(TextPart(text),), at=at + number)
         await ConversationStore(database).append(conversation, message, title=f"talk {conversation}", model="m")

@@ -1,4 +1,4 @@
-"""Results that were too big for a model are files for the user alone, bounded in size and age."""
+"""Tests for stored results too big for a model: files private to the user, bounded in size and age."""
 # ruff: noqa: ASYNC240 - the test looks at small files of its own
 
 import os

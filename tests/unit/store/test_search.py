@@ -1,4 +1,4 @@
-"""Full-text search over stored conversations, in several writing systems and with every operator."""
+"""Tests for full-text search over stored conversations, in several writing systems and with every operator."""
 
 import random
 import sqlite3
@@ -26,7 +26,7 @@ NOTHING: set[str] = set()
 
 
 async def store_texts(database: Database, *texts: str, role: Role = "user", at: float = JANUARY) -> None:
-    """Store each text as a separate conversation, titled by its position."""
+    """Store each text as a separate conversation whose title is its position."""
     for number, text in enumerate(texts):
         await store_parts(database, str(number), TextPart(text), role=role, at=at + number)
 

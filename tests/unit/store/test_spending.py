@@ -1,4 +1,4 @@
-"""What model requests cost: totals of turns, conversations and days, over branches, processes and wrong clocks."""
+"""Tests for the cost of model requests: totals of turns, conversations and days, across branches and processes."""
 
 import multiprocessing
 import sqlite3

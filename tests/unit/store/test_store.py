@@ -1,4 +1,4 @@
-"""Stored conversations, grants and trust: real files, several connections, damage, newer versions."""
+"""Tests for stored conversations, grants and trust: several connections, damage, newer versions."""
 
 import asyncio
 import multiprocessing

@@ -1,4 +1,4 @@
-"""Tasks in the store: their owner, lifetime and number."""
+"""Tests for stored tasks: owner, lifetime and number."""
 
 import sqlite3
 import time

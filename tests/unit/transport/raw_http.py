@@ -1,4 +1,4 @@
-"""A scripted HTTP server on loopbackthat passes each request to a function, which may write any bytes."""
+"""A scripted HTTP server on loopback that passes each request to a function, which may write any bytes."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class ReceivedRequest:
-    """One request as received, and the methods to answer it."""
+    """A received request, with methods to respond to it."""
 
     method: str
     path: str
@@ -86,7 +86,7 @@ class RawServer:
 async def serve(
     handler: Callable[[ReceivedRequest], Awaitable[object]], context: ssl.SSLContext | None = None
 ) -> AsyncIterator[RawServer]:
-    """Serve until the block ends, with TLS if *context* is given; close a connection if the handler returns False."""
+    """Serve until the block ends, using TLS if *context* is given; a handler returns False to close the connection."""
     running: set[asyncio.Task[Any]] = set()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

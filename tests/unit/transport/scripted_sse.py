@@ -13,7 +13,7 @@ def format_event(data: str, kind: str = "message") -> bytes:
 
 
 class ScriptedSseServer:
-    """A scripted server; `start` begins the event stream, `answers` returns the events for each posted message."""
+    """A scripted server: `start` begins the event stream, and `answers` returns the events for each posted message."""
 
     def __init__(self, start: bytes, answers: Callable[[dict[str, Any]], bytes | None] = lambda message: b"") -> None:
         self.start = start

@@ -1,4 +1,4 @@
-"""Server input that is cheap to send and expensive to read: it is bounded before objects are built."""
+"""Tests that server input which is cheap to send and expensive to read is bounded before objects are built."""
 
 import gzip
 import tracemalloc
@@ -41,7 +41,7 @@ def response_line(result: bytes) -> bytes:
 
 
 def peak_memory_of_line(line: bytes) -> int:
-    """Return the peak memory of reading a line, in bytes."""
+    """Return the peak memory, in bytes, of reading a line."""
     tracemalloc.start()
     try:
         parse_message(line)

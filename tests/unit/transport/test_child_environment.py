@@ -1,4 +1,4 @@
-"""The environment of a server: it keeps network settings, and no path that depends on the working directory."""
+"""Tests for the environment of a server: network settings are kept, and no path depends on the working directory."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The event decoder, with the stream split in every possible way."""
+"""Tests for the event decoder, with streams split in every possible way."""
 
 from itertools import pairwise
 

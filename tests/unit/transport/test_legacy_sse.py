@@ -1,4 +1,4 @@
-"""HTTP+SSE of 2024-11-05 against a server with one fault at a time, over real sockets."""
+"""Tests for HTTP+SSE of 2024-11-05 with a server that has one fault at a time, over real sockets."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Lines from chunks."""
+"""Tests for splitting chunks into lines."""
 
 import time
 from collections.abc import Callable

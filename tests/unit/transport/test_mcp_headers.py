@@ -1,4 +1,4 @@
-"""Header values and origins."""
+"""Tests for header values and origins."""
 
 import base64
 

@@ -1,4 +1,4 @@
-"""The multiplexer over an in-process pipe: correlation, races, hostile messages."""
+"""Tests for the multiplexer over an in-process pipe: correlation, races and hostile messages."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Servers behind a proxy: a real forward proxy on loopback and a name that only it resolves."""
+"""Tests for servers behind a forward proxy, with a name that only the proxy can resolve."""
 
 import asyncio
 import base64
@@ -38,7 +38,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class ForwardingProxy:
-    """A proxy that answers every forwarded request as an MCP server would, and records it."""
+    """A proxy that answers every forwarded request like an MCP server, and records it."""
 
     def __init__(self) -> None:
         self.heads: list[str] = []
@@ -144,7 +144,7 @@ def test_a_proxy_of_another_kind_is_refused_by_name(monkeypatch: pytest.MonkeyPa
 
 
 class Tunnel:
-    """A proxy for CONNECT that joins both sides, or refuses."""
+    """A CONNECT proxy that joins both sides, or refuses."""
 
     def __init__(self, status: bytes = b"200 Connection established") -> None:
         self.status = status

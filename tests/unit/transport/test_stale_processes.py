@@ -1,4 +1,4 @@
-"""The processes left by a crash are ended by the next start, and no others."""
+"""Tests that processes left by a crash, and no others, are ended by the next start."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ HOST = (
 
 @pytest.fixture
 def host_record(tmp_path: Path, process_group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
-    """Return the record of a host that is still running and has recorded the process group."""
+    """Return the record of a running host that contains the process group."""
     with subprocess.Popen(
         [sys.executable, "-c", HOST, str(tmp_path), str(process_group[0])], stdout=subprocess.PIPE
     ) as host:

@@ -1,4 +1,4 @@
-"""Floods of tiny messages: the event loop keeps running every few milliseconds and nothing is lost."""
+"""Tests for floods of tiny messages: the event loop keeps running every few milliseconds, and nothing is lost."""
 
 import gc
 import sys
@@ -27,7 +27,7 @@ LONGEST = 0.1  # seconds of CPU time between two turns of a task that only waits
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_collection() -> Iterator[None]:
-    """Collect no garbage while turns are measured: garbage of earlier tests takes up to 0.1 s of CPU time."""
+    """Disable garbage collection while turns are measured; garbage of earlier tests takes up to 0.1 s of CPU time."""
     gc.disable()
     yield
     gc.enable()
@@ -63,7 +63,7 @@ async def test_a_flood_of_tiny_lines_on_a_pipe_does_not_block(line: str) -> None
 
 
 async def test_a_flood_is_throttled_where_pipes_do_not_report_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python 3.11.2, of Debian 12, has no `is_reading` for pipes."""
+    """Python 3.11.2, as shipped with Debian 12, has no `is_reading` for pipes."""
 
     def is_reading(pipe: Any) -> bool:
         assert "asyncio" in sys._getframe(1).f_code.co_filename, "only asyncio itself may ask"

@@ -1,4 +1,4 @@
-"""docs on adding a transport: the example works as a transport for Unix sockets."""
+"""Tests that the example in the transport documentation works as a transport for Unix sockets."""
 
 import asyncio
 import json
@@ -34,14 +34,14 @@ def documented_connector() -> Any:
 
 
 class UnixSocketOpener(ClientSessionOpener):
-    """An opener that reaches servers whose address is a path, through the documented transport."""
+    """An opener for servers whose address is a path, using the documented transport."""
 
     def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
         return documented_connector()(server.name, server.url, observer.warn)
 
 
 class UnixSocketServer:
-    """A server on a Unix socket that can misbehave."""
+    """A server on a Unix socket with configurable faults."""
 
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []

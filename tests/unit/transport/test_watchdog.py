@@ -1,4 +1,4 @@
-"""The watchdog ends the processes that a killed mcphost leaves behind, and nothing else."""
+"""Tests that the watchdog ends the processes of a killed mcphost, and nothing else."""
 
 import os
 import signal

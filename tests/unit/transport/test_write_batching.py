@@ -1,4 +1,4 @@
-"""Writing of requests: immediately if alone, several in one write, and in order through a full pipe."""
+"""Tests for writing requests: at once if alone, several in one write, and in order through a full pipe."""
 
 import os
 import select
@@ -48,7 +48,7 @@ class RecordingMultiplexer:
         self.mux = Multiplexer(self.queued.append, None, lambda _: None, "peer", write_now=self.at_once.append)
 
     async def request(self, ident: int, *answered: int) -> None:
-        """Enter the exchange of one request, and let the server answer these requests."""
+        """Enter the exchange of one request, and let the server answer the given requests."""
         async with self.mux.exchange(JsonRpcRequest(ident, "ping")) as messages:
             for item in answered:
                 self.mux.receive_line(serialize_message(JsonRpcResponse(item, Raw(b"{}"))))

@@ -1,4 +1,4 @@
-"""Texts of dialogs in Chinese: the program never compares or counts translated words."""
+"""Tests for dialog texts in Chinese: the program never compares or counts translated words."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Multiline text is drawn as lines; significant invisible characters are marked; colors change no character."""
+"""Tests for highlighted text: line breaks, marks for invisible characters, and unchanged characters."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The user's external editor: its environment, its file and its failures."""
+"""Tests for the user's external editor: its environment, its file and its failures."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""Diffs of calls that change a file: shown only if the target file is certain, and at bounded cost."""
+"""Tests for diffs of calls that change a file: shown only if the target is certain, at bounded cost."""
 
 import os
 from difflib import SequenceMatcher

@@ -1,4 +1,4 @@
-"""Long pastes as placeholders, and paths as terminals paste them."""
+"""Tests for long pastes as placeholders, and for paths as terminals paste them."""
 
 import pytest
 from textual.widgets.text_area import Edit

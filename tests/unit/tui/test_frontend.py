@@ -1,4 +1,4 @@
-"""The queue of questions, without a screen."""
+"""Tests for the queue of questions, without a screen."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 
 class RecordingStage:
-    """A stage that records what it is asked to show."""
+    """A stage that records what it should show."""
 
     def __init__(self) -> None:
         self.open: list[tuple[Any, Callable[[Any], None]]] = []

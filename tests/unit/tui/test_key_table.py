@@ -1,4 +1,4 @@
-"""Keys changed in config.toml: what is accepted, what is refused, and the problems reported."""
+"""Tests for keys changed in config.toml: which are accepted or refused, and the reported problems."""
 
 import importlib
 import pkgutil
@@ -14,7 +14,7 @@ from mcphost.tui.keymap import ACTIONS
 
 
 def change(**wanted: str | tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Return each action's keys, and the problems, after this change."""
+    """Return the keys of each action, and the problems, after this change."""
     table, problems = build_key_table({
         name: (keys,) if isinstance(keys, str) else keys for name, keys in wanted.items()
     })  # fmt: skip
@@ -127,7 +127,7 @@ def test_what_works_over_questions_takes_no_key_of_them(name: str, key: str) -> 
 
 
 def test_every_key_of_a_question_or_form_is_known() -> None:
-    """An action available in dialogs must not take over a dialog's new key."""
+    """An action that is available in dialogs must not take over a dialog's new key."""
     found: set[str] = set()
     for package in (mcphost.tui.dialogs, mcphost.tui.screens):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):

@@ -1,4 +1,4 @@
-"""The index of rows behind long texts."""
+"""Tests for the row index of long texts."""
 
 import random
 from itertools import pairwise
@@ -47,7 +47,7 @@ def wrapped_rows(text: str, width: int) -> list[str]:
 
 
 def cell_count(text: str) -> int:
-    """Return the maximum width in cells in any terminal; joined letters and marks are counted separately."""
+    """Return the largest possible width in cells on any terminal; joined letters and marks are counted separately."""
     return sum(measure_character(character)[0] for character in text)
 
 

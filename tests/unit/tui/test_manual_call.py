@@ -1,4 +1,4 @@
-"""Tool calls typed as slash commands."""
+"""Tests for tool calls typed as slash commands."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Markdown: what models write is shown completely, and never interpreted as screen markup."""
+"""Tests for Markdown from models: shown completely, and never interpreted as screen markup."""
 
 import pytest
 from textual._cells import cell_len

@@ -1,4 +1,4 @@
-"""How a question shows which parts of the arguments came from other servers."""
+"""Tests for how a question shows the parts of arguments that came from other servers."""
 
 from textual.content import Content
 

@@ -1,4 +1,4 @@
-"""Texts of models and servers that are expensive to draw."""
+"""Tests for texts of models and servers that are expensive to draw."""
 
 import pytest
 from markdown_it import MarkdownIt
@@ -26,7 +26,7 @@ HOSTILE = {
 
 @pytest.fixture
 def parsed_sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Record the sizes of the sources that the full Markdown parser receives."""
+    """Record the size of each source that is given to the full Markdown parser."""
     sizes: list[int] = []
     parse = MarkdownIt.parse
 

@@ -1,4 +1,4 @@
-"""Text on the screen: no terminal commands, no hidden text, no unknown widths."""
+"""Tests for text on the screen: no terminal commands, no hidden text, no unknown widths."""
 
 import re
 import unicodedata

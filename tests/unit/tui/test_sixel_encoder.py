@@ -1,4 +1,4 @@
-"""Encoding of images as Sixel graphics, read back by another reader of them."""
+"""Tests for the Sixel encoder, using an independent decoder."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Input that begins with a slash: a mistyped command stays, a message about a path is sent."""
+"""Tests for input that begins with a slash: a mistyped command stays, and a message about a path is sent."""
 
 from time import thread_time
 

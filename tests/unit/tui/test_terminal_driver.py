@@ -1,4 +1,4 @@
-"""The driver of a terminal: a lost one accepts all output, so that the program can end; and output for pictures."""
+"""Tests for the terminal driver: a lost terminal accepts all output, and pictures are written."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""Notifications reach a user who is looking elsewhere, once, and contain only fixed texts and short names."""
+"""Tests for notifications to a user who is looking elsewhere: sent once, with fixed texts and short names only."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ OSC9_START = "\x1b]9;"
 
 
 class RecordingTerminal:
-    """A terminal that records its titles and what else is written."""
+    """A terminal that records its titles and other output."""
 
     def __init__(self) -> None:
         self.titles: list[str] = []
@@ -38,7 +38,7 @@ class RecordingTerminal:
 
 
 class NotifiedApp:
-    """An app whose focus, timers and workers the test controls."""
+    """An app whose focus, timers and workers are controlled by the test."""
 
     def __init__(self) -> None:
         self.terminal = RecordingTerminal()

@@ -1,4 +1,4 @@
-"""The shipped themes."""
+"""Tests for the built-in themes."""
 
 from pathlib import Path
 

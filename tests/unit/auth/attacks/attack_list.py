@@ -1,7 +1,7 @@
-"""Attacks on sign-in and the tests that try them; tests/architecture checks this list.
+"""Attacks on sign-in and the tests that perform them; tests/architecture checks this list.
 
-"rule" rows are what every sign-in must do, "incident" rows happened to others, "rfc9700" rows are the best current
-practice of OAuth for a native public client.
+"rule" rows apply to every sign-in, "incident" rows happened to other programs, and "rfc9700" rows come from OAuth's
+best current practice for native public clients.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ CRASHES = "terminal/test_sign_in_crashes.py"
 
 
 class AttackRow(NamedTuple):
-    """One attack; `tests` are below the folder tests, as FILE::NAME."""
+    """An attack; `tests` are FILE::NAME, relative to the folder tests."""
 
     kind: str
     description: str

@@ -9,7 +9,7 @@ from tests.unit.transport.raw_http import RawServer
 
 
 class ForbiddenOrigin(OAuthPeer):
-    """A server on a forbidden origin; `connections` counts clients; `caught` is everything they sent."""
+    """A server on a forbidden origin; `connections` counts clients, and `caught` is everything they sent."""
 
     server: RawServer
 

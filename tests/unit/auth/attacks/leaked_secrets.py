@@ -12,7 +12,7 @@ SECRET_HEADERS = ("authorization", "dpop")
 
 
 def collect_secrets(peer: OAuthPeer) -> set[str]:
-    """Return the secrets that mcphost sent or the peer issued, which must not appear anywhere else."""
+    """Return the secrets that mcphost sent or the peer issued; they must not appear anywhere else."""
     found = {*peer.valid, *peer.families, *peer.codes}
     for seen in peer.seen:
         pairs = {**query(seen.path), **query(f"?{seen.body.decode('latin-1')}")}
