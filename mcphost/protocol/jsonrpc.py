@@ -5,6 +5,7 @@ its type (specification: basic/index#messages).
 """
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Generator
 from typing import Any
 
@@ -158,6 +159,35 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
         line = mended
         envelope = decode(line, _Envelope, "JSON-RPC message")
     return _message_of(envelope, len(line))
+
+
+def replace_invalid_utf8(line: bytes) -> Generator[None, None, bytes]:
+    """Replace invalid UTF-8 in a message with U+FFFD; return *line* itself if there is none.
+
+    Raw JSON may be passed on undecoded, so it must be valid. Raises MalformedMessage if too much of it is invalid.
+    Yields every few milliseconds, so that other tasks can run.
+    """
+    strict = getincrementaldecoder("utf-8")()
+    try:
+        for start in range(0, len(line), _LARGE_MESSAGE):
+            strict.decode(line[start : start + _LARGE_MESSAGE])
+            yield
+        strict.decode(b"", final=True)
+    except UnicodeDecodeError:
+        pass
+    else:
+        return line
+    decoder = getincrementaldecoder("utf-8")("replace")
+    parts: list[bytes] = []
+    grown = 0
+    for start in range(0, len(line), _LARGE_MESSAGE):
+        piece = line[start : start + _LARGE_MESSAGE]
+        parts.append(decoder.decode(piece, start + _LARGE_MESSAGE >= len(line)).encode())
+        grown += len(parts[-1])
+        if grown - start > 2 * _LARGE_MESSAGE:  # U+FFFD takes three bytes
+            raise MalformedMessage("The message is not UTF-8.")
+        yield
+    return b"".join(parts)
 
 
 def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:

@@ -14,6 +14,7 @@ from mcphost.protocol.jsonrpc import (
     RequestId,
     parse_message,
     parse_message_in_steps,
+    replace_invalid_utf8,
     serialize_message,
     split_batch,
 )
@@ -312,6 +313,8 @@ class HttpChannel:
         parsed. Raises JsonLimitExceeded for a body that is too large, and MalformedMessage after 10,000 malformed
         messages.
         """
+        if not data.isascii():
+            data = await self._replace_invalid_utf8(data)
         members: list[bytes | Raw] = [data]
         if data[:1] == b"[" and self._revision is not None and self._revision.has_batches:
             try:
@@ -335,6 +338,19 @@ class HttpChannel:
             except MalformedMessage as error:
                 self._count_malformed(member, error)
         return messages
+
+    async def _replace_invalid_utf8(self, data: bytes) -> bytes:
+        """Return a message with invalid UTF-8 replaced; b"" if too much of it is invalid, which is reported."""
+        try:
+            mended = await run_steps_cooperatively(replace_invalid_utf8(data))
+        except MalformedMessage as error:
+            self._count_malformed(data, error)
+            return b""
+        if mended is not data:
+            self._warn_once(
+                "utf8", f"The server {self.name!r} sent text that is not UTF-8; the broken characters were replaced."
+            )
+        return mended
 
     def _oversized_message(self, error: JsonLimitExceeded) -> JsonLimitExceeded:
         self.malformed_count += 1

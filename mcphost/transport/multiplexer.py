@@ -3,7 +3,6 @@
 import asyncio
 import re
 import sys
-from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable, Generator, Mapping
 
 import anyio
@@ -21,6 +20,7 @@ from mcphost.protocol.jsonrpc import (
     RequestId,
     parse_message,
     parse_message_in_steps,
+    replace_invalid_utf8,
     serialize_message,
     split_batch,
 )
@@ -248,7 +248,10 @@ class Multiplexer:
             line = line[3:]
         try:
             if not line.isascii():
-                line = yield from self._replace_invalid_utf8(line)
+                mended = yield from replace_invalid_utf8(line)
+                if mended is not line:
+                    self._warn_of_invalid_utf8()
+                line = mended
             message = yield from parse_message_in_steps(line)
         except MalformedMessage as error:
             yield
@@ -256,29 +259,6 @@ class Multiplexer:
         else:
             yield
             self._dispatch(message)
-
-    def _replace_invalid_utf8(self, line: bytes) -> Generator[None, None, bytes]:
-        """Replace invalid UTF-8 in a line with U+FFFD. Raises MalformedMessage if too much of it is invalid."""
-        strict = getincrementaldecoder("utf-8")()
-        try:
-            for start in range(0, len(line), LONG_MESSAGE):
-                strict.decode(line[start : start + LONG_MESSAGE])
-                yield
-            strict.decode(b"", final=True)
-        except UnicodeDecodeError:
-            self._warn_of_invalid_utf8()
-        else:
-            return line
-        decoder = getincrementaldecoder("utf-8")("replace")
-        parts: list[bytes] = []
-        grown = 0
-        for start in range(0, len(line), LONG_MESSAGE):
-            parts.append(decoder.decode(line[start : start + LONG_MESSAGE], start + LONG_MESSAGE >= len(line)).encode())
-            grown += len(parts[-1])
-            if grown - start > 2 * LONG_MESSAGE:  # U+FFFD takes three bytes
-                raise MalformedMessage("The message is not UTF-8.")
-            yield
-        return b"".join(parts)
 
     def _warn_of_invalid_utf8(self) -> None:
         self._warn_once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")

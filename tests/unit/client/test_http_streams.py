@@ -62,6 +62,35 @@ async def test_an_event_of_15_mb_is_delivered_at_default_limits() -> None:
     assert len(await call_over_http(stream_reply(tool_reply("x" * 15 * MEGABYTE)))) == 15 * MEGABYTE
 
 
+@pytest.mark.req("base.utf8")
+@pytest.mark.parametrize("padding", [0, 300_000])
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_text_over_http_that_is_not_utf8_is_replaced_before_it_is_passed_on(kind: str, padding: int) -> None:
+    async def call(request: ReceivedRequest) -> object:
+        text = b'{"type":"text","text":"' + b"x" * padding + b'\xff"}'
+        result = b'{"resultType":"complete","content":[' + text + b'],"structuredContent":{"a":"\xfe"}}'
+        message = b'{"jsonrpc":"2.0","id":%d,"result":%s}' % (request.message["id"], result)
+        return await request.reply(200, message if kind == "application/json" else b"data: " + message + b"\n\n", kind)
+
+    observer = RecordingObserver()
+    async with open_http_session(stateless_server(call), observer) as (session, _):
+        result = await session.request(CallTool("x"))
+    assert single_text(result) == "x" * padding + "\ufffd"
+    assert bytes(result.raw_content).decode().endswith('\ufffd"}]')
+    assert bytes(result.structured_content).decode() == '{"a":"\ufffd"}'
+    assert [warning for warning in observer.warnings if "UTF-8" in warning] == [
+        "The server 'peer' sent text that is not UTF-8; the broken characters were replaced."
+    ]
+
+
+async def test_a_body_of_invalid_utf8_is_refused_and_reported() -> None:
+    async def call(request: ReceivedRequest) -> object:
+        return await request.reply(200, b'{"jsonrpc":"2.0","id":1,"result":"' + b"\xff" * MEGABYTE + b'"}')
+
+    with pytest.raises(MalformedMessage, match="sent no answer"):
+        await call_over_http(call)
+
+
 @pytest.mark.req("sec.size-limits")
 async def test_an_event_over_16_mb_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="event over 16 MB"):
