@@ -25,7 +25,7 @@ from mcphost.protocol import skills
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool
 from mcphost.sandbox import schema_limits
-from mcphost.serialization import Raw, Struct, WireStruct, decode, encode_sorted, loads, replace
+from mcphost.serialization import Raw, Struct, decode, encode_sorted, loads, replace
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 # Digits, and the characters after a digit in a number that is not an integer.
@@ -201,10 +201,6 @@ def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[
     return tuple(skill for skill in listing.values if skill.uri not in faults), (*listing.problems, *messages)
 
 
-class _SchemaRoot(WireStruct, frozen=True):
-    type: Raw = Raw()
-
-
 def _definition_error(tool: Tool, raw: Raw) -> str:
     """Return the reason why a tool cannot be offered to the model, or "" if it can be.
 
@@ -220,7 +216,11 @@ def _definition_error(tool: Tool, raw: Raw) -> str:
     problem = schema_limits.find_size_problem(schema)
     if problem:
         return f"its inputSchema cannot be used: {problem}"
-    if bytes(decode(schema, _SchemaRoot).type) != b'"object"':
+    try:
+        root = loads(schema, "schema")  # also finds what raw JSON hides, such as the number 1e400
+    except MalformedMessage as error:
+        return f"its inputSchema cannot be used: {error.message[:200]}"
+    if root.get("type") != "object":
         return "its inputSchema is not of type object"
     outside = schema_limits.find_external_reference(schema)
     return f"its inputSchema refers to {outside[:200]!r}, and mcphost downloads no schemas" if outside else ""

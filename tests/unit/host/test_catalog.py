@@ -36,3 +36,13 @@ async def test_other_tasks_run_while_many_tools_are_checked(monkeypatch: pytest.
         group.cancel_scope.cancel()
     assert (len(found), left_out) == (500, [])
     assert turns >= 400
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1E+999", b"1" * 5_000])
+async def test_a_tool_whose_schema_no_program_can_decode_is_left_out_so_that_models_can_be_asked(number: bytes) -> None:
+    raw = Raw(b'{"name":"bad","inputSchema":{"type":"object","properties":{"n":{"default":%s}}}}' % number)
+    good = create_listing(1).entries[0]
+    listing = Listing[Tool](entries=(ListEntry(decode(raw, Tool), raw), good))
+    found, left_out = await catalog.run_in_slices(catalog.parse_tools(listing))
+    assert list(found) == ["t0"]
+    assert left_out[0].startswith("The tool 'bad' was left out: its inputSchema cannot be used: ")
