@@ -473,7 +473,8 @@ class _LateParts:
         core, late = self._core, self._late_grants
         return ToolExecutor(
             core.events, late.validator, self.builtin_tools.result_tool, core.orphaned_tasks, core.running_calls,
-            core.audit, ApprovalChecks(late.active_grants.is_active, self.consent.is_forbidden),
+            core.audit,
+            ApprovalChecks(late.active_grants.is_active, self.consent.is_forbidden, late.active_grants.was_revoked),
         )  # fmt: skip
 
     @cached_property
@@ -500,11 +501,11 @@ class _LateParts:
         from mcphost.host.tools.recorded_results import RecordedResults
         from mcphost.store.recorded_results import RecordedResultStore
 
-        store, is_active = RecordedResultStore(self._core.store), self._late_grants.active_grants.is_active
+        store, grants = RecordedResultStore(self._core.store), self._late_grants.active_grants
         return ToolPipeline(
             self._tool_registry, self.argument_validator, self.consent, self.executor,
             ResultPresenter(self.reviewer, self.builtin_tools.result_tool), self.builtin_tools, self.hooks,
-            self._core.events, self.call_scheduler, RecordedResults(self._core.conversation, store, is_active),
+            self._core.events, self.call_scheduler, RecordedResults(self._core.conversation, store, grants),
         )  # fmt: skip
 
     @cached_property

@@ -164,13 +164,26 @@ class ActiveGrants:
         self._revoked_ids.add(grant_id)
 
     def is_active(self, grant_id: str) -> bool:
-        """Return False if the grant with this id was revoked in this process, else True.
+        """Return False if the grant with this id was revoked in this process, else True; see `was_revoked`.
 
         An empty id means that there is no grant; the result is then True as well.
         """
         if grant_id.startswith("s"):
             return any(grant.id == grant_id for grant in self._session_grants)
         return grant_id not in self._revoked_ids
+
+    async def was_revoked(self, grant_id: str) -> bool:
+        """Return whether any process revoked the stored grant with this id; False for "" and session grants.
+
+        While the store cannot be read, the result is True, because stored grants then allow nothing.
+        """
+        if not grant_id or grant_id.startswith("s"):
+            return False
+        try:
+            return await self._grants.is_revoked(grant_id)
+        except StoreError as error:
+            self._on_store_error(error)
+            return True
 
     async def grant_persistent(self, grant: Grant) -> Grant:
         """Store a grant and return it; if it cannot be stored, add it for this session instead."""

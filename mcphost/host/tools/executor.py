@@ -73,12 +73,13 @@ class CallForbidden(ToolChanged):
 class ApprovalChecks(NamedTuple):
     """Checks that an approved call may still be sent.
 
-    `is_grant_active` returns whether a grant's id ("" for none) is still valid; `is_forbidden` returns whether a
-    never-rule covers a call of the tool with these arguments.
+    `is_grant_active` returns whether a grant's id ("" for none) is still valid in this process, `was_revoked` whether
+    any process revoked it. `is_forbidden` returns whether a never-rule covers a call of the tool with these arguments.
     """
 
     is_grant_active: Callable[[str], bool]
     is_forbidden: Callable[[OfferedTool, dict[str, Any]], Awaitable[bool]]
+    was_revoked: Callable[[str], Awaitable[bool]]
 
 
 class ToolExecutor:
@@ -251,9 +252,10 @@ class _PendingCall:
                 f"{self._offered.definition.name!r}; it did not run.",
                 "To allow it, change [consent] never in config.toml.",
             )
+        was_revoked = bool(self._grant_id) and await self._checks.was_revoked(self._grant_id)
         # Last and without waiting, so that nothing can change between these checks and the request.
         _check_unchanged(self._offered, self._account)
-        if not self._checks.is_grant_active(self._grant_id):
+        if was_revoked or not self._checks.is_grant_active(self._grant_id):
             raise GrantRevoked(
                 f"The permission for the tool {self._offered.definition.name!r}"
                 f" of {self._offered.connection.config.name!r} was "

@@ -3,13 +3,12 @@
 import hashlib
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
 from mcphost.errors import StoreError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.consent.grants import ToolIdentity
+from mcphost.host.consent.grants import ActiveGrants, ToolIdentity
 from mcphost.serialization import encode
 from mcphost.store.recorded_results import RecordedResult, RecordedResultStore
 
@@ -25,12 +24,10 @@ class RecordedResults:
     the same server, account, tool, definition and arguments.
     """
 
-    def __init__(
-        self, active: ActiveConversation, store: RecordedResultStore, is_grant_active: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, active: ActiveConversation, store: RecordedResultStore, grants: ActiveGrants) -> None:
         self._active = active
         self._store = store
-        self._is_grant_active = is_grant_active
+        self._grants = grants
         self._after: int | None = None
         self._used: set[str] = set()
 
@@ -71,7 +68,9 @@ class RecordedResults:
         except StoreError as error:
             _log.warning("a recorded result cannot be read: %s", error)
             return None
-        if found is None or not self._is_grant_active(found.grant_id):
+        if found is None or await self._grants.was_revoked(found.grant_id):
+            return None
+        if not self._grants.is_active(found.grant_id):
             return None
         self._used.add(found.part.use_id)
         return found

@@ -9,10 +9,12 @@ import pytest
 from mcphost.config.schema import AuditConfig, RootConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, DoNotShare
+from mcphost.host.questions.questions import Accept, AllowAlways, AllowOnce, AllowSession, ApproveTool, DoNotShare
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
+from mcphost.store.database import Database
+from mcphost.store.grants import GrantStore
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.consent_attacks.attack import SelectiveFrontend
 from tests.unit.host.asking_server import STATELESS, AskingServer, form_request, open_asking_host
@@ -98,3 +100,26 @@ async def test_the_audit_log_records_an_unsent_call_when_its_tool_changed_during
     _, ended = await call_during_change(tmp_path, peer, redefine_tool, "approve_tool", AllowOnce())
     assert peer.calls == []
     assert ended == ["not sent: the tool changed"]
+
+
+async def test_a_call_that_waits_for_a_form_is_not_sent_again_after_another_process_revoked_its_grant(
+    tmp_path: Path,
+) -> None:
+    peer = AskingServer(STATELESS, {"who": form_request()})
+    model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+    audit_log = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
+
+    async def revoke(_question: Any) -> Any:
+        other = Database(tmp_path / "store.db")
+        (grant,) = await GrantStore(other).list_all()
+        await GrantStore(other).revoke(grant.id)
+        await other.close()
+        return Accept()
+
+    frontend = SelectiveFrontend(approve_tool=[AllowAlways()], fill_form=[revoke])
+    async with open_asking_host(tmp_path, peer, frontend, model, audit_log=audit_log) as host:
+        await host.conversation.send("go")
+        rows = [row for row in await audit_log.read_page(AuditFilter()) if row.kind == "tool"]
+    assert len(peer.calls) == 1
+    assert len(frontend.questions_of(ApproveTool)) == 2
+    assert [row.decision for row in rows if row.event == "ended"] == ["not sent again: its grant was revoked"]
