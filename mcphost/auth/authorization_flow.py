@@ -456,12 +456,14 @@ class AuthorizationFlow:
         is_required: bool = True,
         use_device_code: bool = False,
         scopes: tuple[str, ...] = (),
+        previous_issuer: str = "",
     ) -> StoredSignIn:
         """Sign in, store the result and return it. Can be cancelled.
 
         With *is_step_up*, the scopes of *previous* are requested again, in addition to those of *challenge* and
         *scopes*. Unless *is_required*, SignInNotRequired is raised for a server without OAuth metadata. With
-        *use_device_code*, the user enters a code in a browser on any machine.
+        *use_device_code*, the user enters a code in a browser on any machine. If the issuer is not *previous_issuer*,
+        the last one in use, the user is warned.
 
         Raises SignInFailed (including SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable,
         RegistrationError, TokenError, InvalidScopes.
@@ -501,7 +503,7 @@ class AuthorizationFlow:
         self._interactive.signer = (
             JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
         )
-        request = AuthorizationRequest(resource, document, issuer, scopes)
+        request = AuthorizationRequest(resource, document, issuer, scopes, previous_issuer)
         tokens, client = await self._obtain_tokens(request, use_device_code=use_device_code)
         return await self._store(request, tokens, client, summarize_discovery(resource, discovered))
 

@@ -29,14 +29,24 @@ from mcphost.sign_in import SignInProgress, SignInTerms
 from mcphost.unicode_forms import split_url
 
 
-def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, has_code: bool) -> tuple[str, ...]:
+def sign_in_warnings(
+    url: str, issuer: str, resource: str, server_url: str, *, has_code: bool, previous_issuer: str = ""
+) -> tuple[str, ...]:
     """Return warnings if *url* is not the issuer's, or *resource* covers more than the MCP server.
+
+    Also warns if the user signed in at another issuer before, *previous_issuer*, "" for none: a server that was taken
+    over can name one that imitates it.
 
     A malicious issuer can name an endpoint of another issuer to obtain the codes issued there (a mix-up attack, RFC
     9700, section 4.4), or pass on a device code that was issued to another program (RFC 8628, section 5.4). *has_code*
     means that the user enters a device code.
     """
     warnings: list[str] = []
+    if previous_issuer not in ("", issuer):
+        warnings.append(
+            f"The server now names another issuer. Before, you signed in at {previous_issuer[:300]}: continue only if "
+            "you expect this."
+        )
     (_, host, port), (_, issuer_host, issuer_port) = url_origin(url), url_origin(issuer)
     if port != issuer_port or (host != issuer_host and not host.endswith(f".{issuer_host}")):
         risk = (
@@ -172,12 +182,16 @@ class SignInMethodSwitched(Exception):
 
 
 class AuthorizationRequest(Struct, frozen=True):
-    """The scopes and the resource to request from an issuer, with the issuer's metadata."""
+    """The scopes and the resource to request from an issuer, with the issuer's metadata.
+
+    `previous_issuer` is where the user signed in to the server before, "" for nowhere.
+    """
 
     resource: ProtectedResource
     metadata: AuthorizationServerMetadata
     issuer: str
     scopes: tuple[str, ...]
+    previous_issuer: str = ""
 
     def __repr__(self) -> str:
         return f"AuthorizationRequest({self.issuer!r})"
@@ -225,7 +239,9 @@ class InteractiveSignIn:
     ) -> str | None:
         """Ask the user to sign in at *url*, with any warnings; see SignInInteraction.sign_in for the result."""
         resource, server_url = request.resource.identifier, self.target.url
-        warnings = sign_in_warnings(url, request.issuer, resource, server_url, has_code=bool(code))
+        warnings = sign_in_warnings(
+            url, request.issuer, resource, server_url, has_code=bool(code), previous_issuer=request.previous_issuer
+        )
         return await self._interaction.sign_in(
             server=self.target.server,
             account=self.target.account,

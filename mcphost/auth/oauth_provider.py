@@ -156,6 +156,7 @@ class OAuthProvider:
         self._token_store = token_store
         self._interaction = interaction
         self._active_sign_in: StoredSignIn | None = None
+        self._last_issuer = ""
         self._on_account_changed: Callable[[Account | None], None] = lambda account: None
         self._has_loaded = False
         self._is_account_resolved = False
@@ -206,6 +207,8 @@ class OAuthProvider:
     def current_sign_in(self, sign_in: StoredSignIn | None) -> None:
         has_changed = sign_in is not self._active_sign_in
         self._active_sign_in = sign_in
+        if sign_in is not None:
+            self._last_issuer = sign_in.issuer
         if has_changed:
             self._on_account_changed(self.account)
 
@@ -345,6 +348,7 @@ class OAuthProvider:
                 is_required=is_required,
                 use_device_code=use_device_code,
                 scopes=scopes,
+                previous_issuer=previous.issuer if previous is not None else self._last_issuer,
             )
         except SignInRequired as error:
             _log.warning("sign-in to %s: %s", self._target.server, error.message)

@@ -102,6 +102,28 @@ async def test_a_token_that_expired_in_transit_is_refreshed_without_the_user() -
     assert len(user.urls) == 1
 
 
+@pytest.mark.req("auth.reg.as-changed")
+@pytest.mark.parametrize("has_refresh_ended", [False, True])
+async def test_a_sign_in_at_another_issuer_than_before_names_the_one_before(has_refresh_ended: bool) -> None:
+    token_store, user = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as peer, run_peer() as new:
+        auth = create_oauth(peer, user, token_store)
+        await send_with_sign_in(auth, peer)
+        peer.resource = {"authorization_servers": [new.origin]}
+        await age_sign_in(auth, token_store, 1000)
+        peer.valid.clear()
+        if has_refresh_ended:
+            peer.families.clear()
+            assert await send_request(auth, peer) == 401
+        user.visit, user.answer = False, None
+        with pytest.raises(SignInFailed):
+            await auth.login()
+        assert new.forms == []
+    (warning,) = user.terms[-1].warnings
+    assert user.terms[0].warnings == ()
+    assert f"Before, you signed in at {peer.origin}" in warning
+
+
 @pytest.mark.req("auth.refresh.single-flight")
 async def test_ten_requests_that_meet_an_ended_token_renew_it_once() -> None:
     token_store = TokenStore(MemoryBackend(), None)
