@@ -3,9 +3,12 @@
 No other module configures logging.
 """
 
+import errno
 import logging
 import os
+import stat
 from contextlib import suppress
+from io import TextIOWrapper
 from pathlib import Path
 
 from mcphost.paths import make_private_directory, state_dir
@@ -49,7 +52,7 @@ def configure_logging(level: str = "info") -> Path | None:
     path = log_file()
     try:
         make_private_directory(path.parent)
-        path.touch(mode=0o600)
+        os.close(_open_log(path))
         handler: logging.Handler = _RotatingFileHandler(path, encoding="utf-8", delay=True)
     except OSError:
         root.addHandler(logging.NullHandler())
@@ -59,6 +62,19 @@ def configure_logging(level: str = "info") -> Path | None:
     root.setLevel(logging.WARNING)
     logging.getLogger("mcphost").setLevel(level.upper())
     return path
+
+
+def _open_log(path: Path) -> int:
+    """Open or create a log file for appending and return its descriptor. Raises OSError.
+
+    A link is not followed, because others might have placed it to add lines to another file; a FIFO would block.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor
 
 
 class _RotatingFileHandler(logging.FileHandler):
@@ -71,7 +87,11 @@ class _RotatingFileHandler(logging.FileHandler):
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):  # a growing log is better than no log
             self._rotate_if_full()
-        super().emit(record)
+        with suppress(OSError):  # the file cannot be opened any more
+            super().emit(record)
+
+    def _open(self) -> TextIOWrapper:
+        return open(_open_log(Path(self.baseFilename)), "a", encoding=self.encoding)
 
     def _rotate_if_full(self) -> None:
         """Rotate the file if it is full; if another process has rotated it, only close it."""
@@ -89,4 +109,4 @@ class _RotatingFileHandler(logging.FileHandler):
             with suppress(FileNotFoundError):
                 os.replace(f"{self.baseFilename}.{number}", f"{self.baseFilename}.{number + 1}")
         os.replace(self.baseFilename, f"{self.baseFilename}.1")
-        Path(self.baseFilename).touch(mode=0o600)
+        os.close(_open_log(Path(self.baseFilename)))

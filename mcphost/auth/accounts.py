@@ -17,7 +17,8 @@ from pathlib import Path
 import anyio.to_thread
 
 from mcphost.config.file_edits import lock_file, replace_file
-from mcphost.errors import MalformedMessage
+from mcphost.config.json_files import read_regular_file
+from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct, decode, encode, field
 
@@ -263,10 +264,11 @@ class AccountIndex:
 def _read(path: Path) -> AccountIndexContent:
     """Read the index file; return an empty index if it is missing. Raises OSError or MalformedMessage."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
+        raw, _ = read_regular_file(path, _MAX_BYTES, follow_links=True)
     except FileNotFoundError:
         return AccountIndexContent()
+    except ConfigError as error:
+        raise OSError(errno.EINVAL, "it is not a regular file") from error
     if len(raw) > _MAX_BYTES:
         raise MalformedMessage(f"It is over {_MAX_BYTES // 1024 // 1024} MiB.")
     return decode(raw, AccountIndexContent, "list of sign-ins")

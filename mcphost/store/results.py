@@ -149,7 +149,7 @@ def _iter_files(directory: Path) -> Iterator[tuple[float, int, Path]]:
 
 def _read_part(path: Path, offset: int, limit: int) -> StoredText:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError as error:
         raise StoreError("This result is no longer stored.", "Call the tool again.") from error
     with os.fdopen(file, "rb") as source:

@@ -30,7 +30,8 @@ class RememberedTheme:
     def load(self, configured: str) -> str:
         """Return the theme that the user chose while *configured* was set, or "" if there is none."""
         try:
-            with self._path.open(encoding="utf-8") as file:
+            # Non-blocking, because a FIFO must not delay the start.
+            with open(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), encoding="utf-8") as file:
                 chosen, _unused, instead_of = file.read(200).partition("\n")
         except (OSError, ValueError):
             return ""

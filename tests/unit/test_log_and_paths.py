@@ -117,6 +117,44 @@ def test_an_unwritable_log_is_ignored(tmp_path: Path, monkeypatch: pytest.Monkey
     logging.getLogger("mcphost.x").error("nowhere")
 
 
+@pytest.mark.parametrize("kind", ["link", "dangling link", "fifo", "folder"])
+def test_only_a_regular_file_is_a_log_and_nothing_else_is_written_or_blocks(state_folder: Path, kind: str) -> None:
+    state_folder.mkdir()
+    other = state_folder.parent / "other"
+    if kind == "link":
+        other.write_text("mine\n")
+    match kind:
+        case "fifo":
+            os.mkfifo(log.log_file())
+        case "folder":
+            log.log_file().mkdir()
+        case _:
+            log.log_file().symlink_to(other)
+    assert log.configure_logging() is None
+    logging.getLogger("mcphost").warning("text")
+    assert not other.exists() or other.read_text() == "mine\n"
+
+
+def test_a_log_that_becomes_a_link_while_the_program_runs_is_not_followed(state_folder: Path) -> None:
+    log.configure_logging()
+    other = state_folder.parent / "other"
+    other.write_text("mine\n")
+    logging.getLogger("mcphost").info("one")
+    log.log_file().unlink()
+    log.log_file().symlink_to(other)
+    logging.getLogger("mcphost").info("two")
+    assert other.read_text() == "mine\n"
+
+
+def test_a_state_folder_that_is_deleted_ends_the_log_and_no_program(state_folder: Path) -> None:
+    path = log.configure_logging()
+    assert path is not None
+    path.unlink()
+    state_folder.rmdir()
+    logging.getLogger("mcphost").info("one")
+    assert not state_folder.exists()
+
+
 def test_huge_record_is_cut(state_folder: Path) -> None:
     path = log.configure_logging()
     assert path is not None

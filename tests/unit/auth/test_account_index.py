@@ -1,5 +1,6 @@
 """Tests for the account index: unreadable files are moved aside and reported, never overwritten."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,13 @@ async def test_a_damaged_list_is_moved_aside_intact_before_a_new_one_is_written(
     await index.choose_account(URL, "work")
     assert len(damaged_copies(tmp_path)) == 1
     assert (await index.read()).accounts == (ENTRY,)
+
+
+async def test_a_pipe_in_place_of_the_list_is_reported_and_blocks_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / INDEX_FILE)
+    messages: list[str] = []
+    assert (await AccountIndex(tmp_path, messages.append).read()).accounts == ()
+    assert "cannot be read, so earlier sign-ins are not known: it is not a regular file" in messages[0]
 
 
 async def test_a_list_that_cannot_be_opened_is_left_alone(tmp_path: Path) -> None:
