@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -73,8 +74,8 @@ def load_config(
     with *strict*, if one of *files* is invalid or missing; UsageError if `--profile` or MCPHOST_PROFILE names an
     unknown profile.
     """
-    problems: list[str] = []
     settings = directory / SETTINGS_FILE
+    problems = [text for path in (directory, settings) if (text := _write_problem(path))]
     config = replace(_load_settings(settings, problems), settings_file=str(settings))
     named = list(files)
     servers: list[ServerConfig] = []
@@ -153,6 +154,25 @@ def find_file_problem(config: HostConfig) -> str:
     """Return the first problem that affects a whole mcp.json and not one server; "" if there is none."""
     problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
     return next((problem for problem in problems if SERVERS_FILE in problem), "")
+
+
+def _write_problem(path: Path) -> str:
+    """Return a warning if other users may change a file or folder, "" if not.
+
+    `config.toml` has rules that allow tool calls, and hooks: programs that run without a question.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return ""
+    writers = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid != os.getegid() else 0)
+    if not status.st_mode & writers:
+        return ""
+    mode = stat.S_IMODE(status.st_mode)
+    return (
+        f"Other users of this machine can change {path} (mode {mode:04o}), and with it what mcphost runs and allows. "
+        "Take that right from them with chmod go-w."
+    )
 
 
 def _load_settings(path: Path, problems: list[str]) -> HostConfig:

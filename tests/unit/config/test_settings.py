@@ -1,5 +1,6 @@
 """Tests for the precedence of config.toml, environment and flags, and for the reported problems."""
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -361,3 +362,23 @@ def test_a_wrong_value_for_screen_readers_is_reported() -> None:
     assert problems == []
     assert parse_settings('[screen]\nreader = "yes"\n', "config.toml", problems.append).screen.reader is False
     assert "screen.reader" in problems[0]
+
+
+@pytest.mark.parametrize(("mode", "is_own_group", "is_told"), [
+    (0o600, True, False), (0o644, True, False), (0o660, True, False), (0o660, False, True), (0o606, True, True),
+    (0o666, True, True),
+])  # fmt: skip
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_settings_that_other_users_can_change_are_pointed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_own_group: bool, is_told: bool, is_folder: bool
+) -> None:
+    folder = tmp_path / "config"
+    folder.mkdir(0o700)
+    file = folder / "config.toml"
+    file.write_text("")
+    file.chmod(0o600)
+    changed = folder if is_folder else file
+    changed.chmod(mode | 0o100 if is_folder else mode)
+    monkeypatch.setattr(os, "getegid", lambda: changed.stat().st_gid if is_own_group else changed.stat().st_gid + 1)
+    problems = load_config(folder).problems
+    assert [f"can change {changed} (mode " in problem for problem in problems] == [True] * is_told
