@@ -1,4 +1,4 @@
-"""Front end of commands at a terminal: input of lines and secrets, confirmation, and sign-in."""
+"""Terminal front end for commands: reads lines and secrets, asks for confirmation, and handles sign-in."""
 
 import os
 import sys

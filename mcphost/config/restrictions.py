@@ -128,7 +128,7 @@ def has_same_target(own: ServerConfig, other: ServerConfig) -> bool:
 
 
 class _Target(Struct, frozen=True):
-    """What an entry reaches or starts: a URL, or a program with its identifying arguments."""
+    """What an entry starts or connects to: a program with its identifying arguments, or a URL."""
 
     address: tuple[str, ...]
     arguments: frozenset[str] = frozenset()

@@ -454,7 +454,7 @@ class _LateParts:
 
     @cached_property
     def builtin_tools(self) -> "BuiltinTools":
-        from mcphost.host.result_room import ResultRoom
+        from mcphost.host.result_limits import ResultRoom
         from mcphost.host.tools.builtin_tools import BuiltinTools, ResultTool
 
         core, skills = self._core, self.features.skills

@@ -26,7 +26,7 @@ from mcphost.tui.messages import (
     EditorRequested,
     RulePreviewRequested,
 )
-from mcphost.tui.question_stage import QuestionApp
+from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_line, clean_notice
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
@@ -553,7 +553,7 @@ class McpHostApp(QuestionApp):
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
             if self.chat.pending_edit is not None:
-                from mcphost.tui.corrections import leave_edit
+                from mcphost.tui.rewind_actions import leave_edit
 
                 self.run_worker(partial(leave_edit, self.chat), group="turn")
 

@@ -10,7 +10,7 @@ from textual.app import App
 from mcphost.sandbox.image_decoder import INSTALL_HINT, ImageDecoder, is_installed
 from mcphost.sandbox.image_formats import DecodedImage
 from mcphost.translation import _
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 
 MAX_CACHED_BYTES = 16 * 1024 * 1024
 _FAILURE_BYTES = 200  # size in bytes that is assumed for a cached error

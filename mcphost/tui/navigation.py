@@ -403,7 +403,7 @@ class NavigationApp(InputGuardApp):
         self._open_rewind(None)
 
     def _open_rewind(self, selected: int | None) -> None:
-        from mcphost.tui.corrections import correct
+        from mcphost.tui.rewind_actions import correct
         from mcphost.tui.screens.rewind import RewindChoice, RewindScreen
 
         def finish(choice: RewindChoice | None) -> None:
@@ -436,7 +436,7 @@ class NavigationApp(InputGuardApp):
 
     def _correct(self, action: Literal["retry", "call_again", "fork"]) -> None:
         """Retry the last message, with or without reusing results of earlier calls, or fork the conversation."""
-        from mcphost.tui.corrections import correct
+        from mcphost.tui.rewind_actions import correct
         from mcphost.tui.screens.rewind import RewindChoice
 
         choice = RewindChoice(action, len(self.host.conversation.messages))
@@ -509,7 +509,7 @@ class NavigationApp(InputGuardApp):
 
     async def _open_conversation(self, choice: "HistoryChoice") -> None:
         from mcphost.errors import McpHostError
-        from mcphost.tui.corrections import COPY_NOTE
+        from mcphost.tui.rewind_actions import COPY_NOTE
 
         try:
             await self.host.conversation.open(choice.id)

@@ -40,7 +40,7 @@ MESSAGE_LANDMARKS = (
     "host/servers/tool_registry:ToolRegistry.resolve",
     "sandbox/schema_validator:SchemaValidator.validate",
     "host/consent/grants:ActiveGrants.find_covering",
-    "tui/question_stage:QuestionApp.open_dialog",
+    "tui/question_display:QuestionApp.open_dialog",
     "store/audit_store:AuditStore.append",
     "client/stateless_session:StatelessSession.request",
     "transport/process:ServerProcess.write",

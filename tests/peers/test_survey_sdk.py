@@ -12,7 +12,7 @@ from tests.flows.fork_server import sdk_server_command
 from tests.flows.program import Program
 from tests.peers.pipe_survey import SERVER, PipeSurvey, open_survey
 
-SERVERS = Path(__file__).with_name("sdk_gallery.py")
+SERVERS = Path(__file__).with_name("sdk_feature_server.py")
 ADA = {"fill_form": {"accept": {"name": "Ada"}}}
 
 

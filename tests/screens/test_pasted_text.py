@@ -11,9 +11,9 @@ from mcphost.protocol.prompts import GetPromptResult, PromptMessage
 from mcphost.serialization import Raw
 from mcphost.tui.widgets.composer import Composer, Draft, describe_origin
 from tests.fakes.clock import ManualClock
+from tests.screens.app_without_host import attach_and_start, open_shell
 from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.fake_host import FakeServerFeatures, echo_reply
-from tests.screens.shell import attach_and_start, open_shell
 
 pytestmark = pytest.mark.anyio
 LINE = "!files/search_files pattern=x"

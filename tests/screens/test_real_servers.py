@@ -28,7 +28,7 @@ from tests.screens.conftest import AppDriver, Run
 
 # Each test starts a real server, and some fill in long forms key by key.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
-SDK = str(Path(__file__).parents[1] / "peers" / "sdk_gallery.py")
+SDK = str(Path(__file__).parents[1] / "peers" / "sdk_feature_server.py")
 SECONDS = 60
 BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
 

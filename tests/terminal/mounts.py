@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import skip_or_fail
+from tests.terminal.chat_session import ChatSession, begin_chat, quit_chat
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL
 from tests.terminal.terminal import PROMPT, Terminal
-from tests.terminal.working_day import Day, begin_chat, quit_chat
 
 BALLAST = "ballast"
 _QUERY = """
@@ -79,16 +79,16 @@ class Mounts:
         return done.stdout
 
 
-def begin_on_disks(day: Day, mounts: Mounts, *disks: str) -> None:
+def begin_on_disks(session: ChatSession, mounts: Mounts, *disks: str) -> None:
     """Open a chat with a model and a server, with these folders on small disks."""
     for name in disks:
-        mounts.add_disk(day.folder / name)
-    begin_chat(day)
+        mounts.add_disk(session.folder / name)
+    begin_chat(session)
 
 
-def begin_again(day: Day) -> None:
+def begin_again(session: ChatSession) -> None:
     """Open the chat of `begin_on_disks` again."""
-    quit_chat(day)
-    day.terminal.run("clear")
-    day.terminal.run(*with_forked_worker())
-    day.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", seconds=30)
+    quit_chat(session)
+    session.terminal.run("clear")
+    session.terminal.run(*with_forked_worker())
+    session.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", seconds=30)

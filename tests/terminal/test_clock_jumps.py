@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import skip_or_fail
+from tests.terminal.chat_session import ChatSession, begin_chat, open_session, quit_chat
 from tests.terminal.demo_program import MCPHOST_PATH
 from tests.terminal.scripted_model import ScriptedModel
-from tests.terminal.working_day import Day, begin_chat, open_day, quit_chat
 
 CACHE_SECONDS = 1
 """How long libfaketime uses an offset before it reads the file again; reading it for each call slows a start down."""
@@ -55,37 +55,37 @@ def clock(tmp_path: Path) -> Clock:
 
 
 @pytest.fixture
-def day(tmp_path: Path, clock: Clock) -> Iterator[Day]:
-    with open_day(tmp_path, ScriptedModel(), clock.environment) as day:
-        begin_chat(day)
-        yield day
+def session(tmp_path: Path, clock: Clock) -> Iterator[ChatSession]:
+    with open_session(tmp_path, ScriptedModel(), clock.environment) as session:
+        begin_chat(session)
+        yield session
 
 
-def call_add(day: Day, a: int, *, key: str = "") -> str:
-    day.send(f'call add {{"a": {a}, "b": 40}}')
+def call_add(session: ChatSession, a: int, *, key: str = "") -> str:
+    session.send(f'call add {{"a": {a}, "b": 40}}')
     if key:
-        day.terminal.wait_for_question("demo wants to run add")
-        day.terminal.press(key)
-    return day.terminal.wait_for(f"The tool says: {a} + 40 = {a + 40}")
+        session.terminal.wait_for_question("demo wants to run add")
+        session.terminal.press(key)
+    return session.terminal.wait_for(f"The tool says: {a} + 40 = {a + 40}")
 
 
-def audit_rows(day: Day) -> list[tuple[int, int, str, int]]:
-    with closing(sqlite3.connect(day.folder / "data" / "ledger.db")) as db:
+def audit_rows(session: ChatSession) -> list[tuple[int, int, str, int]]:
+    with closing(sqlite3.connect(session.folder / "data" / "ledger.db")) as db:
         return db.execute("SELECT seq, at, event, duration FROM ledger ORDER BY seq").fetchall()
 
 
-def test_calls_go_on_in_order_and_no_time_is_negative_when_the_clock_jumps(day: Day, clock: Clock) -> None:
-    call_add(day, 1, key="s")
+def test_calls_go_on_in_order_and_no_time_is_negative_when_the_clock_jumps(session: ChatSession, clock: Clock) -> None:
+    call_add(session, 1, key="s")
     for number, offset in enumerate((YEAR_FORWARD, HOUR_BACK, "+0"), 2):
         clock.set(offset)
         clock.wait_until_seen()
-        screen = call_add(day, number)  # the permission of the session goes on
+        screen = call_add(session, number)  # the permission of the session goes on
         assert not re.search(r"-\d+(\.\d+)? ?(ms|s|min|h|d)\b", screen)
-    quit_chat(day)
-    day.terminal.run("clear")
-    day.terminal.run(MCPHOST_PATH, "audit", "verify")
-    day.terminal.wait_for("rows are as they were written", seconds=30)
-    rows = audit_rows(day)
+    quit_chat(session)
+    session.terminal.run("clear")
+    session.terminal.run(MCPHOST_PATH, "audit", "verify")
+    session.terminal.wait_for("rows are as they were written", seconds=30)
+    rows = audit_rows(session)
     assert [event for _, _, event, _ in rows][-8:].count("ended") >= 3
     assert [seq for seq, _, _, _ in rows] == list(range(1, len(rows) + 1))
     assert min(at for _, at, _, _ in rows) < max(at for _, at, _, _ in rows) - 300 * 86_400 * 1_000_000
@@ -93,33 +93,37 @@ def test_calls_go_on_in_order_and_no_time_is_negative_when_the_clock_jumps(day: 
 
 
 @pytest.mark.parametrize("offset", [YEAR_FORWARD, HOUR_BACK])
-def test_an_answer_that_is_waited_for_arrives_when_the_clock_jumps(day: Day, clock: Clock, offset: str) -> None:
-    day.send("wait for the tide")
-    day.terminal.wait_until(lambda _: day.model.is_waiting, "the request")
+def test_an_answer_that_is_waited_for_arrives_when_the_clock_jumps(
+    session: ChatSession, clock: Clock, offset: str
+) -> None:
+    session.send("wait for the tide")
+    session.terminal.wait_until(lambda _: session.model.is_waiting, "the request")
     clock.set(offset)
     clock.wait_until_seen()
-    top = day.terminal.wait_for("waiting for the model").partition("\n")[0]
+    top = session.terminal.wait_for("waiting for the model").partition("\n")[0]
     elapsed = re.search(r"· (-?\d+) (s|min|h|d)\b", top)
     assert elapsed is None or (int(elapsed[1]) >= 0 and elapsed[2] == "s"), top
-    day.model.go_on.set()
-    day.terminal.wait_for("got: wait for the tide")
-    day.terminal.wait_for_turn_end()
-    day.send("/history")
-    day.terminal.wait_for("History", "wait for the tide")
+    session.model.go_on.set()
+    session.terminal.wait_for("got: wait for the tide")
+    session.terminal.wait_for_turn_end()
+    session.send("/history")
+    session.terminal.wait_for("History", "wait for the tide")
 
 
-def test_a_later_start_with_the_clock_set_back_shows_and_continues_the_conversation(day: Day, clock: Clock) -> None:
+def test_a_later_start_with_the_clock_set_back_shows_and_continues_the_conversation(
+    session: ChatSession, clock: Clock
+) -> None:
     clock.set(YEAR_FORWARD)
     clock.wait_until_seen()
-    day.send("the first lighthouse")
-    day.terminal.wait_for("got: the first lighthouse", seconds=60)
-    resume = quit_chat(day)
+    session.send("the first lighthouse")
+    session.terminal.wait_for("got: the first lighthouse", seconds=60)
+    resume = quit_chat(session)
     identity = resume.partition("--resume ")[2][:12]
     clock.set(HOUR_BACK)
-    day.terminal.run("clear")
-    day.terminal.run(MCPHOST_PATH, "--resume", identity)
-    day.terminal.wait_for("the first lighthouse", "1/1 server", seconds=30)
-    day.send("the second lighthouse")
-    day.terminal.wait_for("got: the second lighthouse", seconds=60)
-    screen = call_add(day, 5, key="a")
+    session.terminal.run("clear")
+    session.terminal.run(MCPHOST_PATH, "--resume", identity)
+    session.terminal.wait_for("the first lighthouse", "1/1 server", seconds=30)
+    session.send("the second lighthouse")
+    session.terminal.wait_for("got: the second lighthouse", seconds=60)
+    screen = call_add(session, 5, key="a")
     assert screen.index("the second lighthouse") < screen.index("5 + 40")

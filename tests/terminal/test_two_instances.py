@@ -7,37 +7,37 @@ from pathlib import Path
 
 import pytest
 
+from tests.terminal.chat_session import ChatSession, begin_chat, open_session, quit_chat
 from tests.terminal.demo_program import MCPHOST_PATH, with_forked_worker
 from tests.terminal.scripted_model import MODEL, ScriptedModel
 from tests.terminal.terminal import Terminal
-from tests.terminal.working_day import Day, begin_chat, open_day, quit_chat
 
 
 @pytest.fixture
-def first(tmp_path: Path) -> Iterator[Day]:
-    with open_day(tmp_path, ScriptedModel()) as day:
-        begin_chat(day)
-        yield day
+def first(tmp_path: Path) -> Iterator[ChatSession]:
+    with open_session(tmp_path, ScriptedModel()) as session:
+        begin_chat(session)
+        yield session
 
 
 @pytest.fixture
-def second(first: Day) -> Iterator[Day]:
+def second(first: ChatSession) -> Iterator[ChatSession]:
     """A second terminal with the same project and home, but without a chat yet."""
     with Terminal(first.folder, environment=first.environment) as terminal:
         terminal.run("cd", str(first.project))
-        yield Day(first.folder, first.model, first.environment, terminal)
+        yield ChatSession(first.folder, first.model, first.environment, terminal)
 
 
-def ask(day: Day, text: str, *told: str) -> str:
-    day.send(text)
-    return day.terminal.wait_for(f"got: {text}", *told, seconds=60)
+def ask(session: ChatSession, text: str, *told: str) -> str:
+    session.send(text)
+    return session.terminal.wait_for(f"got: {text}", *told, seconds=60)
 
 
-def call_add(day: Day, a: int) -> None:
-    day.send(f'call add {{"a": {a}, "b": 40}}')
-    day.terminal.wait_for_question("demo wants to run add")
-    day.terminal.press("a")
-    day.terminal.wait_for(f"The tool says: {a} + 40 = {a + 40}")
+def call_add(session: ChatSession, a: int) -> None:
+    session.send(f'call add {{"a": {a}, "b": 40}}')
+    session.terminal.wait_for_question("demo wants to run add")
+    session.terminal.press("a")
+    session.terminal.wait_for(f"The tool says: {a} + 40 = {a + 40}")
 
 
 def stored(folder: Path, query: str) -> list[tuple[str, ...]]:
@@ -45,7 +45,9 @@ def stored(folder: Path, query: str) -> list[tuple[str, ...]]:
         return db.execute(query).fetchall()
 
 
-def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(first: Day, second: Day) -> None:
+def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(
+    first: ChatSession, second: ChatSession
+) -> None:
     ask(first, "the first lighthouse")
     ((identity,),) = stored(first.folder, "SELECT id FROM conversations")
     second.terminal.run(*with_forked_worker(), "--resume", identity)
@@ -60,8 +62,8 @@ def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(f
     assert "the second lighthouse" not in next(text for text in sent if "the third harbour" in text)
     call_add(first, 1)
     call_add(second, 2)
-    for day in (first, second):
-        quit_chat(day)
+    for session in (first, second):
+        quit_chat(session)
     texts = str(stored(first.folder, "SELECT body FROM messages"))
     for text in ("first lighthouse", "second lighthouse", "second harbour", "third harbour", "1 + 40", "2 + 40"):
         assert text in texts
@@ -74,7 +76,9 @@ def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(f
     second.terminal.wait_for("Go back", "third harbour", "another branch")
 
 
-def test_a_conversation_deleted_in_one_chat_goes_on_in_the_other_which_is_told(first: Day, second: Day) -> None:
+def test_a_conversation_deleted_in_one_chat_goes_on_in_the_other_which_is_told(
+    first: ChatSession, second: ChatSession
+) -> None:
     ask(first, "the first lighthouse")
     ((identity,),) = stored(first.folder, "SELECT id FROM conversations")
     second.terminal.run(MCPHOST_PATH, "sessions", "delete", identity, "--yes")
@@ -86,7 +90,7 @@ def test_a_conversation_deleted_in_one_chat_goes_on_in_the_other_which_is_told(f
 
 
 def test_a_server_disabled_in_one_chat_is_told_in_the_other_and_disabled_there_on_request(
-    first: Day, second: Day
+    first: ChatSession, second: ChatSession
 ) -> None:
     second.terminal.run(*with_forked_worker())
     second.terminal.wait_for("Type a message", f"ollama_chat/{MODEL}", "1/1 server", seconds=30)

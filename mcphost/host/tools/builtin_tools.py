@@ -20,7 +20,7 @@ from mcphost.host.reserved_names import (
     RESERVED_TOOL_NAMES,
     SEARCH_TOOLS,
 )
-from mcphost.host.result_room import ResultRoom
+from mcphost.host.result_limits import ResultRoom
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.conversation_tool import ConversationTool

@@ -24,7 +24,7 @@ from mcphost.host.questions.cost import (
 from mcphost.pluralize import format_dollars
 from mcphost.translation import N_, _
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 

@@ -27,7 +27,7 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
-from mcphost.tui.reader_mode import update_seconds
+from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.reader_mode import update_seconds
+from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 from mcphost.unicode_forms import split_url

@@ -14,7 +14,7 @@ from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow as Written
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.audit_words import describe_event, translate_word
+from mcphost.tui.audit_translations import describe_event, translate_word
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText

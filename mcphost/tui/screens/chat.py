@@ -23,7 +23,7 @@ from mcphost.tui.messages import (
     PathsPasted,
     ScrollRequested,
 )
-from mcphost.tui.reader_mode import is_reader, update_seconds
+from mcphost.tui.screen_reader import is_reader, update_seconds
 from mcphost.tui.screens.attachments import Attachments
 from mcphost.tui.screens.file_completion import FileCompletion
 from mcphost.tui.screens.manual_calls import ManualCallRunner

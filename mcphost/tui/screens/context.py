@@ -11,7 +11,7 @@ from textual.widgets import OptionList
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line, pad_cells
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText

@@ -13,7 +13,7 @@ from mcphost.host.cost_report import CostPeriod, PartCost, describe_part, summar
 from mcphost.pluralize import format_dollars, translate_count
 from mcphost.store.spending import SpendingEntry, SpendingSum
 from mcphost.translation import N_, _
-from mcphost.tui.reader_mode import is_reader, remove_drawing
+from mcphost.tui.screen_reader import is_reader, remove_drawing
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText

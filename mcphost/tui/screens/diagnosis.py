@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:

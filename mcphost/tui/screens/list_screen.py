@@ -16,7 +16,7 @@ from mcphost.host.views import find_drawable
 from mcphost.protocol.base import Icon
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.image_view import ImageView
 from mcphost.tui.widgets.inputs import OrderedInput

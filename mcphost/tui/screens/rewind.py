@@ -17,7 +17,7 @@ from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditRow
 from mcphost.store.conversations import BranchInfo
 from mcphost.translation import N_, _
-from mcphost.tui.audit_words import translate_word
+from mcphost.tui.audit_translations import translate_word
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs

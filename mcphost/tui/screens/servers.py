@@ -21,7 +21,7 @@ from mcphost.host.views import (
 from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.reader_mode import update_seconds
+from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import pad_cells
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error

@@ -283,7 +283,7 @@ class BlockRenderer:
             if self._found is not None and not piece.is_decoration:
                 shown = piece._replace(content=self._highlight(piece.content, self._found))
             if self.is_reader:
-                from mcphost.tui.transcript.reader_rows import simplify_piece
+                from mcphost.tui.transcript.screen_reader_rows import simplify_piece
 
                 shown = simplify_piece(shown)
             if shown is not None:

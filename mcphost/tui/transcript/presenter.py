@@ -22,7 +22,7 @@ from mcphost.llm.messages import (
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.transcript.blocks import (
     LateResult,

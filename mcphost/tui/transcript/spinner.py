@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.transcript.blocks import TranscriptBlock
 from mcphost.tui.transcript.tool_card import BACKGROUND_OFFER_SECONDS
 

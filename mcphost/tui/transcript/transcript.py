@@ -30,7 +30,7 @@ from mcphost.tui.messages import (
     LinkClicked,
     TextViewRequested,
 )
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import render_with_blank_rows
 from mcphost.tui.transcript.blocks import BlockLoader, SpeakerHeading, ThinkingBlock, TranscriptBlock, UserMessage
 from mcphost.tui.transcript.copying import PartCopier
@@ -46,7 +46,7 @@ from mcphost.tui.transcript.layout import (
 from mcphost.tui.transcript.spinner import CallSpinner
 from mcphost.tui.transcript.streaming import StreamingText
 from mcphost.tui.transcript.tool_card import ToolCard, find_background_candidate
-from mcphost.tui.transcript.unseen import UnseenBlocks
+from mcphost.tui.transcript.unseen_blocks import UnseenBlocks
 
 if TYPE_CHECKING:
     from mcphost.sandbox.image_formats import DecodedImage

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 
 
 async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:

@@ -11,7 +11,7 @@ from textual.visual import Visual
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcphost.tui.reader_mode import is_reader, replace_drawing
+from mcphost.tui.screen_reader import is_reader, replace_drawing
 from mcphost.tui.screen_text import TAB_WIDTH, find_row_breaks, has_stable_width
 
 _MAX_KEY_WIDTH = 24

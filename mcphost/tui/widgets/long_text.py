@@ -22,7 +22,7 @@ from textual.strip import Strip
 
 from mcphost.sanitize import count_unsafe, is_sanitized
 from mcphost.tui.messages import Section, join_sections
-from mcphost.tui.reader_mode import is_reader, replace_drawing
+from mcphost.tui.screen_reader import is_reader, replace_drawing
 from mcphost.tui.screen_text import TAB_WIDTH, clean, find_row_breaks, is_clean, measure_character
 
 SLICE_SECONDS = 0.008

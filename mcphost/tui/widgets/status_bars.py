@@ -15,7 +15,7 @@ from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, ngettext
 from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.messages import ActionRequested
-from mcphost.tui.reader_mode import is_reader
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line
 
 if TYPE_CHECKING:

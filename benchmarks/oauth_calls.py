@@ -1,6 +1,6 @@
 """Compare three concurrent calls of 0.3 s with a single one: no lock may be held while requests run.
 
-uv run python -m benchmarks.signed_in [--rounds N]
+uv run python -m benchmarks.oauth_calls [--rounds N]
 
 All calls use a valid token. The same calls are made with the official SDK's client and its own OAuth, which holds a
 lock during each request.
@@ -147,7 +147,7 @@ def main() -> int:
     for name, value in found.items():
         print(f"{name}: three calls at once take {value:.2f} of one")
     ratios = {"three calls at once with a valid token": found["mcphost"]}
-    return bounds.report("signed_in", ratios, file=options.ratios)
+    return bounds.report("oauth_calls", ratios, file=options.ratios)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tests.terminal.terminal import PROMPT, Terminal
 DEMO_SERVER = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 
 
-class Day:
+class ChatSession:
     """A chat in a terminal, in a project with a file; `steps` are the steps so far."""
 
     def __init__(self, folder: Path, model: ScriptedModel, environment: Mapping[str, str], terminal: Terminal) -> None:
@@ -76,36 +76,36 @@ class Day:
         return started, sorted(about for event, _, about in rows if event == "ended")
 
 
-def begin_chat(day: Day) -> None:
+def begin_chat(session: ChatSession) -> None:
     """Open a chat with a configured model and server, and approve the server.
 
     The shell copies the files, because it may have mounted other file systems. Without a configuration, the start card
     would open, whose content depends on how fast the model server is found.
     """
-    config, seed = day.folder / "config", day.folder / "seed"
+    config, seed = session.folder / "config", session.folder / "seed"
     seed.mkdir()
     (seed / "config.toml").write_text(f'[model]\nname = "ollama_chat/{MODEL}"\n')
     (seed / "mcp.json").write_text(json.dumps({"mcpServers": {"demo": DEMO_SERVER}}))
-    day.terminal.run("mkdir", "-p", str(config))
-    day.terminal.run("cp", str(seed / "config.toml"), str(seed / "mcp.json"), str(config))
-    day.terminal.run(*with_forked_worker())
-    day.terminal.wait_for_question("Use the server demo?", seconds=30)
-    day.terminal.press("A")
-    day.terminal.wait_for(f"ollama_chat/{MODEL}", "1/1 server", seconds=30)
+    session.terminal.run("mkdir", "-p", str(config))
+    session.terminal.run("cp", str(seed / "config.toml"), str(seed / "mcp.json"), str(config))
+    session.terminal.run(*with_forked_worker())
+    session.terminal.wait_for_question("Use the server demo?", seconds=30)
+    session.terminal.press("A")
+    session.terminal.wait_for(f"ollama_chat/{MODEL}", "1/1 server", seconds=30)
 
 
-def quit_chat(day: Day) -> str:
+def quit_chat(session: ChatSession) -> str:
     """Quit, and return the screen once the shell accepts commands and the program's last line is shown.
 
     A visible prompt is not enough, because the old prompt is shown again when the program's screen closes.
     """
-    day.terminal.press("C-q")
+    session.terminal.press("C-q")
     told = "to continue this conversation"
-    return day.terminal.wait_until(lambda now: told in now and now.rstrip().endswith(PROMPT), told)
+    return session.terminal.wait_until(lambda now: told in now and now.rstrip().endswith(PROMPT), told)
 
 
 @contextmanager
-def open_day(folder: Path, model: ScriptedModel, more: Mapping[str, str] | None = None) -> Generator[Day]:
+def open_session(folder: Path, model: ScriptedModel, more: Mapping[str, str] | None = None) -> Generator[ChatSession]:
     """Open a terminal in a project, with a model server, an empty configuration and *more* environment variables."""
     project = folder / "project"
     project.mkdir()
@@ -122,4 +122,4 @@ def open_day(folder: Path, model: ScriptedModel, more: Mapping[str, str] | None 
         }
         with Terminal(folder, environment=environment) as terminal:
             terminal.run("cd", str(project))
-            yield Day(folder, model, environment, terminal)
+            yield ChatSession(folder, model, environment, terminal)

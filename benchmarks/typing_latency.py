@@ -1,6 +1,6 @@
 """Measure key-to-screen latency while an answer streams, in mcphost and with Textual's MarkdownStream.
 
-uv run python -m benchmarks.stream_keys [--seconds 8] [--rounds 3]
+uv run python -m benchmarks.typing_latency [--seconds 8] [--rounds 3]
 
 Both run in a 120x40 pseudo-terminal. After 8,000 tokens, 200 tokens arrive per second and a key is typed every 50 ms:
 in mcphost into the composer of the real chat, in the other app into an Input below the Markdown.
@@ -105,7 +105,7 @@ CONTENDERS = {"ours": run_ours, "textual": run_textual}
 def measured(name: str, seconds: float) -> list[float]:
     """Return the time in seconds that each key took."""
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
-    command = [sys.executable, "-m", "benchmarks.stream_keys", "--one", name, "--seconds", str(seconds)]
+    command = [sys.executable, "-m", "benchmarks.typing_latency", "--one", name, "--seconds", str(seconds)]
     os.chdir(Path(__file__).resolve().parents[1])
     program = Watched(command, environment)
     found: list[float] = []
@@ -146,7 +146,7 @@ def main() -> int:
             print(f"{name}: {len(times)} keys, median {median:.0f} ms, p99 {worst[name][-1] * 1e3:.0f} ms", flush=True)
     ours, theirs = min(worst["ours"]), min(worst["textual"])  # load only adds
     found = {"typed key, p99": theirs / ours, "typed key, p99, of 50 ms": ours / LIMIT}
-    return bounds.report("stream_keys", found, file=args.ratios)
+    return bounds.report("typing_latency", found, file=args.ratios)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from textual.content import Content
 
 from mcphost.translation import N_, _
-from mcphost.tui.reader_mode import is_drawing, remove_drawing, replace_drawing
+from mcphost.tui.screen_reader import is_drawing, remove_drawing, replace_drawing
 from mcphost.tui.transcript.blocks import LEVEL_MARKS
 from mcphost.tui.transcript.prefixed_content import PrefixedContent
 from mcphost.tui.transcript.tool_card import SPINNER, STATES

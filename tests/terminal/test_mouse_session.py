@@ -1,47 +1,47 @@
-"""A day with the program in a terminal, with the mouse wherever possible; the keyboard only types text."""
+"""A long session with the program in a terminal, with the mouse wherever possible; the keyboard only types text."""
 
 from pathlib import Path
 
+from tests.terminal.chat_session import ChatSession, open_session
 from tests.terminal.demo_program import with_forked_worker
 from tests.terminal.scripted_model import MODEL, OTHER_MODEL, ScriptedModel
-from tests.terminal.working_day import Day, open_day
 
 
-def begin(day: Day) -> None:
+def begin(session: ChatSession) -> None:
     """Set up the chat and answer questions."""
-    terminal = day.terminal
-    day.step("tick a server and start")
+    terminal = session.terminal
+    session.step("tick a server and start")
     terminal.run(*with_forked_worker())
     terminal.wait_for("Set up mcphost", f"ollama_chat/{MODEL}", "demo", seconds=30)
     terminal.click("□ demo")
     terminal.wait_for("■ demo")
     terminal.click("Start", last=True)
     terminal.wait_for(f"Using ollama_chat/{MODEL}", "1/1 server", seconds=30)
-    day.step("open a question and deny")
-    day.send('call add {"a": 1, "b": 2}')
-    day.click_answer("Deny")
+    session.step("open a question and deny")
+    session.send('call add {"a": 1, "b": 2}')
+    session.click_answer("Deny")
     terminal.wait_for("The tool says: Error: The user declined this call")
-    day.step("allow once")
-    day.send('call add {"a": 2, "b": 40}')
-    day.click_answer("Allow once")
+    session.step("allow once")
+    session.send('call add {"a": 2, "b": 40}')
+    session.click_answer("Allow once")
     terminal.wait_for("The tool says: 2 + 40 = 42")
 
 
-def correct(day: Day) -> None:
+def correct(session: ChatSession) -> None:
     """Use another model, stop an answer, and edit an earlier message."""
-    terminal = day.terminal
-    day.step("choose a model by its name")
+    terminal = session.terminal
+    session.step("choose a model by its name")
     terminal.wait_for_turn_end()
     terminal.click(f"ollama_chat/{MODEL}")
     terminal.wait_for("Models", OTHER_MODEL)
     terminal.click(OTHER_MODEL)
     terminal.wait_for(f"Using ollama_chat/{OTHER_MODEL}")
-    day.step("stop an answer")
-    day.send("wait for me")
-    terminal.wait_until(lambda _: day.model.is_waiting, "the request")
+    session.step("stop an answer")
+    session.send("wait for me")
+    terminal.wait_until(lambda _: session.model.is_waiting, "the request")
     terminal.click("esc stop")
     terminal.wait_for("Stopped.")
-    day.step("go back to an earlier message, and send it changed")
+    session.step("go back to an earlier message, and send it changed")
     terminal.click("^P palette")
     terminal.wait_for("Search for commands")
     terminal.type("go back")
@@ -55,9 +55,9 @@ def correct(day: Day) -> None:
     terminal.wait_for(f"{OTHER_MODEL} got: the tide is high")
 
 
-def look_around(day: Day) -> None:
+def look_around(session: ChatSession) -> None:
     """Open screens and leave them."""
-    terminal = day.terminal
+    terminal = session.terminal
     for key, title in (
         ("F1 help", "Help"),
         ("F3 servers", "protocol"),
@@ -66,23 +66,23 @@ def look_around(day: Day) -> None:
         ("● demo", "implementation"),
         ("▸ Tasks", "Nothing is running."),
     ):
-        day.step(f"click {key}")
+        session.step(f"click {key}")
         terminal.click(key)
         terminal.wait_for(title, "esc back")
         terminal.click("esc back")
         terminal.wait_for("^P palette", "esc stop")
-    day.step("attach a resource")
+    session.step("attach a resource")
     terminal.click("F4 resources")
     terminal.click("What this server offers")
     terminal.wait_for("@ resource", "demo · demo://guide", "esc stop")
-    day.step("view it, and remove it")
+    session.step("view it, and remove it")
     terminal.click("demo · demo://guide")
     terminal.wait_for("/ find", "esc back")
     terminal.click("esc back")
     terminal.wait_for("@ resource", "esc stop")
     terminal.click("×")
     terminal.wait_until(lambda screen: "@ resource" not in screen, "the removal")
-    day.step("open a conversation of the history")
+    session.step("open a conversation of the history")
     terminal.click("F6 history")
     terminal.wait_for("1 conversation")
     terminal.click("messages · ollama")
@@ -90,7 +90,7 @@ def look_around(day: Day) -> None:
 
 
 def test_the_mouse_suffices_for_all_but_texts(tmp_path: Path) -> None:
-    with open_day(tmp_path, ScriptedModel()) as day:
-        begin(day)
-        correct(day)
-        look_around(day)
+    with open_session(tmp_path, ScriptedModel()) as session:
+        begin(session)
+        correct(session)
+        look_around(session)

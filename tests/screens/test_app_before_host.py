@@ -11,8 +11,8 @@ from mcphost.llm.messages import Message, TextPart
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.screens.servers import ServersScreen
 from mcphost.tui.widgets.composer import Composer
+from tests.screens.app_without_host import attach_and_start, open_shell
 from tests.screens.fake_host import FakeHost
-from tests.screens.shell import attach_and_start, open_shell
 
 pytestmark = pytest.mark.anyio
 
