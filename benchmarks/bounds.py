@@ -21,7 +21,7 @@ class Bound:
     reached: float
 
     def holds(self, ratio: float) -> bool:
-        """Return whether the ratio is within the reached value; NaN never is."""
+        """Return whether the ratio is within the current limit; NaN never is."""
         return ratio <= self.reached if self.is_ceiling else ratio >= self.reached
 
     def verdict(self, ratio: float) -> str:

@@ -35,34 +35,34 @@ class Weather(BaseModel):
 
 @server.tool()
 def weather(city: str) -> Weather:
-    """Structured content."""
+    """Return the weather of a city as structured content."""
     return Weather(city=city, degrees=21.5)
 
 
 @server.tool(structured_output=False)
 def gallery() -> list[Any]:
-    """Every kind of content."""
+    """Return every kind of content."""
     link = ResourceLink(type="resource_link", uri="demo://greeting", name="greeting")
     return ["text", Image(data=PIXEL, format="png"), link]
 
 
 @server.tool(structured_output=False)
 async def note(text: str, ctx: Context) -> str:
-    """Says it in the log, too."""
+    """Send the text as a log message, and confirm it."""
     await ctx.log("warning", text)
     return f"noted {text}"
 
 
 @server.tool(structured_output=False)
 async def touch(ctx: Context) -> str:
-    """Says that the greeting changed."""
+    """Notify the client that the greeting has changed."""
     await ctx.notify_resource_updated("demo://greeting")
     return "touched"
 
 
 @server.tool(structured_output=False)
 def rounds(ctx: Context) -> "str | InputRequiredResult":
-    """Three rounds: a form, then the model and the folders, then nothing but a state."""
+    """Request input in three rounds: a form, then the model and the folders, then only a state."""
     state = ctx.request_state
     if state is None:
         form = ElicitRequestFormParams(message="Your name?", requested_schema=FORM)
@@ -106,7 +106,7 @@ def pixel() -> bytes:
 
 @server.completion()
 async def complete(ref: Any, argument: Any, context: Any) -> Completion:
-    """Languages, and items; narrower when something is filled in already."""
+    """Complete languages and item numbers; fewer match if another argument is already filled in."""
     known = ["python", "pascal", "rust"] if isinstance(ref, PromptReference) else ["7", "77"]
     if context is not None and (context.arguments or {}).get("style") == "old":
         known = ["pascal"]

@@ -41,19 +41,19 @@ async def slow(steps: int, seconds: float, ctx: Context) -> str:
 
 @server.tool()
 def fail() -> str:
-    """Always fails."""
+    """Fail at every call."""
     raise ToolError("it went wrong")
 
 
 @server.tool(structured_output=False)
 def big(size: int) -> str:
-    """A text with this many characters."""
+    """Return a text with this many characters."""
     return "x" * size
 
 
 @server.tool(structured_output=False)
 def greet(ctx: Context) -> "str | InputRequiredResult":
-    """Asks for a name through an input request, then greets (2026-07-28 only)."""
+    """Ask for a name through an input request, then greet (2026-07-28 only)."""
     if not ctx.input_responses:
         form = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
         request = ElicitRequest(params=ElicitRequestFormParams(message="Your name?", requested_schema=form))
@@ -71,7 +71,7 @@ class Person(BaseModel):
 
 @server.tool(structured_output=False)
 async def survey(ctx: Context) -> "str | InputRequiredResult":
-    """Requests a form, a URL, sampling and roots: all at once, or one by one before revision 2026-07-28."""
+    """Request a form, a URL, sampling and roots: all at once, or one by one before revision 2026-07-28."""
     message = SamplingMessage(role="user", content=TextContent(type="text", text="Capital of France?"))
     if ctx.protocol_version != "2026-07-28":
         user = await ctx.elicit("Who are you?", Person)
@@ -105,7 +105,7 @@ async def survey(ctx: Context) -> "str | InputRequiredResult":
 
 @server.tool(structured_output=False)
 async def change(ctx: Context) -> str:
-    """Adds a tool and says so."""
+    """Add a tool and notify the client."""
     server.add_tool(lambda: "new", name="added", description="A new tool")
     await ctx.notify_tools_changed()
     if ctx.protocol_version != "2026-07-28":

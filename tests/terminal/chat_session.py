@@ -69,7 +69,7 @@ class ChatSession:
             return str(db.execute("SELECT body FROM unsent_texts").fetchall())
 
     def audited_calls(self) -> tuple[list[int], list[int]]:
-        """Return the numbers of the audit rows that start tool calls, and the numbers that end rows refer to."""
+        """Return the audit row numbers of started tool calls, and those that the rows of ended calls refer to."""
         with closing(sqlite3.connect(self.folder / "data" / "ledger.db")) as db:
             rows = db.execute("SELECT event, seq, about FROM ledger WHERE kind = 'tool' ORDER BY seq").fetchall()
         started = [seq for event, seq, _ in rows if event == "started"]

@@ -66,7 +66,7 @@ class DialogUser:
         self.terminal.wait_for("1/1 server", "F6 history", seconds=30)
 
     def effects(self, mark: int = 0) -> list[str]:
-        """Return the effects at the peers since *mark*, such as `tool add` or `form`, without process starts."""
+        """Return the effects that peers have recorded since *mark*, such as `tool add`, except process starts."""
         seen = [effect for effect in self.setup.effects()[mark:] if effect["what"] != "process"]
         return [f"{message['what']} {message['name']}" if message.get("name") else message["what"] for message in seen]
 

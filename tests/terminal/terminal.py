@@ -129,7 +129,7 @@ class Terminal:
         self.press("Enter")
 
     def start_chat(self, *arguments: str) -> None:
-        """Type a command that forks a chat, for tests that do not examine startup or signals."""
+        """Start a chat as a fork, which is faster but unsuitable for tests of startup and signals."""
         self.run(*chat_command({**os.environ, **self._environment}), *arguments)
 
     def type(self, text: str) -> None:

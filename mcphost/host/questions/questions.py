@@ -304,7 +304,7 @@ class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
     texts: tuple[ShownText, ...]
 
     def refusal(self) -> TrustVerdict:
-        """Return the verdict of a refusal: the files are not used."""
+        """Return the refusing answer, so that the files are not used."""
         return DoNotTrust()
 
 
