@@ -5,11 +5,11 @@ import sys
 import anyio
 import pytest
 
-from mcphost.host.conversation.unsent import UnsentTexts
+from mcphost.host.conversation.unsent_texts import UnsentTexts
 from mcphost.llm.messages import ResourcePart
 from mcphost.store.conversations import ConversationInfo
 from mcphost.store.database import Database
-from mcphost.store.unsent import UnsentText, UnsentTextStore
+from mcphost.store.unsent_texts import UnsentText, UnsentTextStore
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 

@@ -7,7 +7,7 @@ import anyio
 
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.active_conversation import ActiveConversation
-from mcphost.host.conversation.unsent import UnsentTexts
+from mcphost.host.conversation.unsent_texts import UnsentTexts
 from mcphost.llm.messages import Message
 from mcphost.serialization import Struct
 from mcphost.store.conversation_edits import ConversationEdits, NamedBy

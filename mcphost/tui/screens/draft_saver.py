@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.screen import Screen
 
-from mcphost.store.unsent import UnsentText, make_new_place
+from mcphost.store.unsent_texts import UnsentText, make_new_place
 from mcphost.tui.widgets.composer import Composer, Draft, TextOrigin, join_drafts
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import logging
 
 from mcphost.errors import StoreError
 from mcphost.store.database import Database
-from mcphost.store.unsent import UnsentText, UnsentTextStore, make_new_place
+from mcphost.store.unsent_texts import UnsentText, UnsentTextStore, make_new_place
 
 _log = logging.getLogger(__name__)
 
