@@ -56,7 +56,7 @@ class MarkdownBlocks:
         self._open_length += len(part)
 
     def _release_before_line(self) -> None:
-        """Release what is before the current line if this line begins another block."""
+        """Release the text before the current line if this line begins another block."""
         if self._is_after_blank and self._head.strip():
             self._is_after_blank = False
             if not self._head[0].isspace():

@@ -1,7 +1,7 @@
 """Images drawn as Sixel graphics, in place of their placeholder cells, whenever these are written to the terminal.
 
-A Sixel image stays where it was drawn, and disappears where text is written over it. Each row of cells is therefore an
-image of its own, which is written again with its row.
+A Sixel image stays where it was drawn, and disappears where text is written over it. Each row of cells is therefore a
+separate image, which is written again with its row.
 """
 
 import asyncio

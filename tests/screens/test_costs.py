@@ -1,4 +1,4 @@
-"""Tests for the costs of requests on the screen: the costs page, the top line, and beside each answer."""
+"""Tests for the costs of requests on the screen: the costs page, the top line, and next to each answer."""
 
 from time import time
 

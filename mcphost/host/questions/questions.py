@@ -296,7 +296,7 @@ class TrustProject(Question[TrustVerdict], frozen=True, kw_only=True):
     """Asks whether files of a project may be used; all of their text is shown.
 
     `purpose` is "instructions" (part of the system prompt), "command" (a message to the model) or "hooks" (programs
-    that run beside tool calls).
+    that run before or after tool calls).
     """
 
     KIND: ClassVar[str] = "trust_project"
