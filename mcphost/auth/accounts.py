@@ -211,10 +211,10 @@ class AccountIndex:
         try:
             return await anyio.to_thread.run_sync(_read, self._directory / INDEX_FILE)
         except MalformedMessage as error:
-            self._warn(f"{self._directory / INDEX_FILE} is damaged, so earlier sign-ins are not known. {error.message}")
+            self._warn(f"{self._directory / INDEX_FILE} is damaged, so earlier sign-ins are unknown. {error.message}")
         except OSError as error:
             self._warn(
-                f"{self._directory / INDEX_FILE} cannot be read, so earlier sign-ins are not known: {error.strerror}."
+                f"{self._directory / INDEX_FILE} cannot be read, so earlier sign-ins are unknown: {error.strerror}."
             )
         return AccountIndexContent()
 

@@ -20,7 +20,7 @@ LEGACY_REVISION = "2025-03-26"
 _SERVER_ERROR = 500
 _MAX_SHOWN_LENGTH = 500
 _MAX_PKCE_METHODS = 8
-OPERATOR_HINT = "Nothing of it was used. Its operator must correct it."
+OPERATOR_HINT = "None of it was used. Its operator must correct it."
 T = TypeVar("T")
 
 
@@ -130,7 +130,7 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
     if metadata_url and url_origin(metadata_url) != url_origin(url):
         raise UntrustedMetadata(
             f"The server at {url[:200]} names metadata on another origin: {metadata_url[:200]!r}.",
-            "Nothing was sent there. Its operator must publish them on the server's own origin.",
+            "Nothing was sent there. Its operator must publish it on the server's own origin.",
         )
     for place in (metadata_url,) if metadata_url else resource_metadata_urls(url):
         reply = await http.get(place, "protected resource metadata")
@@ -141,14 +141,14 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
         if not reply.is_success or not reply.is_json:
             if metadata_url:
                 raise EndpointUnreachable(
-                    f"The protected resource metadata {metadata_url[:200]!r} is not there: {reply.status_text}.",
-                    "The server names this address in its challenge; its operator must publish them there (RFC 9728).",
+                    f"The protected resource metadata {metadata_url[:200]!r} was not found: {reply.status_text}.",
+                    "The server names this address in its challenge; its operator must publish it there (RFC 9728).",
                 )
             continue  # many sites respond to every path with a page
         document = parse_metadata(reply, ProtectedResourceMetadata, "protected resource metadata")
         if not document.resource:
             raise UntrustedMetadata(
-                f'The protected resource metadata {place[:200]!r} have no "resource".',
+                f'The protected resource metadata {place[:200]!r} has no "resource".',
                 OPERATOR_HINT,
             )
         if not resource_covers(document.resource, url):
@@ -190,7 +190,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
         document = parse_metadata(reply, AuthorizationServerMetadata, "authorization server metadata")
         if not document.issuer:
             raise UntrustedMetadata(
-                f'The authorization server metadata {place[:200]!r} have no "issuer".',
+                f'The authorization server metadata {place[:200]!r} has no "issuer".',
                 OPERATOR_HINT,
             )
         if document.issuer != issuer and not (is_legacy and document.issuer.rstrip("/") == issuer):
@@ -212,7 +212,7 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
         )
     raise EndpointUnreachable(
         f"The authorization server {issuer[:200]!r} has no metadata: {'; '.join(failures)}.",
-        RETRY_HINT if error_status else "Nothing was sent. Its operator must publish them (RFC 8414).",
+        RETRY_HINT if error_status else "Nothing was sent. Its operator must publish it (RFC 8414).",
     )
 
 

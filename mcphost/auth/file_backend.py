@@ -170,7 +170,10 @@ class FileBackend:
             if changed != current:
                 raw = self._encode(changed)
                 if len(raw) > MAX_FILE_BYTES:
-                    raise McpHostError(f"{self.path} would be over {MAX_FILE_BYTES} bytes.", "Sign out of something.")
+                    raise McpHostError(
+                        f"{self.path} would be over {MAX_FILE_BYTES} bytes.",
+                        "Sign out of a server that you no longer use.",
+                    )
                 replace_if_unchanged(self.path, before, raw, mode=0o600)
 
         async with self._lock():
@@ -216,8 +219,8 @@ class FileBackend:
         if snapshot.mode & 0o077 and not self._has_warned_of_mode:
             self._has_warned_of_mode = True
             self._pending_warnings.append(
-                f"Others can read {self.path} (mode {snapshot.mode:04o}). Correct it: chmod 600 {self.path}; and if "
-                "somebody may have read it, sign out and in again."
+                f"Other users can read {self.path} (mode {snapshot.mode:04o}). Correct it: chmod 600 "
+                f"{self.path}; if someone may have read it, sign out and in again."
             )
         return snapshot
 
@@ -313,7 +316,7 @@ def _parse_encrypted(raw: bytes) -> _EncryptedContent:
 def _check_version(version: int) -> None:
     if version != _FILE_VERSION:
         raise McpHostError(
-            f"The file of secrets is of version {version}, which this mcphost cannot read.", "Update it."
+            f"The secrets file has version {version}, which this mcphost cannot read.", "Update mcphost."
         )
 
 

@@ -50,7 +50,7 @@ def sign_in_warnings(
     (_, host, port), (_, issuer_host, issuer_port) = url_origin(url), url_origin(issuer)
     if port != issuer_port or (host != issuer_host and not host.endswith(f".{issuer_host}")):
         risk = (
-            "The code may be from someone else's sign-in, who would get access"
+            "The code may be from someone else's sign-in and would give them access"
             if has_code
             else "The result may be passed on to someone else"
         )

@@ -249,7 +249,7 @@ class KeyringBackend:
     def _read(self, backend: Any, name: str) -> str | None:
         value = cast("object", backend.get_password(self._service, name))
         if value is not None and not isinstance(value, str):
-            raise McpHostError(f"The keyring answered with {type(value).__name__} where text belongs.", UNLOCK_HINT)
+            raise McpHostError(f"The keyring returned {type(value).__name__} instead of text.", UNLOCK_HINT)
         return value
 
     def _get_backend(self) -> Any:
@@ -266,7 +266,7 @@ class KeyringBackend:
             and not last.done.is_set()
             and (last.is_overdue or anyio.current_time() - last.started_at > self._timeout)
         ):
-            raise McpHostError("The keyring still does not answer.", UNLOCK_HINT)
+            raise McpHostError("The keyring still does not respond.", UNLOCK_HINT)
         try:
             with anyio.fail_after(self._timeout):
                 async with self._call_lock:
@@ -277,7 +277,7 @@ class KeyringBackend:
         except TimeoutError as error:
             if call is not None:
                 call.is_overdue = True  # it began after the timeout, so its age is below the limit
-            raise McpHostError(f"The keyring did not answer within {self._timeout:g} s.", UNLOCK_HINT) from error
+            raise McpHostError(f"The keyring did not respond within {self._timeout:g} s.", UNLOCK_HINT) from error
         if isinstance(call.error, McpHostError):
             raise call.error
         if call.error is not None:
@@ -338,5 +338,5 @@ def describe_missing_backend() -> str:
 
     chosen = type(keyring.get_keyring())
     if chosen.__module__ == "keyring.backends.fail":
-        return "No keyring service answers."
+        return "No keyring service is responding."
     return f"The installed backend ({chosen.__module__}) may store secrets unprotected and is not used."

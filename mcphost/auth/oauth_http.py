@@ -61,7 +61,7 @@ class ResponseHeadLimit:
         self._byte_count += len(data)
         self._response_count += data.count(b"HTTP/1.")
         if self._response_count > MAX_INTERIM_RESPONSES + 1:
-            raise MalformedMessage(f"over {MAX_INTERIM_RESPONSES} interim answers")
+            raise MalformedMessage(f"over {MAX_INTERIM_RESPONSES} interim responses")
         if self._byte_count > MAX_HEAD_BYTES + _READ_SIZE:
             raise MalformedMessage(f"headers over {MAX_HEAD_BYTES // 1024} KB")
         return data

@@ -134,7 +134,7 @@ def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
     if len(scopes) > MAX_SCOPES:
         raise InvalidScopes(
             f"{len(scopes):,} scopes would be requested; at most {MAX_SCOPES} can be shown to you.",
-            "Nothing was sent. The server's operator must name those that it needs in its challenge.",
+            "Nothing was sent. The server's operator must list only the scopes that it needs in its challenge.",
         )
     for scope in scopes:
         if not is_scope(scope):

@@ -24,7 +24,7 @@ MAX_URL_LENGTH = 4096
 PROXIED_LOOKUP_TIMEOUT = 2.0
 """Seconds for the local lookup of a name that the proxy will resolve; it might otherwise never end."""
 CORRECTION_HINT = (
-    "Nothing was sent. The operator of the server that names it must correct it there; what you named yourself is in "
+    "Nothing was sent. If the server names it, its operator must correct it there; if you set it, correct "
     '"mcphost.oauth".'
 )
 """Hint in the errors about a URL that cannot be used."""

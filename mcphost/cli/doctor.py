@@ -167,7 +167,7 @@ def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
     """
     checks: list[Check] = []
     for problem in config.problems:
-        harmless = ("looks like a secret", "is not known", "is used", "is passed on", "will not be found")
+        harmless = ("looks like a secret", "is unknown", "is used", "is passed on", "will not be found")
         status: Status = "warning" if any(text in problem for text in harmless) else "failed"
         checks.append(Check("config", status, problem, exit_code=3))
     if not checks:

@@ -49,7 +49,7 @@ async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete
             known = ", ".join(one.id for one in server.inputs)
             raise UsageError(
                 f"{name!r} refers to no input {input_id!r}." if input_id else f"{name!r} refers to no input.",
-                f"There are: {known}." if known else "An entry refers to one as ${input:ID}.",
+                f"Choose one of: {known}." if known else "An entry refers to one as ${input:ID}.",
             )
         reader = TerminalInput() if is_interactive() else None
         if reader is None and len(chosen) > 1 and not is_delete:

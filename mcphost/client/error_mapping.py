@@ -27,7 +27,7 @@ _USER_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})
 # Codes from -32000 to -32019 have no fixed meaning (specification 2026-07-28, basic/index): only the message says what
 # they mean. Earlier revisions used only -32002, for "resource not found".
 _HINTS = {
-    PARSE_ERROR: "The server could not read our message.",
+    PARSE_ERROR: "The server could not read the message.",
     INVALID_REQUEST: "The server rejected the request as invalid.",
     METHOD_NOT_FOUND: "The server does not know this method.",
     INTERNAL_ERROR: "The server had an internal error; check its log.",

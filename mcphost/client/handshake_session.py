@@ -437,7 +437,7 @@ class HandshakeSession:
                 f"The server {name!r} changed its protocol revision from {before} to {facts.revision}.", server=name
             )
         self._facts = facts
-        self._observer.warn(f"The server {name!r} forgot our session; a new one was opened.")
+        self._observer.warn(f"The server {name!r} no longer knows the session; a new one was opened.")
         for change in (
             ToolListChangedNotification(),
             PromptListChangedNotification(),

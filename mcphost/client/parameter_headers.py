@@ -98,11 +98,11 @@ class _AnnotationFinder:
     def _add_header(self, schema: dict[str, Any], path: ArgumentPath, reachable: bool) -> None:
         name = schema[ANNOTATION]
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise MalformedMessage(f"{ANNOTATION} {str(name)[:60]!r} is no header name")
+            raise MalformedMessage(f"{ANNOTATION} {str(name)[:60]!r} is not a header name")
         if not reachable or not path:
-            raise MalformedMessage(f"{ANNOTATION} {name!r} stands where it names no single argument")
+            raise MalformedMessage(f"{ANNOTATION} {name!r} is at a place that does not identify a single argument")
         if schema.get("type") not in _TYPES:
-            raise MalformedMessage(f"{ANNOTATION} {name!r} is on something that is no string, integer or boolean")
+            raise MalformedMessage(f"{ANNOTATION} {name!r} is on a value that is not a string, integer or boolean")
         if name.lower() in self._used_names:
             raise MalformedMessage(f"{ANNOTATION} {name!r} is used twice")
         self._used_names.add(name.lower())
@@ -129,6 +129,6 @@ def _format_value(value: Any, name: str) -> str:
         case str():
             return value
         case _:
-            error = MalformedMessage(f"The argument for the header {PREFIX}{name} cannot be written in a header.")
+            error = MalformedMessage(f"The argument for the header {PREFIX}{name} cannot be sent in a header.")
             error.may_have_run = False
             raise error

@@ -145,13 +145,11 @@ class RetryPolicy:
         self._try_count += 1
 
     async def _wait_with_progress(self, wait: float, status: int) -> None:
-        self._warn(
-            f"The server {self._server!r} is busy (HTTP {status}); {self._method} is sent again in {wait:.0f} s."
-        )
+        self._warn(f"The server {self._server!r} is busy (HTTP {status}); retrying {self._method} in {wait:.0f} s.")
         until = anyio.current_time() + wait
         while (left := until - anyio.current_time()) > 0:
             if self._on_notification is not None:
-                text = f"The server is busy (HTTP {status}); asking again in {math.ceil(left)} s."
+                text = f"The server is busy (HTTP {status}); retrying in {math.ceil(left)} s."
                 self._on_notification(
                     ProgressNotification(progress_token="", progress=wait - left, total=wait, message=text)
                 )

@@ -117,7 +117,10 @@ class SessionRenewal:
                 raise self._fail(error) from error
 
     def _fail(self, error: ServerError) -> ConnectionLost:
-        text = f"The server {self._sender.server!r} forgot our session, and a new one did not last: {error.message}"
+        text = (
+            f"The server {self._sender.server!r} no longer knows the session, and a new one did not last: "
+            f"{error.message}"
+        )
         lost = ConnectionLost(text, error.hint, server=self._sender.server)
         self._on_failed(lost)
         return lost

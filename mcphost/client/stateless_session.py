@@ -199,7 +199,7 @@ class StatelessSession:
             raise MalformedMessage(
                 f"The server {self._sender.server!r} answered {call.METHOD} with a result of the unknown kind "
                 f"{kind[:100]!r}.",
-                f"That may be of a revision after {LATEST_STATELESS}, the newest one mcphost speaks.",
+                f"It may be from a revision newer than {LATEST_STATELESS}, the newest that mcphost speaks.",
                 server=self._sender.server,
             )
         if self._has_parameter_headers and isinstance(result, ListToolsResult):

@@ -143,7 +143,7 @@ class Subscriptions:
                 )
             missing = sorted(new - set(stream.granted.resource_subscriptions))
             if missing:
-                raise RequestRefused(f"The server {self.server!r} does not announce changes of {missing[0][:200]!r}.")
+                raise RequestRefused(f"The server {self.server!r} does not announce changes to {missing[0][:200]!r}.")
 
     def _set_stream(self, kind: str, wanted: SubscriptionFilter) -> None:
         before = self._streams.get(kind)

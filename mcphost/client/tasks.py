@@ -397,8 +397,8 @@ def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
         raise poller.cancelled_error()
     if not _has_result(task):
         raise MalformedMessage(
-            f"The server {poller.server!r} says that the task of {poller.tool!r} is {task.status}, "
-            "and gives neither result nor error.",
+            f"The server {poller.server!r} says that the task of {poller.tool!r} is {task.status}, but "
+            "returns neither a result nor an error.",
             server=poller.server,
         )
     if task.status == COMPLETED:

@@ -305,7 +305,7 @@ class CoreTaskRunner:
         if error is None and fetch.raw is None:
             raise RequestTimeout(
                 f"The server {self._sender.server!r} says that the task of {poller.tool!r} is "
-                f"{poller.task.status}, and does not give its result.",
+                f"{poller.task.status}, but does not return its result.",
                 server=self._sender.server,
             )
         return self._unwrap(fetch)

@@ -56,7 +56,7 @@ def load_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> 
     """
     content = _read_ca_file(path)
     if digest and hashlib.sha256(content).hexdigest() != digest:
-        raise ConfigError("it has changed since it was approved", "Restart the server to approve its present content.")
+        raise ConfigError("it has changed since it was approved", "Restart the server to approve its current content.")
     # Comments between certificates may have any characters; OpenSSL accepts only ASCII text.
     context.load_verify_locations(cadata=content.decode("ascii", "ignore"))
 

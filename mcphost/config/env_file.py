@@ -46,7 +46,7 @@ def read_env_file(server: ServerConfig, environ: Mapping[str, str]) -> dict[str,
     if server.env_file_digest and server.env_file_digest != _digest(text):
         raise ConfigError(
             f'{entry_location(server)}: {path} ("envFile") has changed since it was approved.',
-            "Restart the server to approve its present content.",
+            "Restart the server to approve its current content.",
         )
     return parse_env_file(text, path)
 

@@ -55,7 +55,7 @@ def _parse_hook(entry: Any, where: str, file: str) -> HookConfig:
     values = dict(cast("dict[str, Any]", entry))
     if unknown := [key for key in values if key not in fields]:
         shown = sanitize(unknown[0][:60], keep_newlines=False)
-        raise ConfigError(f'{where}: "{shown}" is not known.', f"There are: {', '.join(fields)}.")
+        raise ConfigError(f'{where}: "{shown}" is unknown.', f"Known keys: {', '.join(fields)}.")
     if missing := [key for key in ("event", "command") if key not in values]:
         raise ConfigError(f'{where} has no "{missing[0]}".', "Add it.")
     if isinstance(values.get("match"), str):

@@ -214,7 +214,7 @@ def check_input_value(one: ServerInput, value: str) -> None:
         raise ConfigError(f"The value of {one.id} is over {MAX_INPUT_LENGTH:,} characters, or has a NUL character.")
     if one.options and value not in one.options:
         known = ", ".join(sanitize(option, keep_newlines=False) for option in one.options)
-        raise ConfigError(f"That is no value of {one.id}.", f"There are: {known}.")
+        raise ConfigError(f"That is not a value of {one.id}.", f"Choose one of: {known}.")
 
 
 def save_input_value(directory: Path, server: ServerConfig, input_id: str, value: str | None) -> None:

@@ -136,7 +136,7 @@ def _checked(edited: str, file: str, expected: Any) -> str:
     except ConfigError:
         is_right = False
     if not is_right:
-        raise ConfigError(f"{file} cannot be changed without changing more.", "Change it with an editor.")
+        raise ConfigError(f"{file} cannot be changed at this place alone.", "Change it with an editor.")
     return edited
 
 

@@ -135,7 +135,7 @@ def parse_lock(raw: bytes, name: str) -> LockDocument:
         shown = str(version)[:20] if abs(version) < 10**20 else "a huge number"
         raise ConfigError(
             f'{name} has "lockVersion" {shown}; this mcphost reads only {LOCK_VERSION}.',
-            "Use the mcphost that wrote it.",
+            "Use the version of mcphost that wrote it.",
         )
     try:
         return convert(document, LockDocument, "lock file")

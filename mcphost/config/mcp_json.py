@@ -85,7 +85,7 @@ def parse_oauth(value: Any, location: str) -> OAuthConfig:
         shown = sanitize(key[:60], keep_newlines=False)
         if key not in FIELD_BY_KEY:
             raise ConfigError(
-                f'{location}: "mcphost.oauth" has the unknown key "{shown}".', f"There are: {', '.join(FIELD_BY_KEY)}."
+                f'{location}: "mcphost.oauth" has the unknown key "{shown}".', f"Known keys: {', '.join(FIELD_BY_KEY)}."
             )
         try:
             values[FIELD_BY_KEY[key]] = convert_value(member, fields[FIELD_BY_KEY[key]].type)
@@ -157,7 +157,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     members = cast("dict[str, Any]", document)
     key = next((key for key in ("mcpServers", "servers") if key in members), None)
     if isinstance(document, DuplicateKeyDict) and key in document.duplicate_keys:
-        on_problem(f'{file}: it has the key "{key}" twice; only the first one counts. Merge them.')
+        on_problem(f'{file}: it has the key "{key}" twice; only the first one takes effect. Merge them.')
     if key is None:
         if set(members) - {OWN_KEY}:
             on_problem(f'{file}: there is no "mcpServers" in it, so it names no server. Add {{"mcpServers": {{…}}}}.')
@@ -171,8 +171,8 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     if isinstance(entries, DuplicateKeyDict):
         for name in entries.duplicate_keys:
             on_problem(
-                f"{_entry_location(file, name)}: there are two servers of this name; "
-                "only the first one counts. Rename one."
+                f"{_entry_location(file, name)}: there are two servers of this name; only the first one takes "
+                "effect. Rename one."
             )
     servers = list(cast("dict[str, Any]", entries).items())
     if len(servers) > _MAX_SERVERS:
@@ -203,7 +203,7 @@ def parse_file_roots(document: Any, file: str, source: Source, on_problem: Probl
     if not isinstance(own, dict) or "roots" not in own:
         return ()
     if source == "user":
-        on_problem(f'{file}: "{OWN_KEY}.roots" belongs into config.toml, as roots = […]; it is not used here.')
+        on_problem(f'{file}: "{OWN_KEY}.roots" belongs in config.toml, as roots = […]; it is not used here.')
         return ()
     return parse_roots(cast("dict[str, Any]", own)["roots"], file, source, on_problem)
 
@@ -348,9 +348,9 @@ class _ServerEntry:
         oauth = parse_oauth(own.get("oauth"), self.location)
         if oauth.private and self.source != "user":
             self.on_problem(
-                f'{self.location}: "mcphost.oauth.private" counts only in your own mcp.json; '
-                "signing in at a private address "
-                "is refused. If that address is right, put the server into your own mcp.json."
+                f'{self.location}: "mcphost.oauth.private" applies only in your own mcp.json; signing in at '
+                "a private address is refused. If that address is right, put the server into your own "
+                "mcp.json."
             )
             return replace(oauth, private=False)
         return oauth
@@ -362,8 +362,8 @@ class _ServerEntry:
             )
         if odd := next((sign for sign in self.name if sign.isspace() and sign != " "), ""):
             raise ConfigError(
-                f"{self.location}: the name has white space that is no plain blank (U+{ord(odd):04X}).",
-                "Put a blank there.",
+                f"{self.location}: the name has white space other than a plain space (U+{ord(odd):04X}).",
+                "Use a plain space there.",
             )
         if len(self.name) > _MAX_NAME_LENGTH:
             raise ConfigError(f"{self.location}: the name is over {_MAX_NAME_LENGTH} characters.", "Shorten it.")
@@ -413,7 +413,7 @@ class _ServerEntry:
         if (transport == "stdio") == bool(url):
             raise ConfigError(
                 f'{self.location}: "type" is "{transport}" but it has a "{"url" if url else "command"}".',
-                "Make them agree.",
+                "Make them match.",
             )
         return TRANSPORTS[transport]
 
@@ -462,8 +462,8 @@ class _ServerEntry:
         is_trusted: bool = self._get_own("trustAnnotations", bool, False)
         if is_trusted and self.source != "user":
             self.on_problem(
-                f'{self.location}: "mcphost.trustAnnotations" counts only in your own mcp.json; '
-                "its tools are asked about."
+                f'{self.location}: "mcphost.trustAnnotations" applies only in your own mcp.json; its tools '
+                "are asked about."
             )
         return is_trusted and self.source == "user"
 
@@ -517,7 +517,7 @@ class _ServerEntry:
                     f'{self.location}: "{key}.{shown}" is {describe_type(content)}, not text.', "Put it in quotes."
                 )
             if not name or "=" in name or "\0" in name + content:
-                raise ConfigError(f'{self.location}: "{key}" has a name or value of no use: {shown!r}.', "Correct it.")
+                raise ConfigError(f'{self.location}: "{key}" has an unusable name or value: {shown!r}.', "Correct it.")
             self._check_value(key, shown, content)
             pairs[name] = content
         return pairs
@@ -569,14 +569,14 @@ def parse_sampling(value: Any, location: str, source: Source, on_problem: Proble
         return {}
     members = cast("dict[str, Any]", value)
     if members and source == "project":
-        on_problem(f'{location}: "mcphost.sampling" counts only in your own mcp.json; the usual limits apply.')
+        on_problem(f'{location}: "mcphost.sampling" applies only in your own mcp.json; the usual limits apply.')
         return {}
     fields, limits = settable_fields(SamplingLimits), dict[str, int]()
     for key, member in members.items():
         if key not in SAMPLING_FIELD_BY_KEY:
             shown = sanitize(key[:60], keep_newlines=False)
             known = ", ".join(SAMPLING_FIELD_BY_KEY)
-            on_problem(f'{location}: "mcphost.sampling.{shown}" is not known. There are: {known}.')
+            on_problem(f'{location}: "mcphost.sampling.{shown}" is unknown. Known keys: {known}.')
             continue
         try:
             limits[SAMPLING_FIELD_BY_KEY[key]] = convert_value(member, fields[SAMPLING_FIELD_BY_KEY[key]].type)

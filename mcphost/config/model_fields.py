@@ -75,6 +75,6 @@ def _parse_headers(text: str) -> dict[str, str]:
     for line in filter(None, map(str.strip, text.splitlines())):
         name, colon, value = line.partition(":")
         if not colon or not name.strip() or not value.strip():
-            raise UsageError(f"headers: {line[:100]!r} is not NAME: VALUE.", "Write one header a line.")
+            raise UsageError(f"headers: {line[:100]!r} is not NAME: VALUE.", "Write one header per line.")
         headers[name.strip()] = value.strip()
     return headers

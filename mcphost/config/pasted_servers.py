@@ -28,7 +28,7 @@ def parse_pasted_servers(text: str, name: str = "") -> dict[str, dict[str, Any]]
         if not isinstance(entry, dict):
             raise ConfigError(f"{entry_name!r} is {describe_type(entry)}, not an object.", _HINT)
     if not entries:
-        raise ConfigError("There is no server in it.", _HINT)
+        raise ConfigError("It contains no server.", _HINT)
     definitions = _get(document, ("inputs",)) or _get(document, ("mcp", "inputs"))
     return {entry_name: carry_inputs(entry, definitions) for entry_name, entry in entries.items()}
 
@@ -68,4 +68,4 @@ def _find_entries(document: dict[str, Any], name: str) -> dict[str, Any]:
         return {name: document}
     if all(isinstance(value, dict) for value in document.values()):
         return document
-    raise ConfigError("There is no server in it.", _HINT)
+    raise ConfigError("It contains no server.", _HINT)

@@ -27,7 +27,7 @@ def parse_profiles(table: TomlTable, default: ModelConfig) -> tuple[Profile, ...
     If a profile's model has no name, the profile uses *default* with the given settings changed.
     """
     if len(table.values) > MAX_PROFILES:
-        table.on_problem(f"{table.file}: {len(table.values)} profiles; the first {MAX_PROFILES} count.")
+        table.on_problem(f"{table.file}: {len(table.values)} profiles; the first {MAX_PROFILES} are used.")
     profiles: list[Profile] = []
     for name in list(table.values)[:MAX_PROFILES]:
         own = table.get_table(name)

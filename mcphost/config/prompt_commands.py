@@ -110,7 +110,7 @@ def _command_files(folder: Path, on_problem: Callable[[str], None]) -> Iterator[
     except OSError:  # most users have no such folder
         return
     if len(found) > MAX_COMMANDS:
-        on_problem(f"{_shown(folder)} has {len(found):,} commands; the first {MAX_COMMANDS} count.")
+        on_problem(f"{_shown(folder)} has {len(found):,} commands; the first {MAX_COMMANDS} are used.")
     for name, path in sorted(found)[:MAX_COMMANDS]:
         if all(_NAME.fullmatch(part) for part in name.split(":")):
             yield name, path

@@ -124,7 +124,7 @@ def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecre
         parent = parent[key]
     parent[path[-1]] = new
     if parse_json(edited, file) != expected:
-        raise ConfigError(f"{file} cannot be changed without changing more.", f"Write {new!r} there yourself.")
+        raise ConfigError(f"{file} cannot be changed at this place alone.", f"Write {new!r} there yourself.")
     return edited
 
 

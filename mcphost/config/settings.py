@@ -56,7 +56,7 @@ def parse_roots(entries: Any, file: str, source: Source, on_problem: Callable[[s
     roots: list[RootConfig] = []
     listed: list[Any] = cast("list[Any]", entries) if isinstance(entries, list) else [entries]
     if len(listed) > MAX_ROOTS:
-        on_problem(f'{file}: "roots" has {len(listed)} folders; the first {MAX_ROOTS} count.')
+        on_problem(f'{file}: "roots" has {len(listed)} folders; the first {MAX_ROOTS} are used.')
     for entry in listed[:MAX_ROOTS]:
         table = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {"path": entry}
         path, name = table.get("path"), table.get("name", "")
@@ -72,7 +72,7 @@ def parse_roots(entries: Any, file: str, source: Source, on_problem: Callable[[s
             )
         elif source == "user" and path != WORKSPACE_FOLDER and not path.startswith(("/", "~")):
             shown = sanitize(path[:200], keep_newlines=False)
-            on_problem(f"{file}: the root {shown!r} is not an absolute path and is left out.")
+            on_problem(f"{file}: the folder {shown!r} is not an absolute path and is left out.")
         else:
             if source != "user" and path != WORKSPACE_FOLDER:
                 path = os.path.join(os.path.dirname(os.path.abspath(file)), os.path.expanduser(path))

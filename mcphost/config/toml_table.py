@@ -67,6 +67,6 @@ class TomlTable:
 
             near = get_close_matches(key[:60], known, 1)
             hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
-            self._report(sanitize(key[:60], keep_newlines=False), f"is not known: {hint}")
+            self._report(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}")
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
-            self.on_problem(f"{self.file}: {len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN:,} more keys are not known.")
+            self.on_problem(f"{self.file}: {len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN:,} more keys are unknown.")

@@ -74,7 +74,7 @@ _SETTING_WORDS = (
 _STATUS_HINTS: dict[int, str] = {
     400: "Is an MCP server at this path? Try /mcp.",
     403: "The server refuses this account or address; check headers, or sign in with another account.",
-    404: "The path is wrong: servers often are at /mcp, or at /sse.",
+    404: "The path is wrong: servers are often at /mcp or /sse.",
     405: "The path is wrong, or of the older transport: try /mcp, or /sse.",
     406: "Is an MCP server at this path? Try /mcp.",
     429: "The server limits requests: wait, then try again.",
@@ -114,7 +114,7 @@ def _explain_program(error: McpHostError, stderr: Sequence[str], warnings: Seque
         return make_step("protocol", "failed", error.message, _find_missing_setting(error.message) or error.hint)
     printed = next((text for text in warnings if "standard output" in text or "prints JSON" in text), "")
     if printed:
-        hint = "Only messages of MCP may be printed there: logs and banners belong on standard error."
+        hint = "Only MCP messages may be printed there: logs and banners belong on standard error."
         if "Listening" in printed or "localhost" in printed or "http://" in printed:
             hint = 'It seems to be an HTTP server: write its address as "url", or find its option for stdio.'
         return make_step("output", "failed", f"{printed} {error.message}", hint)
@@ -131,7 +131,7 @@ def _default_program_hint(error: McpHostError, output: str) -> str:
     if "exited with status 0" in error.message and not output:
         return "It exited without a message: is it a stdio MCP server? Check args."
     if "SIGKILL" in error.message:
-        return "The system ended it: is there enough memory?"
+        return "The operating system ended it: is there enough memory?"
     return error.hint or "Run the command by hand in a terminal, and read what it prints."
 
 

@@ -71,7 +71,7 @@ async def _check_proxy(proxy: str, host: str) -> AsyncIterator[DiagnosisStep]:
     addresses = await _resolve(place, port)
     hint = f"Correct the proxy's variable, or add {host} to NO_PROXY."
     if isinstance(addresses, DiagnosisStep):
-        yield make_step("proxy", "failed", f"The proxy {shown} is not known: {addresses.detail}", hint)
+        yield make_step("proxy", "failed", f"The proxy {shown} cannot be resolved: {addresses.detail}", hint)
         return
     reached = await _connect_any(addresses, place, port)
     if reached.status == "ok":
@@ -93,7 +93,7 @@ async def _resolve(host: str, port: int) -> tuple[str, ...] | DiagnosisStep:
         )
     except (OSError, UnicodeError) as error:
         hint = "Check the spelling of the URL, the network and the VPN."
-        return make_step("name", "failed", f"The name {host} is not known ({_reason(error)}).", hint)
+        return make_step("name", "failed", f"The host name {host} cannot be resolved ({_reason(error)}).", hint)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))[:_MAX_ADDRESSES]
 
 
@@ -188,11 +188,12 @@ def _explain_certificate(error: ssl.SSLCertVerificationError, host: str) -> Diag
         )  # fmt: skip
     if code in (_SELF_SIGNED, _SELF_SIGNED_IN_CHAIN, *_UNKNOWN_ISSUER):
         return make_step(
-            "certificate", "failed", f"The certificate of {host} is by an unknown authority ({error.verify_message}).",
+            "certificate", "failed",
+            f"The certificate of {host} is from an unknown authority ({error.verify_message}).",
             'Set "caFile" in the entry\'s "mcphost", or SSL_CERT_FILE, to that authority\'s certificate.',
         )  # fmt: skip
     return make_step(
-        "certificate", "failed", f"The certificate of {host} is refused: {error.verify_message}.", "Renew it."
+        "certificate", "failed", f"The certificate of {host} was rejected: {error.verify_message}.", "Renew it."
     )
 
 

@@ -37,7 +37,7 @@ async def check_well_known(server: ServerConfig) -> DiagnosisStep:
     except (UnsafeUrl, McpHostError) as error:
         return make_step("well-known", "warning", error.message, error.hint)
     hint = "The sign-in follows the rules of 2025-03-26. Its operator should publish the document."
-    return make_step("well-known", "warning", f"No metadata of the server: {'; '.join(found)}.", hint)
+    return make_step("well-known", "warning", f"The server has no metadata: {'; '.join(found)}.", hint)
 
 
 def _describe(url: str, body: bytes) -> DiagnosisStep:

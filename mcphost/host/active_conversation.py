@@ -377,7 +377,7 @@ class ActiveConversation:
             await self._has_unsaved.wait()
             if await self._save_all():
                 self._has_unsaved = anyio.Event()
-                self._events.notify("info", "The conversation is saved again, with all of its messages.")
+                self._events.notify("info", "The conversation can be saved again; all of its messages were saved.")
             else:
                 await anyio.sleep(_RETRY_SECONDS)
 

@@ -42,7 +42,7 @@ def _clean_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
 def describe_author(message: Message) -> str:
     """Return the name of the prompt or background call that added a message, or "" for other messages."""
     if message.late_result is not None:
-        return "Result from the background"
+        return "Background result"
     if message.prompt is not None:
         return f"{message.role.capitalize()}, from the prompt {message.prompt.name} of {message.prompt.server}"
     return ""

@@ -249,7 +249,7 @@ class Setup:
         provider = provider or recognize_provider(key)
         if not provider:
             raise UsageError(
-                "The provider cannot be told from this key.",
+                "This key does not show which provider it is for.",
                 "Set it in the environment, for example OPENAI_API_KEY, and start again.",
             )
         register_secret(key)

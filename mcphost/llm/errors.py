@@ -110,7 +110,7 @@ def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
 
 def answer_too_long_error(sentence: str) -> ModelError:
     """Return the error for an answer that exceeds a limit; *sentence* tells the user which limit."""
-    return ModelError(sentence, "What came so far is kept. Ask for less at once.")
+    return ModelError(sentence, "The answer so far is kept. Ask for less at once.")
 
 
 def _is_complete(message: str) -> bool:
@@ -203,7 +203,7 @@ def remove_keys(text: str, secret: str) -> str:
 
 def _describe_auth(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     if not context.secret:
-        hint = "Name the environment variable that has it with --api-key-env."
+        hint = "Pass the name of the environment variable that has it with --api-key-env."
         if context.api_base and context.key_name:
             name = context.key_name
             hint = f"{name} is not sent to {context.api_base} automatically; to send it: --api-key-env {name}"
@@ -229,7 +229,7 @@ def _describe_context(_failure: CallFailure, context: ErrorContext) -> tuple[str
 
 
 def _describe_overloaded(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
-    return f"{context.provider} has trouble (status {failure.status}).", "Try again in a moment."
+    return f"{context.provider} has a problem (status {failure.status}).", "Try again in a moment."
 
 
 def _describe_refused(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
@@ -241,7 +241,7 @@ def _describe_network(_failure: CallFailure, context: ErrorContext) -> tuple[str
     hint = "Check the address, the server and the network."
     if context.provider in LOCAL_PROVIDERS and not context.api_base:
         hint = "Start it, or name its address with --api-base or api_base in config.toml."
-    return f"No connection to {place}, or it broke off.", hint
+    return f"Cannot connect to {place}, or the connection was lost.", hint
 
 
 def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
@@ -249,7 +249,7 @@ def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[
         return unknown_provider_error(context.model).message, unknown_provider_error(context.model).hint
     if refused := UNSUPPORTED_PARAMETERS_PATTERN.search(failure.message):
         return (
-            f"{context.model} does not take {refused[1].replace(chr(39), '')}; nothing was sent.",
+            f"{context.model} does not accept {refused[1].replace(chr(39), '')}; nothing was sent.",
             "Remove it from the model's configuration.",
         )
     if failure.status == 404:

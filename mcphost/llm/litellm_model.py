@@ -206,7 +206,9 @@ class LiteLlmModel:
                     return
                 limit = self._deadlines.idle
                 if assembler.char_count > MAX_ANSWER_LENGTH:
-                    raise answer_too_long_error(f"The answer passed {MAX_ANSWER_LENGTH:,} characters and was stopped.")
+                    raise answer_too_long_error(
+                        f"The answer exceeded {MAX_ANSWER_LENGTH:,} characters and was stopped."
+                    )
         finally:
             call.stop()
 
@@ -322,7 +324,7 @@ class LiteLlmModel:
     def _empty_answer_error(self) -> ModelError:
         """Return the error for an answer without text or tokens, which litellm makes from HTML or no body."""
         place = self._config.api_base or providers.parse_provider(self._config.name)
-        return ModelError(f"{place} did not answer like a model.", "Check the base address and the model's name.")
+        return ModelError(f"{place} did not respond like a model API.", "Check the base address and the model's name.")
 
     def _error_context(self, key: providers.ProviderKey) -> "ErrorContext":
         from mcphost.llm.errors import ErrorContext  # not needed to start the program

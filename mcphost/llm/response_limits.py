@@ -50,7 +50,7 @@ class AnswerMeter:
         self._bytes += line_bytes
         self._deltas += 1
         if line_bytes > MAX_LINE_BYTES or self._bytes > MAX_ANSWER_BYTES:
-            raise AnswerTooLong(f"The answer passed {MAX_ANSWER_BYTES // 1_000_000} MB and was stopped.")
+            raise AnswerTooLong(f"The answer exceeded {MAX_ANSWER_BYTES // 1000000} MB and was stopped.")
         self._check(self._deltas)
 
     def add_chunk(self) -> None:
@@ -106,7 +106,7 @@ class LineMeter:
         """Count the next bytes of the response. Raises AnswerTooLong if a limit is exceeded."""
         self._total += len(data)
         if self._total > MAX_RESPONSE_BYTES:
-            raise AnswerTooLong(f"The answer passed {MAX_RESPONSE_BYTES // 1_000_000} MB and was stopped.")
+            raise AnswerTooLong(f"The answer exceeded {MAX_RESPONSE_BYTES // 1000000} MB and was stopped.")
         lines = len(data) - len(data.translate(None, _LINE_ENDS)) + sum(map(data.count, _MULTIBYTE_LINE_ENDS))
         self._lines_left = min(EXTRA_LINES, self._lines_left + len(data) // BYTES_PER_LINE + BYTES_PER_LINE - lines)
         if self._lines_left < 0:
@@ -134,7 +134,7 @@ class LineMeter:
         self._size += len(piece)
         self._brace_count += piece.count(b"{")
         if self._size > MAX_EVENT_BYTES:
-            raise AnswerTooLong(f"One event of the answer passed {MAX_EVENT_BYTES // 1_000_000} MB; it was stopped.")
+            raise AnswerTooLong(f"One event of the answer exceeded {MAX_EVENT_BYTES // 1000000} MB; it was stopped.")
         if self._brace_count > self._next_recount:
             # Braces inside strings were counted as well; count again without them.
             count = count_objects(b"".join(self._pieces))
@@ -203,7 +203,7 @@ class Decompressor:
             self._decompressed_size += len(plain)
             if self._decompressed_size > DECOMPRESSION_ALLOWANCE + MAX_DECOMPRESSION_RATIO * self._compressed_size:
                 raise AnswerTooLong(
-                    f"The answer is compressed too well: over {DECOMPRESSION_ALLOWANCE // 1_000_000} MB and "
+                    f"The answer decompresses to over {DECOMPRESSION_ALLOWANCE // 1000000} MB and "
                     f"{MAX_DECOMPRESSION_RATIO} times its size; it was stopped."
                 )
             if plain:
@@ -221,7 +221,7 @@ def limit_responses(response: Any) -> None:
                 yield data
             return
         if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise AnswerTooLong(f"The answer came in the encoding {encoding[:50]!r}, which was not asked for.")
+            raise AnswerTooLong(f"The answer came in the encoding {encoding[:50]!r}, which was not requested.")
         inflater = Decompressor()
         async for packed in self.aiter_raw():
             for data in inflater.feed(packed):

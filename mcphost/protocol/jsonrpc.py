@@ -276,7 +276,7 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
         raise MalformedMessage(f"The message has a method of {len(envelope.method):,} characters.")
     if isinstance(envelope.method, str):
         if result or error:
-            raise MalformedMessage("The message is a request and an answer at once.")
+            raise MalformedMessage("The message is both a request and a response.")
         if isinstance(message_id, UnsetType):
             return JsonRpcNotification(envelope.method, _detach(envelope.params, size))
         if message_id is None:
@@ -288,7 +288,7 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
         return JsonRpcErrorResponse(None if isinstance(message_id, UnsetType) else message_id, fault)
     if result and not error and message_id is not None and not isinstance(message_id, UnsetType):
         return JsonRpcResponse(message_id, _detach(envelope.result, size))
-    raise MalformedMessage("The answer has neither or both of result and error, or no id.")
+    raise MalformedMessage("The response has neither or both of result and error, or no id.")
 
 
 def serialize_message(message: JsonRpcMessage) -> bytes:

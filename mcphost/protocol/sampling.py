@@ -112,10 +112,10 @@ def _parse_message(raw: Raw, number: int) -> SamplingMessage:
         case _:
             raise MalformedMessage(f"Sampling message {number} has the role {message.role[:40]!r}.")
     if made.tool_uses and role != "assistant":
-        raise MalformedMessage(f"Sampling message {number} uses tools, and is not the assistant's.")
+        raise MalformedMessage(f"Sampling message {number} uses tools but does not have the role assistant.")
     if made.tool_results and (role != "user" or len(made.tool_results) != len(made.blocks)):
         raise MalformedMessage(
-            f"Sampling message {number} mixes tool results with something else, or is not the user's."
+            f"Sampling message {number} mixes tool results with other content, or does not have the role user."
         )
     return made
 
@@ -141,9 +141,7 @@ def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
         expected_ids = [use.id for use in before]
         result_ids = [answer.tool_use_id for answer in message.tool_results]
         if sorted(expected_ids) != sorted(result_ids) or len(set(expected_ids)) != len(expected_ids):
-            raise MalformedMessage(
-                f"Sampling message {number} does not answer the tool uses before it, each exactly once."
-            )
+            raise MalformedMessage(f"Sampling message {number} must answer each preceding tool use exactly once.")
     if messages[-1].tool_uses:
         raise MalformedMessage("The last sampling message uses tools whose results are missing.")
 
@@ -154,4 +152,4 @@ def parse_tool_choice(raw: Raw) -> Literal["auto", "required", "none"]:
         case "auto" | "required" | "none" as mode:
             return mode
         case other:
-            raise MalformedMessage(f"The toolChoice mode {other[:40]!r} is not known.")
+            raise MalformedMessage(f"The toolChoice mode {other[:40]!r} is unknown.")

@@ -109,7 +109,7 @@ def parse_server_request(method: str, params: Raw) -> Generator[None, None, Serv
     """
     kind = _REQUEST_TYPES.get(method)
     if kind is None:
-        raise MalformedMessage(f"The server asked for {method!r}, which is not known.")
+        raise MalformedMessage(f"The server asked for {method!r}, which mcphost does not know.")
     body = bytes(params) or b"{}"
     is_long = len(body) > _LONG_PARAMS
     if is_long:

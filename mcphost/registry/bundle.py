@@ -149,7 +149,7 @@ async def _save_body(response: HttpResponse, sha256: str, path: Path) -> None:
     if digest.hexdigest() != sha256:
         raise RegistryError(
             f"The bundle is not the file that was published: its SHA-256 is {digest.hexdigest()}, not {sha256}.",
-            "Nothing was opened. Tell its publisher.",
+            "Nothing was opened. Report it to its publisher.",
         )
 
 
@@ -211,7 +211,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
         raise RegistryError(f"The bundle has more than {MAX_FILES:,} files.")
     total = sum(info.file_size for info in members)
     if total > MAX_EXTRACTED_BYTES or total > _RATIO_ALLOWANCE + MAX_RATIO * size:
-        raise RegistryError(f"The bundle would become {total // 1024**2:,} MB, which is too much for its size.")
+        raise RegistryError(f"The bundle would unpack to {total // 1024**2:,} MB, which is too much for its size.")
     seen: set[str] = set()
     folders: set[PurePosixPath] = set()
     files: list[tuple[zipfile.ZipInfo, PurePosixPath]] = []
@@ -226,7 +226,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> list[tuple[zipfile.Zi
             continue
         # A file system may treat two names as the same file, so the second could replace a checked file.
         if str(path).casefold() in seen:
-            raise RegistryError(f"The bundle has a file twice: {_show(info.orig_filename)}.")
+            raise RegistryError(f"The bundle contains a file twice: {_show(info.orig_filename)}.")
         seen.add(str(path).casefold())
         folders.update(path.parents)
         if len(folders) > MAX_FILES:
@@ -261,7 +261,7 @@ def _extract_file(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, l
         while chunk := source.read(_COPY_SIZE):
             size += len(chunk)
             if size > min(limit, info.file_size):
-                raise RegistryError(f"The bundle has a file that is larger than it says: {_show(info.orig_filename)}.")
+                raise RegistryError(f"The bundle has a file that is larger than declared: {_show(info.orig_filename)}.")
             file.write(chunk)
     return size
 

@@ -95,7 +95,7 @@ async def open_registry(place: str, cache_folder: Path, *, refresh: bool = False
     except UnsafeUrl as error:
         raise RegistryError(error.message, "Correct it in [registry] of config.toml, or in --registry.") from error
     if "?" in base:
-        raise RegistryError(f"The address of the registry {base[:200]!r} has a query.", "Name its base URL.")
+        raise RegistryError(f"The address of the registry {base[:200]!r} has a query.", "Pass its base URL.")
     try:
         client = create_client(split_url(base).hostname or "", base, {}, warn=_log.warning)
     except McpHostError as error:
@@ -307,7 +307,7 @@ class FileRegistry:
             body = read_bytes(self._path, _MAX_FILE_BYTES).strip()
             fetched = self._path.stat().st_mtime
         except OSError as error:
-            raise RegistryError(f"The registry {self._path} does not exist.", "Name a file or a URL.") from error
+            raise RegistryError(f"The registry {self._path} does not exist.", "Pass a file or a URL.") from error
         except ConfigError as error:
             raise RegistryError(error.message, error.hint) from error
         if body.startswith(b"["):
@@ -340,4 +340,4 @@ def _shorten(problems: Iterable[str]) -> tuple[str, ...]:
 def _unknown_server(name: str, version: str) -> RegistryError:
     what = f"version {sanitize(version[:100], keep_newlines=False)!r} of {name}" if version else f"server {name}"
     word = name.rpartition("/")[2]
-    return RegistryError(f"The registry has no {what}.", f"Look for it: mcphost servers search {quote(word)}")
+    return RegistryError(f"The registry has no {what}.", f"Search for it: mcphost servers search {quote(word)}")

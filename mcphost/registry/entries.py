@@ -172,7 +172,7 @@ def decode_page(body: bytes, source: str) -> RegistryPage:
         raws, more = decode_array(page.servers or b"[]", MAX_ENTRIES)
     except MalformedMessage as error:
         raise RegistryError(
-            f"The answer of {source} is not a list of servers: {error.message[:300]}",
+            f"The response of {source} is not a list of servers: {error.message[:300]}",
             "Is this the address of a registry?",
         ) from error
     problems: list[str] = []

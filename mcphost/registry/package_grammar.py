@@ -105,7 +105,7 @@ def _check(name: str, names: re.Pattern[str], version: str, versions: re.Pattern
     if not version:
         raise RegistryError(f"The package {name} has no version, so it could change at any time.")
     if not versions.fullmatch(version):
-        raise RegistryError(f"The version {_show(version)} of {name} is not one exact version.")
+        raise RegistryError(f"The version {_show(version)} of {name} is not an exact version.")
 
 
 def _image_reference(package: RegistryPackage) -> tuple[str, tuple[str, ...]]:
@@ -139,7 +139,7 @@ def _check_host(package: RegistryPackage) -> None:
         is_usual = False
     if not is_usual:
         raise RegistryError(
-            f"The package is in another package registry ({_show(package.registry_base_url)}) than {expected}."
+            f"The package is in the package registry {_show(package.registry_base_url)} instead of {expected}."
         )
 
 
@@ -205,8 +205,8 @@ def runtime_words(kind: str, words: Sequence[str]) -> tuple[str, ...]:
             kept += [word] if equals else [word, value]
         else:
             raise RegistryError(
-                f"The runtime argument {_show(word)} could make {RUNNERS[kind].program} do anything else than run the"
-                " package."
+                f"The runtime argument {_show(word)} could make {RUNNERS[kind].program} do something other "
+                "than run the package."
             )
     return tuple(kept)
 
@@ -218,10 +218,13 @@ def _check_option_value(option: str, value: str) -> None:
         for part in value.replace(":", ",").split(","):
             path = part.rpartition("=")[2]
             if _is_outside_path(path):
-                raise RegistryError(f"The runtime argument {option} {_show(value)} gives the container {_show(path)}.")
+                raise RegistryError(
+                    f"The runtime argument {option} {_show(value)} gives the container access to {_show(path)}."
+                )
     if option == "--network" and not (_NETWORK.fullmatch(value) and value != "host"):
         raise RegistryError(
-            f"The runtime argument --network {_show(value)} could give the container every service of this machine."
+            f"The runtime argument --network {_show(value)} could give the container access to every "
+            "service of this machine."
         )
 
 

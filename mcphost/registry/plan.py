@@ -91,7 +91,7 @@ def choose_option(server: RegistryEntry, wanted: str, installed: Mapping[str, st
     fitting = [option for option in options if wanted in ("", option.kind)]
     if not fitting:
         kinds = ", ".join(dict.fromkeys(sanitize(option.kind, keep_newlines=False) for option in options))
-        raise UsageError(f"{server.name} {server.version} has no {wanted}.", f"There are: {kinds}.")
+        raise UsageError(f"{server.name} {server.version} has no {wanted}.", f"Available: {kinds}.")
     usable = [option for option in fitting if not option.problem]
     if not usable:
         raise RegistryError(f"{server.name} cannot be installed. {fitting[0].problem}", _read_more(server))
@@ -134,7 +134,7 @@ def _check_package(package: RegistryPackage) -> None:
         shown = sanitize(kind[:40], keep_newlines=False)
         raise RegistryError(f"mcphost installs no packages of the type {shown!r}.")
     if package.transport.type != "stdio":
-        raise RegistryError("The package is a web server, which you must start before you add its address.")
+        raise RegistryError("The package is a web server: start it, then add its address.")
     check_texts(package.runtime_arguments, "argument")
     check_texts(package.package_arguments, "argument")
     check_texts(package.environment_variables, "environment")
@@ -149,7 +149,7 @@ def check_bundle(package: RegistryPackage) -> None:
     except UnsafeUrl as error:
         raise RegistryError(error.message) from error
     if not SHA256.fullmatch(package.file_sha256):
-        raise RegistryError("The bundle has no SHA-256, so nothing says whether the download is the right file.")
+        raise RegistryError("The bundle has no SHA-256, so the download cannot be verified.")
 
 
 def _check_secrets(inputs: Sequence[PlanInput]) -> None:
@@ -244,7 +244,7 @@ def _plan_package(option: InstallOption, package: RegistryPackage, values: _Valu
         entry["env"] = env
     notes = words.notes
     if kind == "oci" and any(word in ("-v", "--volume", "--mount") for word in map(_option_of, runtime)):
-        notes = (*notes, "the container gets folders of this machine.")
+        notes = (*notes, "the container gets access to folders of this machine.")
     return PlannedEntry(entry=entry, secret_keys=tuple(("env", name) for name in secrets), notes=notes)
 
 

@@ -221,7 +221,7 @@ def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, An
         findings.append(AuditFinding(seq, "moved" if original else "edited", text))
     elif not gap and fields["prev"] != (last.hash if last.seq else INITIAL_HASH):
         before = f"row {last.seq}" if last.seq else "the beginning"
-        text = f"Row {seq} was not written after the present {before}: a row was inserted or replaced."
+        text = f"Row {seq} was not written after the current {before}: a row was inserted or replaced."
         findings.append(AuditFinding(seq, "unlinked", text))
     if fields["kind"] == "ledger" and fields["event"] == "broken":
         text = f"Row {seq} records a break that was detected then: {fields['decision']}."

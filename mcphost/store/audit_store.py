@@ -273,7 +273,9 @@ class AuditStore:
                     )
                 if self._is_failing:
                     self._is_failing = False
-                    self._warn("The audit log is written again.", "The rows that were held in memory are now in it.")
+                    self._warn(
+                        "The audit log can be written again.", "The rows that were held in memory are now in it."
+                    )
 
     def report_refusal(self, text: str, hint: str) -> None:
         """Warn the user that an action was refused because its row could not be written."""

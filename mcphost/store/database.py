@@ -238,7 +238,7 @@ class Database:
         except LookupError as error:
             raise StoreError(
                 f"The {self._label} was written by a newer mcphost ({error}).",
-                "Update mcphost; it was not touched.",
+                "Update mcphost; the file was not changed.",
             ) from error
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             if _is_about_space(error, self._path):
@@ -259,8 +259,8 @@ class Database:
                 part.rename(aside.with_name(aside.name + suffix))
         label = f"{self._name} {path.name}"
         self._pending_warning = (
-            f"The {label} was damaged ({error}) and a new one was begun.",
-            f"The old file is {aside}.",
+            f"The {label} was damaged ({error}) and a new one was started.",
+            f"The damaged file was moved to {aside}.",
         )
         return self._connect(str(path))
 
@@ -324,7 +324,7 @@ class Database:
         db.execute("PRAGMA secure_delete = ON")
         if self._is_lost(db):
             self._pending_warning = (
-                f"The {self._label} was missing, or has none of the data stored before; a new one was begun.",
+                f"The {self._label} was missing, or has none of the data stored before; a new one was started.",
                 "If you have a backup, quit mcphost and restore it.",
             )
         migrate(db, self._migrations)

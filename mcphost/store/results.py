@@ -88,7 +88,7 @@ class ResultStore:
     async def _run(self, work: Callable[[Path], T]) -> T:
         folder = self._directory
         if folder is None:
-            raise StoreError("Results are not kept in this run.")
+            raise StoreError("Results are not stored in this run.")
         results: list[T] = []
         with anyio.CancelScope(shield=True):
             try:

@@ -149,7 +149,7 @@ class HttpChannel:
                 await self._post(serialize_message(message), headers, what)
         except TimeoutError as error:
             raise ResponseInterrupted(
-                f"The server {self.name!r} did not take {what} within {SEND_TIMEOUT:.0f} s.", server=self.name
+                f"The server {self.name!r} did not accept {what} within {SEND_TIMEOUT:.0f} s.", server=self.name
             ) from error
         if isinstance(message, JsonRpcNotification) and message.method == "notifications/initialized":
             self._get_stream_scope.cancel()
@@ -279,7 +279,7 @@ class HttpChannel:
         """
         self._expired_session_id = session
         return SessionExpired(
-            f"The server {self.name!r} forgot our session.", "It did not run; send it again.", server=self.name
+            f"The server {self.name!r} no longer knows the session.", "It did not run; send it again.", server=self.name
         )
 
     async def resume(self, last_id: str) -> HttpResponse | None:
@@ -441,7 +441,7 @@ class HttpChannel:
                 await anyio.sleep(min(max(wait, decoder.retry or 0.0), MAX_RECONNECT_DELAY))
         if silent >= _MAX_SILENT_STREAMS:
             self._warn_once(
-                "silent", f"The server {self.name!r} keeps closing its event stream; it is not reopened any more."
+                "silent", f"The server {self.name!r} keeps closing its event stream; it will not be reopened."
             )
 
     async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:

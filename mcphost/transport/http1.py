@@ -71,7 +71,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         if self._error is not None:
             return
         if not self._is_expecting_response:
-            self._fail(ConnectionLost("bytes came after the answer"))
+            self._fail(ConnectionLost("unexpected bytes after the response"))
             self.abort()
             return
         try:
@@ -210,7 +210,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self._interim_bytes += end  # an interim response
             self._interim_count += 1
             if self._interim_count > _MAX_INTERIM_RESPONSES:
-                raise MalformedMessage(f"over {_MAX_INTERIM_RESPONSES} interim answers")
+                raise MalformedMessage(f"over {_MAX_INTERIM_RESPONSES} interim responses")
         self.headers = headers
         self.is_keep_alive = version == "HTTP/1.1" and "close" not in self.headers.get("connection", "").lower()
         self._choose_framing()
@@ -226,7 +226,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         line, *lines = head.decode("latin-1").split("\r\n")
         match = _STATUS_LINE.fullmatch(line)
         if match is None or match[2] < "100":
-            raise MalformedMessage(f"not an HTTP answer: {line[:100]!r}")
+            raise MalformedMessage(f"not an HTTP response: {line[:100]!r}")
         self.status = int(match[2])
         if self.status == 101:
             raise MalformedMessage("the server wants to switch protocols")

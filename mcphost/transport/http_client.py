@@ -75,13 +75,13 @@ class HttpResponse:
             data = await connection.read_chunk()
         except ConnectionLost as error:
             raise ResponseInterrupted(
-                f"The answer of the server {self._name!r} broke off: {error.message}.",
+                f"The response of the server {self._name!r} broke off: {error.message}.",
                 MAY_HAVE_RUN_HINT,
                 server=self._name,
             ) from error
         except MalformedMessage as error:
             raise MalformedMessage(
-                f"The answer of the server {self._name!r} is broken: {error.message}.", MAY_HAVE_RUN_HINT
+                f"The response of the server {self._name!r} is invalid: {error.message}.", MAY_HAVE_RUN_HINT
             ) from error
         if data is None:
             self._check_compressed_end()
@@ -102,14 +102,14 @@ class HttpResponse:
         if inflate is None:
             inflate = self._decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
         if inflate.eof:
-            raise MalformedMessage(f"The server {self._name!r} sent data behind the end of its compressed answer.")
+            raise MalformedMessage(f"The server {self._name!r} sent data after the end of its compressed response.")
         self._compressed_bytes += len(data) - len(inflate.unconsumed_tail)
         try:
             plain = inflate.decompress(data, _DECOMPRESSED_CHUNK)
         except zlib.error as error:
             raise MalformedMessage(f"The server {self._name!r} sent broken compressed data.") from error
         if inflate.unused_data:
-            raise MalformedMessage(f"The server {self._name!r} sent data behind the end of its compressed answer.")
+            raise MalformedMessage(f"The server {self._name!r} sent data after the end of its compressed response.")
         self._decompressed_bytes += len(plain)
         if self._decompressed_bytes > DECOMPRESSED_ALLOWANCE + DECOMPRESSED_FACTOR * self._compressed_bytes:
             raise MalformedMessage(
@@ -121,7 +121,9 @@ class HttpResponse:
 
     def _check_compressed_end(self) -> None:
         if self._decompressor is not None and not self._decompressor.eof:
-            raise MalformedMessage(f"The compressed answer of the server {self._name!r} has no end.", MAY_HAVE_RUN_HINT)
+            raise MalformedMessage(
+                f"The compressed response of the server {self._name!r} is incomplete.", MAY_HAVE_RUN_HINT
+            )
 
     async def read_body(self, limit: int = MESSAGE_LIMIT) -> bytes:
         """Return the complete body. Raises MalformedMessage if it exceeds *limit* bytes."""
@@ -388,7 +390,7 @@ def create_client(
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts
         for header, value in headers.items():
             if any(character in header + value for character in "\r\n\0"):
-                raise MalformedMessage(f"The header {header!r} holds a line break.")
+                raise MalformedMessage(f"The header {header!r} contains a line break.")
         pool = HttpConnectionPool(url, proxy=proxy_for(url), ca_file=ca_file, ca_digest=ca_digest)
     except MalformedMessage as error:
         raise StartupError(

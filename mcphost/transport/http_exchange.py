@@ -222,7 +222,7 @@ class HttpExchange:
                 self._accept_message(message)
             if not self._done:
                 raise self._mismatched_id_error() or MalformedMessage(
-                    f"The server {channel.name!r} sent no answer to {method} in its body."
+                    f"The server {channel.name!r} sent no response to {method} in the body."
                 )
         else:
             self._done = True

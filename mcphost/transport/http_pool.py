@@ -198,7 +198,7 @@ class HttpConnectionPool:
         for name, value in headers:
             line = f"{name}: {value}"
             if "\r" in line or "\n" in line or "\0" in line:
-                raise MalformedMessage(f"The header {name[:100]!r} holds a line break.")
+                raise MalformedMessage(f"The header {name[:100]!r} contains a line break.")
             lines.append(line)
         if body:
             lines.append(f"content-length: {len(body)}")

@@ -203,7 +203,7 @@ class _MessagePoster:
                     answer.close()
         except TimeoutError as error:
             raise ResponseInterrupted(
-                f"The server {self._client.name!r} did not take a message within {SEND_TIMEOUT:.0f} s.",
+                f"The server {self._client.name!r} did not accept a message within {SEND_TIMEOUT:.0f} s.",
                 MAY_HAVE_RUN_HINT,
                 server=self._client.name,
             ) from error

@@ -324,7 +324,7 @@ class Multiplexer:
 
     def _multiline_error(self) -> MalformedMessage:
         return MalformedMessage(
-            f"The answer of the server {self.name!r} is not one line of JSON.",
+            f"The response of the server {self.name!r} is not one line of JSON.",
             "It must print each message on a line of its own, without line breaks in it.",
             server=self.name,
         )
@@ -395,7 +395,7 @@ class Multiplexer:
             self.malformed_lines.append(shown)
         if text in (b"{", b"["):
             self._is_in_multiline_json = True
-            self._warn_once("pretty", "prints JSON over several lines: its answer is not one line of JSON.")
+            self._warn_once("pretty", "prints JSON over several lines: its response is not one line of JSON.")
         elif self._is_in_multiline_json:
             self._is_in_multiline_json = line.rstrip() not in (b"}", b"]")
             if found := _OWN_LINE_ID.match(text):

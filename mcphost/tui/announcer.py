@@ -44,8 +44,8 @@ _TURN_ENDS = {
     "done": N_("The answer is complete."),
     "stopped": N_("The answer was stopped."),
     "failed": N_("The answer failed."),
-    "rounds": N_("The answer stopped at the limit of tool rounds."),
-    "budget": N_("The answer stopped at the limit of its cost."),
+    "rounds": N_("The answer stopped at the tool round limit."),
+    "budget": N_("The answer stopped at its cost limit."),
 }
 
 

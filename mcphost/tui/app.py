@@ -286,7 +286,7 @@ class McpHostApp(QuestionApp):
             _("Its result is added to the conversation after this answer.")
             if self.host.conversation.is_busy
             else keys_in_use(self).fill(
-                _("{again} lets the model read its result now; otherwise it does with your next message.")
+                _("{again} lets the model read its result now; otherwise it reads it with your next message.")
             )
         )
         said = _("{name} has ended in the background: {outcome}. {later}")
@@ -593,5 +593,5 @@ class McpHostApp(QuestionApp):
             self.theme_choice.remember()
         except (OSError, McpHostError) as error:
             self.call_from_thread(
-                self.notify, _("The theme is not remembered: {error}").format(error=error), markup=False
+                self.notify, _("The theme could not be saved: {error}").format(error=error), markup=False
             )

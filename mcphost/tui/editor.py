@@ -58,7 +58,7 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
                 failure = error
             if not app.is_running or cast("Any", app)._exit:
                 # The app is exiting: raise, so that Textual does not take over the terminal again.
-                raise failure or UsageError(_("mcphost is leaving."))
+                raise failure or UsageError(_("mcphost is quitting."))
     finally:
         signal.signal(signal.SIGQUIT, before)
     if failure is not None:
@@ -88,12 +88,13 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
         took = time.monotonic() - began
         if status != 0:
             how = (
-                _("was ended by signal {text}").format(text=-status)
+                _("was stopped by signal {text}").format(text=-status)
                 if status < 0
-                else _("ended with status {status}").format(status=status)
+                else _("exited with status {status}").format(status=status)
             )
             raise UsageError(
-                _("The editor {how}; nothing was applied.").format(how=how), _("Save and leave it as usual.")
+                _("The editor {how}; nothing was applied.").format(how=how),
+                _("Save the file and close the editor as usual."),
             )
         now = _read_result(path)
         if now == text and took < MIN_EDIT_SECONDS:
@@ -137,7 +138,7 @@ async def _run_editor(command: tuple[str, ...]) -> int:
 def _read_result(path: Path) -> str:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise UsageError(_("The editor left no file."), _("Save it under the same name."))
+            raise UsageError(_("The editor did not save the file."), _("Save it under the same name."))
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise UsageError(

@@ -24,9 +24,9 @@ def images_unsupported_reason(app: App[Any]) -> str:
         return _("NO_COLOR is set.")
     if app.console.color_system != "truecolor":
         shown = os.environ.get("TERM", "")[:60]
-        return _("This terminal ({shown}) does not report true color. If it has it, set COLORTERM=truecolor.").format(
-            shown=shown
-        )
+        return _(
+            "This terminal ({shown}) does not report true color. If it supports it, set COLORTERM=truecolor."
+        ).format(shown=shown)
     return "" if is_installed() else INSTALL_HINT
 
 

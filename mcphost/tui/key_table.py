@@ -140,7 +140,7 @@ def _describe_terminals(modifiers: Sequence[str], name: str, *, is_function: boo
     if is_function and (int(name[1:]) > 12 or modifiers):
         return _("is missing on many keyboards and terminals")
     if is_function:
-        return _("switches many terminals to full screen, and does not arrive then") if name == "f11" else ""
+        return _("switches many terminals to full screen, and then does not reach mcphost") if name == "f11" else ""
     plain_letter = len(name) == 1 and "a" <= name <= "z"
     is_known = (
         (modifiers == ["ctrl"] and (plain_letter or name in _MOVING_KEYS))
@@ -243,7 +243,7 @@ def _accept_all(
     for text in texts:
         key, fault, warning = _read_key(text)
         if not fault and action.priority and key in QUESTION_KEYS:
-            fault = _("belongs to questions, over which this action works as well; write another key")
+            fault = _("belongs to questions, where this action works as well; write another key")
         if not fault and chosen.get(key, action.name) != action.name:
             fault = _('is already the key of "{chosen}" in this table; write another key').format(chosen=chosen[key])
         if fault or (warning and not (kitty and warning is _KITTY_ONLY)):

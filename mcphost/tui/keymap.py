@@ -71,7 +71,7 @@ ACTIONS: tuple[Action, ...] = (
         "ctrl+up",
         N_("recall"),
         N_("Recall an earlier message"),
-        N_("Search your messages of all conversations; put one into the message"),
+        N_("Search your messages in all conversations; insert one into the message"),
         "recall",
         aliases=("prompt-history",),
     ),
@@ -90,7 +90,7 @@ ACTIONS: tuple[Action, ...] = (
         "",
         N_("tasks"),
         N_("Tasks"),
-        N_("Show what runs and how far it is; cancel it"),
+        N_("Show what is running and its progress; cancel it"),
         "tasks",
         aliases=("jobs",),
     ),
@@ -308,8 +308,8 @@ ACTIONS: tuple[Action, ...] = (
         "undo_insert",
         "ctrl+g",
         N_("take back"),
-        N_("Take back an inserted prompt"),
-        N_("Remove the messages of a prompt that were inserted last; they stay stored as a branch"),
+        N_("Undo an inserted prompt"),
+        N_("Remove the last inserted prompt; its messages stay stored as a branch"),
         "take-back",
     ),
     Action(
@@ -336,7 +336,7 @@ ACTIONS: tuple[Action, ...] = (
 LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Message"), "enter", N_("send")),
     (N_("Message"), N_("shift+enter or ctrl+j"), N_("new line")),
-    (N_("Message"), N_("enter during an answer"), N_("send it after the answer; up takes it back")),
+    (N_("Message"), N_("enter during an answer"), N_("send it after the answer; up edits it")),
     (N_("Message"), N_("ctrl+s during an answer"), N_("send it after the next tool result")),
     (
         N_("Message"),

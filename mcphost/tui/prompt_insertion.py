@@ -58,9 +58,7 @@ async def _insert(chat: "ChatScreen", prompt: "FilledPrompt", *, asks: bool) -> 
         chat.presenter.add_notice("error", error.message, error.hint)
         return
     name = clean_line(f"{prompt.server} · {prompt.name}", 80)
-    back = keys_in_use(chat).fill(
-        _("{undo_insert} takes it back.") if len(prompt.messages) == 1 else _("{undo_insert} takes them back.")
-    )
+    back = keys_in_use(chat).fill(_("{undo_insert} undoes it."))
     chat.notify(
         _("{messages} of {name} inserted. {back}").format(
             messages=translate_count(len(prompt.messages), "message"), name=name, back=back
@@ -79,4 +77,4 @@ async def undo_insert(chat: "ChatScreen") -> None:
     except McpHostError as error:
         chat.notify(f"{error.message} {error.hint}", severity="warning", markup=False, timeout=6)
         return
-    chat.notify(_("{messages} taken back.").format(messages=translate_count(count, "message")), markup=False, timeout=4)
+    chat.notify(_("{messages} removed.").format(messages=translate_count(count, "message")), markup=False, timeout=4)

@@ -158,7 +158,7 @@ class ThemeChoice:
     def _read(self, name: str) -> "Theme":
         path = themes.find_file(name, self._user_folder)
         if path is None:
-            raise themes.ThemeError(_('The file of the theme "{name}" is gone.').format(name=name))
+            raise themes.ThemeError(_('The file of the theme "{name}" no longer exists.').format(name=name))
         return themes.read(path)
 
     def _replace(self, theme: "Theme") -> None:

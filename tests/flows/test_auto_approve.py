@@ -112,7 +112,7 @@ async def test_auto_approval_expires_and_reports_it_while_idle(open_host: OpenHo
         with anyio.fail_after(20):
             async for event in feed:
                 if isinstance(event, AutoApprovalChanged) and not event.on:
-                    assert event.why == "its time is over"
+                    assert event.why == "its time is up"
                     break
 
 

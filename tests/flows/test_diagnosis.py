@@ -406,11 +406,11 @@ async def test_a_closed_port_and_an_unknown_name_are_explained(open_host: OpenHo
         steps = await diagnose(open_host, {"url": f"http://127.0.0.1:{port}/mcp"}, tmp_path)
     check(steps, "port", "Nothing listens at 127.0.0.1", "Start the server")
     steps = await diagnose(open_host, {"url": "https://name.invalid/mcp"}, tmp_path)
-    check(steps, "name", "name.invalid is not known", "spelling")
+    check(steps, "name", "name.invalid cannot be resolved", "spelling")
 
 
 CERTIFICATES: dict[str, tuple[str, int, int, bool, str, str]] = {
-    "an unknown authority": ("127.0.0.1", 1, -10, False, "by an unknown authority", '"caFile"'),
+    "an unknown authority": ("127.0.0.1", 1, -10, False, "from an unknown authority", '"caFile"'),
     "another name": ("another.example", 1, -10, True, "for another name than 127.0.0.1", "name of the certificate"),
     "an expired certificate": ("127.0.0.1", -1, -10, True, "has expired", "Renew it"),
     "a clock that is wrong": ("127.0.0.1", 20, 10, True, "not valid yet; this machine's clock says", "Set the clock"),

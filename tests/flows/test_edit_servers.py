@@ -96,8 +96,8 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
         (("add", "demo", "--env", "A", "--", "x"), 2, "A has no value"),
         (("add", "-x", "--", "x"), 2, "Unrecognized arguments"),
         (("add", "--json", "[1]", "--yes"), 3, "not an object"),
-        (("add", "--json", "{}", "--yes"), 3, "no server in it"),
-        (("add", "--json", '{"demo": 3}', "--yes"), 3, "no server in it"),
+        (("add", "--json", "{}", "--yes"), 3, "It contains no server"),
+        (("add", "--json", '{"demo": 3}', "--yes"), 3, "It contains no server"),
         (("remove", "demo"), 2, "no server named 'demo'"),
         (("disable", "demo"), 2, "no server named 'demo'"),
         (("restart", "demo"), 2, "no server named 'demo'"),
@@ -167,7 +167,7 @@ def test_a_secret_does_not_get_into_a_projects_file(program: Program) -> None:
     said = program.error(
         "servers", "add", "demo", "--scope", "project", "--env", f"THE_TOKEN={CANARY}", "--", *DEMO, code=3
     )
-    assert "does not belong into" in said
+    assert "does not belong in" in said
     assert not (program.work / ".mcp.json").exists()
 
 

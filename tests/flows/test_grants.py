@@ -164,7 +164,7 @@ def test_without_a_screen_grants_and_rules_allow_and_the_never_list_forbids(prog
 def test_a_server_started_differently_is_not_covered_by_the_grant(program: Program) -> None:
     create_grant(program)
     program.configure(demo={**DEMO, "env": {"NEW": "1"}})
-    assert "in another way now" in program.text("grants")
+    assert "now started or reached in another way" in program.text("grants")
     program.text("servers", "trust", "demo", "--yes")
     assert program.run("run", "what is 2 + 40?", "--model", "demo", "--allow", "demo/no").returncode == 5
     program.configure()

@@ -135,7 +135,9 @@ def test_inputs_of_a_pasted_file_are_stored_in_the_keyring_and_the_settings(tmp_
         assert done.returncode == 0, done.stderr
         assert "its needs the input token. Set it: mcphost servers input its token" in done.stderr.decode()
         assert "mcphost servers input its region" in call(program, code=3, **env)
-        assert "There are: eu, us." in program.error("servers", "input", "its", "region", code=3, stdin="mars\n", **env)
+        assert "Choose one of: eu, us." in program.error(
+            "servers", "input", "its", "region", code=3, stdin="mars\n", **env
+        )
         program.text("servers", "input", "its", "region", stdin="us\n", **env)
         assert "mcphost servers input its token" in call(program, code=3, **env)
         program.text("servers", "input", "its", "token", stdin=f"{CANARY}\n", **env)

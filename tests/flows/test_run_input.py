@@ -74,7 +74,7 @@ def test_an_image_is_refused_by_a_model_that_takes_none(program: Program) -> Non
     (program.home / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (1).to_bytes(4, "big") * 2)
     done = program.run(*ASK, "-f", str(program.home / "a.png"))
     assert done.returncode == 2
-    assert b"is an image, and this model takes none" in done.stderr
+    assert b"is an image, which this model does not accept" in done.stderr
 
 
 def test_an_answer_that_never_matches_its_schema_is_exit_code_7(program: Program) -> None:

@@ -328,7 +328,7 @@ async def test_an_answer_cut_before_any_content_is_requested_again_without_repea
     model = ScriptedModel([StreamFinished("unknown")], text_round("whole"))
     async with open_host(model, servers=()) as host:
         result = await host.conversation.send("hi")
-        assert (result.exit_code, result.error) == (7, "The model's answer was cut off before anything came.")
+        assert (result.exit_code, result.error) == (7, "The model's answer was cut off before any text arrived.")
         assert [message.text for message in host.conversation.messages] == ["hi"]
         assert (await host.conversation.continue_turn()).text == "whole"
         assert [message.text for message in host.conversation.messages] == ["hi", "whole"]
@@ -360,7 +360,7 @@ async def test_a_tool_that_a_provider_refuses_is_named_in_a_notice(open_host: Op
         feed = host.events.subscribe()
         assert (await host.conversation.send("hi")).text == "Hello."
         (notice,) = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
-    assert "refuses the definition of the tool demo__add" in notice.text
+    assert "rejected the definition of the tool demo__add" in notice.text
     assert "schema" in notice.text
     assert "\x1b" not in notice.text
 

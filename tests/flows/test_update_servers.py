@@ -76,7 +76,7 @@ def test_an_update_can_change_the_kind_of_package_and_the_registry(program: Prog
     with registry_server(entries) as registry:
         program.text("servers", "install", "io.github.ada/notes", "--registry", registry.url, "--yes")
         registry.entries.append(moved)
-        assert "There are: pypi." in program.error("servers", "update", "notes", "--yes", code=2)
+        assert "Available: pypi." in program.error("servers", "update", "notes", "--yes", code=2)
     (tmp_path / "registry.json").write_text(json.dumps([*entries, moved]))
     said = program.text(
         "servers", "update", "notes", "--yes", "--from", "pypi", "--registry", str(tmp_path / "registry.json")

@@ -306,7 +306,7 @@ async def _check_session(session: Session, peer: StreamServer) -> None:
         result = await session.request(VALID_REQUEST)
     except McpHostError as error:
         # After a new handshake, which may have been mutated too, the server may offer less.
-        is_renewed = isinstance(error, UnsupportedCapability) or "forgot our session" in error.message
+        is_renewed = isinstance(error, UnsupportedCapability) or "no longer knows the session" in error.message
         if isinstance(error, ConnectionLost | UnsupportedCapability) and is_renewed:
             peer.report.outcomes["sessions forgotten by the server"] += 1
             return

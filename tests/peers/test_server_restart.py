@@ -53,4 +53,4 @@ async def test_a_call_after_a_restart_succeeds_in_a_new_session() -> None:
             first.close()
             with run_everything(port):
                 assert single_text(await session.request(CallTool("echo", {"message": "b"}))) == "Echo: b"
-    assert [text for text in observer.warnings if "forgot our session" in text]
+    assert [text for text in observer.warnings if "no longer knows the session" in text]

@@ -434,7 +434,7 @@ class FakeConversation:
 
     async def undo_insert(self) -> int:
         if not self.inserted:
-            raise UsageError("Nothing was inserted last.", "Go back to an earlier message with /rewind.")
+            raise UsageError("There is no inserted prompt to undo.", "Go back to an earlier message with /rewind.")
         count, self.inserted = self.inserted, 0
         self._messages = self._messages[:-count]
         self._host.put(events.ConversationOpened(self.id, "", len(self._messages)))
@@ -442,7 +442,9 @@ class FakeConversation:
 
     def send_to_background(self, call: str) -> None:
         if not self._host.running_calls.is_running(call):
-            raise UsageError("Only a running call of the model can go on in the background.", "Wait until it runs.")
+            raise UsageError(
+                "Only a running call of the model can continue in the background.", "Wait until it is running."
+            )
         self._host.running_calls.mark_background(call)
         self._host.put(events.ToolBackgrounded(call, "files", "index_files"))
 

@@ -428,10 +428,10 @@ SIGN_IN = SignInQuestion(
 
 KEEP = ChooseSecretStorage(
     server="",
-    why="a sign-in worked, and no keyring can keep it",
+    why="you signed in, and no keyring can store the sign-in",
     servers=("github",),
-    reason="There is no keyring that encrypts on this machine. No keyring service answers. Install one (GNOME Keyring, "
-    "KWallet), or keep the key in an environment variable.",
+    reason="There is no keyring that encrypts on this machine. No keyring service is responding. Install one "
+    "(GNOME Keyring, KWallet), or keep the key in an environment variable.",
     plain_file="/home/me/.local/share/mcphost/secrets.json",
     sealed_file="/home/me/.local/share/mcphost/secrets.sealed.json",
 )

@@ -158,7 +158,7 @@ async def test_a_sign_in_in_progress_is_shown_beside_the_account_and_s_stops_it(
         await driver.until(lambda: "hub · work" in driver.text(), "the page")
         driver.host.views = (replace(driver.host.views[0], sign_in_status="requesting the token"),)
         driver.host.put(SignInProgress(server="hub", step="code"))
-        await driver.until(lambda: "requesting the token; s stops that" in driver.text(), "the step")
+        await driver.until(lambda: "requesting the token; s cancels" in driver.text(), "the step")
         await driver.pilot.press("s")
         await driver.until(lambda: driver.host.accounts.signed == [("stopped", "hub")], "its end")
 

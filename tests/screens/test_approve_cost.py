@@ -104,7 +104,7 @@ async def test_a_request_of_unknown_price_says_so(run: Run) -> None:
         await driver.enter_question()
         text = driver.text()
     assert "Send another request?" in text
-    assert "unknown: the model's price is not known" in text
+    assert "unknown: the model has no known price" in text
     assert "leave out the tools of github · saves 31,200 tokens" in text
     assert "1 to 2 cheaper" in text
 

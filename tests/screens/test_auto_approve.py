@@ -41,7 +41,7 @@ async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: 
         await driver.pilot.press("ctrl+s")
         await driver.until(lambda: "No tool is selected" in driver.text())
         await driver.pilot.press("down", "space", "tab", "ctrl+u", "ctrl+s")
-        await driver.until(lambda: "The number of calls is missing" in driver.text())
+        await driver.until(lambda: "Enter a number for calls" in driver.text())
         await driver.pilot.press("escape")
         await driver.until(lambda: "Auto-approve" not in driver.text())
         assert driver.host.auto_approval.started == []

@@ -44,7 +44,7 @@ async def test_b_on_the_card_lets_the_answer_go_on_and_the_result_comes_later(
         assert find_card(driver).is_running
         assert "in the background" in driver.transcript()
         await driver.until(lambda: driver.host.conversation.messages[-1].late_result, "the result")
-        await driver.until(lambda: "Result from the background" in driver.transcript(), "its block")
+        await driver.until(lambda: "Background result" in driver.transcript(), "its block")
         assert find_card(driver).state == "ok"
         await driver.until(lambda: driver.has_notified("has ended in the background: ok."), "the notice")
         late = next(one for one in driver.app.chat.presenter.transcript.blocks if isinstance(one, LateResult))
@@ -58,12 +58,12 @@ async def test_a_conversation_that_is_opened_again_shows_where_the_late_result_e
     async with files.open((120, 40)) as driver:
         await start_slow_call(driver, 1)
         driver.host.conversation.send_to_background(find_card(driver).call)
-        await driver.until(lambda: "Result from the background" in driver.transcript(), "its block")
+        await driver.until(lambda: "Background result" in driver.transcript(), "its block")
         conversation = driver.host.conversation.id
         driver.host.conversation.open_new()
-        await driver.until(lambda: "Result from" not in driver.transcript(), "the new one")
+        await driver.until(lambda: "Background result" not in driver.transcript(), "the new one")
         await driver.host.conversation.open(conversation)
-        await driver.until(lambda: "Result from the background" in driver.transcript(), "its block again")
+        await driver.until(lambda: "Background result" in driver.transcript(), "its block again")
         assert find_card(driver).state == "background"
         assert not find_card(driver).is_running
 

@@ -39,7 +39,7 @@ async def test_the_parts_of_the_window_add_up_and_name_the_largest_tools(run: Ru
         rows = {row.title: row.detail for row in screen.entries}
         assert list(rows) == [
             "Next request", "System prompt", "Tools of github", "Tools of files", "Tools of mcphost", "Attachments",
-            "Results of tools", "Messages", "Free",
+            "Tool results", "Messages", "Free",
         ]  # fmt: skip
         assert rows["Next request"] == "62,610 tokens"
         assert rows["Tools of github"] == "2,130 tokens · 2 of 8 sent"

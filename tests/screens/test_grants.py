@@ -73,7 +73,7 @@ async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Run) -
         assert "\x1b" not in driver.text()
         assert "never" in driver.text()
         await driver.pilot.press("x")
-        await driver.until(lambda: "Press x again to revoke it; the folder will be asked about" in driver.text())
+        await driver.until(lambda: "Press x again to revoke it; you will be asked again" in driver.text())
         await driver.pilot.press("x")
         await driver.until(lambda: "No permissions." in driver.text())
 

@@ -122,10 +122,10 @@ async def test_enter_folds_an_image_to_one_row_and_unfolds_it(run: Run) -> None:
         driver.app.chat.presenter.transcript.focus()
         await driver.pilot.press("enter")
         assert not colours(driver)
-        assert "▸ picture  image/png, 40 × 20 pixels" in driver.text()
+        assert "▸ image  image/png, 40 × 20 pixels" in driver.text()
         await driver.pilot.press("enter")
         assert {RED, BLUE} <= colours(driver)
-        assert image_blocks(driver)[0].copy_text() == "[picture: image/png, 40 × 20 pixels]"
+        assert image_blocks(driver)[0].copy_text() == "[image: image/png, 40 × 20 pixels]"
 
 
 async def test_a_damaged_image_is_reported_and_the_next_one_is_drawn(run: Run) -> None:
@@ -198,7 +198,7 @@ async def test_an_attached_image_is_drawn_below_its_message(run: Run, how: str) 
         await driver.until(lambda: {RED, BLUE} <= colours(driver), "the picture")
         rows = driver.text().splitlines()
         first = next(y for y, row in enumerate(rows) if "▀" in row)
-        assert "picture" in rows[first - 1]
+        assert "image" in rows[first - 1]
         assert next(y for y, row in enumerate(rows) if "What is this?" in row) < first
 
 
@@ -215,7 +215,7 @@ async def test_an_attached_image_is_only_named_where_none_can_be_drawn(
     monkeypatch.setenv("NO_COLOR", "1")
     async with run() as driver:
         driver.host.put(events.TurnStarted(1, picture_message()))
-        await driver.until(lambda: "picture, about" in driver.text(), "its name")
+        await driver.until(lambda: "image, about" in driver.text(), "its name")
         assert not image_blocks(driver)
         assert "listed by name" not in driver.transcript()
 

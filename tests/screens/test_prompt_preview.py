@@ -98,7 +98,7 @@ async def test_inserted_messages_are_in_the_conversation_with_their_source_and_o
         await open_preview(driver)
         await driver.pilot.press("enter")
         await driver.until(lambda: "User  from the prompt greet of files" in driver.transcript(), "the messages")
-        assert driver.has_notified("5 messages of files · greet inserted. Ctrl+G takes them back.")
+        assert driver.has_notified("5 messages of files · greet inserted. Ctrl+G undoes it.")
         shown = driver.transcript()
         assert "Assistant  from the prompt greet of files" in shown
         assert "@ files · file:///map.md  (9 characters)" in shown
@@ -112,7 +112,7 @@ async def test_inserted_messages_are_in_the_conversation_with_their_source_and_o
         assert [message.text for message in driver.host.conversation.messages] == ["before"]
         assert composer_text(driver) == "draft"
         await driver.pilot.press("ctrl+g")
-        await driver.until(lambda: driver.has_notified("Nothing was inserted last."), "the reason")
+        await driver.until(lambda: driver.has_notified("There is no inserted prompt to undo."), "the reason")
 
 
 async def test_enter_held_down_since_the_form_inserts_nothing(run: Run, clock: ManualClock) -> None:

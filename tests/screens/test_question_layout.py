@@ -158,7 +158,7 @@ def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_open
                 "expansion": {"${HOST}": "x.example"},
             },
             (
-                "What its references stand for now:",
+                "Current values of its references:",
                 "${HOST}  x.example",
                 "Its sign-in settings:",
                 "issuer  https://as.example",

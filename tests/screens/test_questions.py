@@ -256,7 +256,7 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
         flat = "".join(line.strip(" │\n") for line in text.splitlines())
         words = [line.strip(" ▸●◌✕│\n") for line in text.splitlines()]
         at = next(number for number, line in enumerate(words) if line.startswith("command") and line.endswith("npx"))
-        assert "It starts this program on your machine, with your rights" in flat
+        assert "It starts this program on your machine, with your user privileges" in flat
         assert words[at + 1 : at + 3] == ["-y", "'a server'"]
         assert flat.count("x") >= 300
         for part in ("TOKEN  [hidden]", 'EMPTY  ""', "LIB    a⏎b", "/srv", "/home/me/mcp.json", "Do not use"):

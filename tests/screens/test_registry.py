@@ -172,7 +172,7 @@ async def test_a_plan_is_read_to_its_end_before_anything_is_installed(files: Fil
             await driver.until(lambda: "needed: " not in driver.text().replace("needed · ", ""), "a whole plan")
             await driver.pilot.pause(input_guard.GUARD_SECONDS)
             await driver.pilot.press("ctrl+s")
-            await driver.until(lambda: "Read the plan to its end" in driver.text(), "the demand")
+            await driver.until(lambda: "Read to the end of the plan" in driver.text(), "the demand")
             assert files.read_servers() == {}
             await press_install(driver)
             await driver.until(lambda: "weather" in files.read_servers(), "the entry")

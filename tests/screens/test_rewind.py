@@ -47,7 +47,9 @@ async def test_an_earlier_message_is_edited_and_sent_again_and_its_answers_stay_
         driver.app.action_rewind()
         await driver.until(lambda: "1 call stays done" in driver.text(), "the calls")
         await driver.pilot.press("down")
-        await driver.until(lambda: "stay done" in driver.text() and "demo · add_note" in driver.text(), "the call")
+        await driver.until(
+            lambda: "does not undo these" in driver.text() and "demo · add_note" in driver.text(), "the call"
+        )
         await driver.until(lambda: "audit" in driver.text() and "by you" in driver.text(), "what the audit log knows")
         await driver.pilot.press("enter")
         await driver.until(lambda: composer_text(driver).startswith("note: buy milk"), "the message")

@@ -23,9 +23,9 @@ UNLOCK = UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", 
 def storage_question(**more: Any) -> ChooseSecretStorage:
     return ChooseSecretStorage(
         server="",
-        why="a sign-in worked, and no keyring can keep it",
+        why="you signed in, and no keyring can store the sign-in",
         servers=("tracker",),
-        reason="No keyring service answers.",
+        reason="No keyring service is responding.",
         plain_file="/data/secrets.json",
         sealed_file="/data/secrets.sealed.json",
         **more,
@@ -39,7 +39,7 @@ async def test_faults_and_all_their_places_are_shown_in_full(run: Run, size: tup
         PendingQuestion(driver, storage_question())
         await driver.enter_question()
         shown = driver.text()
-        for text in ("Save your sign-in to tracker?", "No keyring service answers.", "/data/secrets.json",
+        for text in ("Save your sign-in to tracker?", "No keyring service is responding.", "/data/secrets.json",
                      "/data/secrets.sealed.json", "this session only", "mode 0600"):  # fmt: skip
             assert text in shown, text
 

@@ -206,7 +206,7 @@ async def test_cost_limits_and_the_reason_are_on_the_question(run: Run) -> None:
         await driver.enter_question()
         for words in ("It was wished for.", "about $0.12", "3 of 10 requests this minute", '"END"', "0.5"):
             assert words in driver.text(), words
-        assert "cost not known" in driver.text()
+        assert "cost unknown" in driver.text()
 
 
 @pytest.mark.req("samp.include-context")

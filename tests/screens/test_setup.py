@@ -66,7 +66,7 @@ class FakeSetup:
 
     async def store_key(self, key: str) -> AvailableModel:
         if key != "good":
-            raise UsageError("The provider cannot be told from this key.", "Set it.")
+            raise UsageError("This key does not show which provider it is for.", "Set it.")
         self.keys.append(key)
         return MODELS[0]
 
@@ -228,7 +228,7 @@ async def test_a_pasted_key_is_stored_and_its_model_used(run: Run) -> None:
         await driver.until(lambda: "•••" in driver.text(), "the field")
         assert "bad" not in driver.text()
         await driver.pilot.press("enter")
-        await driver.until(lambda: "cannot be told" in driver.text(), "the error")
+        await driver.until(lambda: "does not show which provider" in driver.text(), "the error")
         await driver.pilot.press("ctrl+u", *"good", "enter")
         await driver.until(lambda: setup.applied, "the choice")
         assert setup.keys == ["good"]

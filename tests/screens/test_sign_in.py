@@ -156,7 +156,7 @@ async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Ru
 
         driver.host.put(SignInProgress(server="other", step="person", polls=9, interval=7))
         driver.host.put(SignInProgress(server=sign_in().server, step="person", polls=1, interval=5))
-        await driver.until(lambda: "asked once, 0 s ago, and asks every 5 s" in told(), "the first time")
+        await driver.until(lambda: "asks every 5 s · asked once, 0 s ago" in told(), "the first time")
         driver.host.put(SignInProgress(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
         await driver.until(lambda: "asks only every 10 s" in told(), "less often")
         assert "Cancel" in driver.text()
@@ -167,7 +167,7 @@ async def test_a_server_with_a_sign_in_in_progress_shows_it_and_s_stops_it(run: 
     async with run(views=(view,), size=(120, 40)) as driver:
         await driver.until(lambda: "signing in…" in driver.text(), "at the side")
         await driver.pilot.press("f3")
-        await driver.until(lambda: "requesting the token; s stops that" in driver.text(), "the step")
+        await driver.until(lambda: "requesting the token; s cancels" in driver.text(), "the step")
         await driver.pilot.press("s")
         await driver.until(lambda: driver.host.accounts.signed == [("stopped", "hub")], "the end")
 
@@ -274,7 +274,7 @@ async def test_every_right_can_be_read_to_its_last_character(run: Run) -> None:
         PendingQuestion(driver, replace(sign_in(), scopes=scopes))
         await driver.enter_question()
         seen = driver.text()
-        assert "100 things:" in seen
+        assert "100 permissions:" in seen
         for _ in range(200):
             await driver.pilot.press("pagedown")
             shown = driver.text()

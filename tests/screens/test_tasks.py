@@ -122,7 +122,8 @@ async def test_the_answer_goes_on_without_the_selected_call_which_stays_listed(
             assert call.is_in_background
             await send(driver)
             await driver.until(
-                lambda: any("Nothing waits" in one.message for one in driver.app._notifications), "the second press"
+                lambda: any("Nothing is waiting" in one.message for one in driver.app._notifications),
+                "the second press",
             )
 
 

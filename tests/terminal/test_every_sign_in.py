@@ -36,7 +36,7 @@ def test_escape_cancels_a_sign_in_at_each_step_and_stores_nothing(tmp_path: Path
 
         def entered() -> None:
             # While the previous sign-in is not quite over, the key ends that one.
-            terminal.wait_until(lambda screen: "sign-in needed" in screen and "s stops that" not in screen, "its end")
+            terminal.wait_until(lambda screen: "sign-in needed" in screen and "s cancels" not in screen, "its end")
             terminal.press("s")
             user.wait_for_dialog(EnterClientIdDialog, which)
             user.press_until(["e"], lambda screen: "enter goes on" in screen, "the lines")

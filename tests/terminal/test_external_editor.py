@@ -125,7 +125,7 @@ def test_arguments_are_edited_in_the_users_editor_and_the_screen_is_always_resto
         edit()
         terminal.type("fail fail")
         terminal.press("Enter")
-        terminal.wait_for("ended with status 3", "50,,")
+        terminal.wait_for("exited with status 3", "50,,")
         edit()
         terminal.type("50,, 50")
         terminal.press("Enter")

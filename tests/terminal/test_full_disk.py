@@ -51,7 +51,7 @@ def test_a_chat_goes_on_with_a_full_disk_and_is_saved_by_itself_once_there_is_sp
     session.terminal.wait_for("got: the third lighthouse")
     assert "the second lighthouse" not in stored_texts(session, mounts)
     mounts.free(data)
-    session.terminal.wait_for("The conversation is saved again")
+    session.terminal.wait_for("The conversation can be saved again")
     texts = stored_texts(session, mounts)
     places = [texts.index(f"{word} lighthouse") for word in ("first", "second", "third")]
     assert places == sorted(places)
@@ -79,7 +79,7 @@ def test_a_tool_does_not_run_while_its_audit_row_cannot_be_written(session: Chat
     assert "ledger.db cannot be written" in told
     assert "Noted as number" not in told
     mounts.free(data)
-    session.terminal.wait_for("The audit log is written again")
+    session.terminal.wait_for("The audit log can be written again")
     session.send('call add_note {"text": "harbour 8852"}')
     session.terminal.wait_for_question("demo wants to run add_note")
     session.terminal.press("a")
@@ -104,7 +104,7 @@ def test_a_chat_that_starts_with_a_full_disk_saves_once_there_is_space(session: 
     session.send("the second lighthouse")
     session.terminal.wait_for("got: the second lighthouse", "The disk is full", seconds=60)
     mounts.free(data)
-    session.terminal.wait_for("The conversation is saved again")
+    session.terminal.wait_for("The conversation can be saved again")
     assert "the second lighthouse" in stored_texts(session, mounts)
     session.send("/history")
     session.terminal.wait_for("the first lighthouse", "the second lighthouse")

@@ -130,7 +130,7 @@ def test_text_that_is_too_long_for_a_sentence_is_not_compared() -> None:
         ("The conversation store /a/b failed: disk I/O error.", "对话存储 /a/b 出错：disk I/O error。"),
         ("Nothing will be saved: the audit log /a cannot be written (Read-only file system).", "不会保存任何内容"),
         ("The disk is full: the conversation store /a cannot be written.", "磁盘已满"),
-        ("No keyring service answers.", "没有密钥环服务响应。"),
+        ("No keyring service is responding.", "没有密钥环服务响应。"),
     ],
 )
 def test_counts_and_names_of_stores_in_sentences_are_translated(said: str, shown: str) -> None:
@@ -149,7 +149,7 @@ def test_a_number_with_an_unknown_noun_is_text() -> None:
     ("why", "shown"),
     [
         ("2 of its tools are not what you saw before", "它的 2 个工具不是你先前见过的样子"),
-        ("one of its tools is again what you saw, but something else in between", "它的一个工具又是你见过的样子"),
+        ("one of its tools is back to what you saw, after a change in between", "它的一个工具又是你见过的样子"),
         ("it is configured in /a/mcp.json and changed since you approved it", "在你批准后已更改"),
         ("it is configured in /a/mcp.json and was not approved yet", "尚未批准"),
     ],

@@ -165,7 +165,7 @@ class AutoApproval:
             return f"{self._budget.calls} calls were made"
         if self._remaining.tokens <= 0:
             return f"{self._budget.tokens:,} tokens were used"
-        return "its time is over" if self._seconds_left() <= 0 else ""
+        return "its time is up" if self._seconds_left() <= 0 else ""
 
     def _seconds_left(self) -> float:
         """Return the remaining seconds by the monotonic clock or the wall clock, whichever is less.
@@ -178,7 +178,7 @@ class AutoApproval:
         with scope:
             await anyio.sleep(self._budget.seconds)
         if self._scope is scope:
-            self.stop("its time is over")
+            self.stop("its time is up")
 
     def _record(self, event: str, detail: dict[str, Any]) -> None:
         self._audit.queue_event(AuditSubject(kind="mode", name="unasked"), event, detail=detail)

@@ -93,7 +93,7 @@ MAX_PAST_CALLS = 200
 PREVIEW_SECONDS = 5.0
 SERVER_NOT_CONFIGURED = "its server is not configured"
 OTHER_ACCOUNT = "it is for another account"
-SERVER_CHANGED = "its server is started or reached in another way now"
+SERVER_CHANGED = "its server is now started or reached in another way"
 
 
 class ToolHistory(Struct, frozen=True):

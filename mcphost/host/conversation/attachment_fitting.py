@@ -116,7 +116,7 @@ class AttachmentFitter:
             return attachment
         before = f"{width:,} x {height:,} pixels, {size / 1_000_000:.1f} MB"
         if not is_installed():
-            raise UsageError(f"{attachment.name} is larger than providers take: {before}.", _INSTALL_SCALER)
+            raise UsageError(f"{attachment.name} is larger than providers accept: {before}.", _INSTALL_SCALER)
         scaled = await self._image_scaler.scale(part.data, SCALED_SIDE, MAX_IMAGE_BYTES)
         if isinstance(scaled, str):
             raise UsageError(f"{attachment.name} is too large ({before}), and {scaled}.", "Scale it down.")

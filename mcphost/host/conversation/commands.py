@@ -37,8 +37,8 @@ class PromptCommands:
         await self.refresh()
         command = next((one for one in self.commands if one.name == name), None)
         if command is None:
-            raise UsageError(f"There is no command /{name}.", "Look for its file below the folder commands.")
+            raise UsageError(f"There is no command /{name}.", "Look for its file in the commands folder.")
         await self._approvals.ask("command", [command.text], again=True)
         if await self._approvals.find_source(command.text) not in USED:
-            raise ConsentDenied(f"The command /{name} of the project is not approved.", "Use it again to read it.")
+            raise ConsentDenied(f"The command /{name} of the project is not approved.", "Use it again to review it.")
         return command

@@ -130,7 +130,7 @@ class Compactor:
         is_asking = self._config.mode == "ask"
         if is_asking and not await self._offer(count, tokens, window, overflow):
             return RoomResult()
-        why = "the conversation hardly fits the model's window"
+        why = "the conversation barely fits the model's window"
         try:
             return await self._summarize(conversation, count, "", why, is_reviewed=is_asking, turn=turn)
         except ModelError as error:

@@ -152,7 +152,7 @@ class ConversationController:
         """
         last = self._insertion
         if last is None or not self.can_undo_insert:
-            raise UsageError("Nothing was inserted last.", "Go back to an earlier message with /rewind.")
+            raise UsageError("There is no inserted prompt to undo.", "Go back to an earlier message with /rewind.")
         await self._active.rewind(last.start)
         self._insertion = None
         return len(last.messages)

@@ -107,7 +107,7 @@ def _resolve(path: str, folder: str, shown: str) -> str:
     is_relative = not os.path.isabs(expanded) and ".." not in expanded.split("/")
     if is_relative and os.path.commonpath((base, real)) != base:
         target = sanitize(real[:500], keep_newlines=False)
-        raise UsageError(f"{shown} is a link to {target}, outside of this folder.", "To attach it, name that path.")
+        raise UsageError(f"{shown} is a link to {target}, outside of this folder.", "To attach it, use that path.")
     return real
 
 
@@ -160,13 +160,15 @@ def make_binary_part(name: str, mime_type: str, body: bytes, facts: ModelFacts, 
     data = base64.b64encode(body).decode()
     if mime_type.startswith("image/"):
         if facts.supports_images is False:
-            raise UsageError(f"{name} is an image, and this model takes none.", "Choose a model with vision: /model.")
+            raise UsageError(
+                f"{name} is an image, which this model does not accept.", "Choose a model with vision: /model."
+            )
         image = identify_image(body)
         if image is None or image.mime_type != mime_type:
             raise UsageError(f"{name} is not a PNG, JPEG, GIF or WebP image.", "Convert it to one of them.")
         return ImagePart(mime_type, data, name=name, server=server)
     if mime_type != "application/pdf" and facts.supports_audio is not True:
-        raise UsageError(f"{name} is an audio file, and this model takes none.", "Choose another model: /model.")
+        raise UsageError(f"{name} is an audio file, which this model does not accept.", "Choose another model: /model.")
     return FilePart(name, mime_type, data, server)
 
 
@@ -177,7 +179,7 @@ def _read_text(reference: FileReference, name: str, body: bytes, size: int) -> A
         lines = text.splitlines(keepends=True)
         last = min(max(reference.last, reference.first), len(lines))
         if reference.first > len(lines):
-            raise UsageError(f"{name} has {pluralize(len(lines), 'line')}.", "Name lines that it has.")
+            raise UsageError(f"{name} has {pluralize(len(lines), 'line')}.", "Choose lines within the file.")
         text, is_cut = "".join(lines[reference.first - 1 : last]), False
         where = f"{name}:{reference.first}-{last}"
     if len(text.encode()) > MAX_TEXT_BYTES:
@@ -205,5 +207,5 @@ def _decode(name: str, body: bytes, is_cut: bool) -> tuple[str, bool]:
 def _binary_error(name: str, body: bytes) -> UsageError:
     kind = next((what for start, what in _OTHER_STARTS if body.startswith(start)), "")
     if kind:
-        return UsageError(f"{name} is {kind}, which no model reads.", "Attach a text, image or PDF file.")
+        return UsageError(f"{name} is {kind}, which no model can read.", "Attach a text, image or PDF file.")
     return UsageError(f"{name} is neither UTF-8 nor UTF-16 text.", "Convert it to UTF-8, for example with iconv.")

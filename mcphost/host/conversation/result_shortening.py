@@ -117,7 +117,7 @@ class ResultShortening:
         self._events.notify(
             "info",
             f"From now on the model gets {older} in short form, which saves about {saved:,} tokens.",
-            f"Nothing stored changes; the model reads the whole of one with {READ_RESULT}.",
+            f"What is stored does not change; the model can read a full result with {READ_RESULT}.",
         )
         return True
 

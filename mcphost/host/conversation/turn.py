@@ -45,12 +45,12 @@ DRAFT_SECONDS = 1.0
 MAX_INVALID_ROUNDS = 3
 MAX_ANSWER_CHARS = 1_000_000
 _UNFINISHED = {
-    "length": ("The model stopped at its limit of tokens: the answer is not complete.", "Ask it to go on."),
-    "content_filter": ("The provider's filter ended the answer.", "Rephrase it, or choose another model."),
-    "unknown": ("The answer was cut off: it ended without its end mark.", "Ask it to go on."),
+    "length": ("The model reached its token limit: the answer is incomplete.", "Ask it to go on."),
+    "content_filter": ("The provider's content filter stopped the answer.", "Rephrase it, or choose another model."),
+    "unknown": ("The answer was cut off: its end marker is missing.", "Ask it to go on."),
 }
 STOPPED_TEXT = "The user stopped this call before its result arrived."
-_EMPTY_ANSWER = ("The model's answer was cut off before anything came.", "Send it again.")
+_EMPTY_ANSWER = ("The model's answer was cut off before any text arrived.", "Send it again.")
 
 
 class AnswerCutOff(ModelError):
@@ -368,7 +368,7 @@ def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str
     """Return a notice and a hint for the user about a tool whose schema was simplified for the provider."""
     name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
     return (
-        f"{model} refuses the schema of the tool {name} and gets a simpler form of it. The provider said: {reason}",
+        f"{model} rejected the schema of the tool {name} and gets a simpler form of it. The provider said: {reason}",
         "Arguments are still checked against the server's own schema.",
     )
 
@@ -380,8 +380,8 @@ def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, st
     """
     name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
     return (
-        f"{model} refuses the definition of the tool {name}, which it is not offered from now on. "
-        f"The provider said: {reason}",
+        f"{model} rejected the definition of the tool {name}, which it is not offered from now on. The "
+        f"provider said: {reason}",
         "Report it to the server's author; other models may accept it.",
     )
 

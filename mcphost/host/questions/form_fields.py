@@ -20,7 +20,7 @@ FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices",
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _EMAIL = re.compile(r"[^\s@<>\"(),;:\\\[\]]{1,64}@[^\s@.<>\"(),;:\\\[\]]+(\.[^\s@.<>\"(),;:\\\[\]]+)*")
 _FORMATS = {
-    "email": "an e-mail address",
+    "email": "an email address",
     "uri": "an address with its scheme, such as https://example.com",
     "date": "a date such as 2026-07-28",
     "date-time": "a date and time with its zone, such as 2026-07-28T12:00:00Z",
@@ -211,10 +211,10 @@ def _validate_choices(field: Field, value: Any) -> list[str]:
         raise UsageError("must be a list")
     values = cast("list[Any]", value)
     if len(values) > len(field.options):
-        raise UsageError("must have only offered choices, each once")  # before the choices are looked up
+        raise UsageError("must have only offered choices, each at most once")  # before the choices are looked up
     chosen = [_validate_choice(field, value) for value in values]
     if len(set(chosen)) != len(chosen):
-        raise UsageError("must have each choice once")
+        raise UsageError("must not repeat a choice")
     if field.min_items is not None and len(chosen) < field.min_items:
         raise UsageError(f"must have at least {field.min_items} choices")
     if field.max_items is not None and len(chosen) > field.max_items:

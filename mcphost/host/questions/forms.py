@@ -71,7 +71,7 @@ def parse_form(schema: Raw) -> tuple[Field, ...]:
         raise MalformedMessage(f"The form has {len(property_schemas)} fields; at most {MAX_FIELDS} are allowed.")
     missing = next((name for name in required_names if not isinstance(name, str) or name not in property_schemas), None)
     if missing is not None:
-        raise MalformedMessage(f"The form requires {str(missing)[:100]!r}, but has no such field.")
+        raise MalformedMessage(f"The form requires {str(missing)[:100]!r}, but has no field of that name.")
     if sum(_text_length(name, entry) for name, entry in property_schemas.items()) > MAX_TEXT_TOTAL:
         raise MalformedMessage(f"The names, titles and descriptions of the form exceed {MAX_TEXT_TOTAL:,} characters.")
     required_set = frozenset(cast("list[str]", required_names))

@@ -18,7 +18,7 @@ _KNOWN = {
     "offline_access": N_("stay signed in while you are away"),
     "openid": N_("know that it is you"),
     "profile": N_("see your name and picture"),
-    "email": N_("see your e-mail address"),
+    "email": N_("see your email address"),
     "phone": N_("see your phone number"),
     "address": N_("see your postal address"),
 }
@@ -343,7 +343,7 @@ class SecretStoragePrompts:
         verdict = await self._frontend.ask(
             ChooseSecretStorage(
                 server="",
-                why="a sign-in worked, and no keyring can keep it",
+                why="you signed in, and no keyring can store the sign-in",
                 servers=servers,
                 reason=reason,
                 plain_file=plain_file,

@@ -115,7 +115,7 @@ def _host_warnings(host: str) -> list[str]:
         # Browsers also read 2130706433 and 0x7f.1 as IP addresses.
         return [] if _is_loopback(host) else ["The host is an IP address, not a name."]
     if any(label in _COMMON_SUFFIXES for label in labels[:-2]):
-        return [f"The end of the host names its owner: {'.'.join(labels[-2:])}."]
+        return [f"The last part of the host name identifies its owner: {'.'.join(labels[-2:])}."]
     return []
 
 

@@ -288,7 +288,9 @@ class Roots:
 
     def _scope_folder(self, scope: RootScope) -> str:
         if scope == "project" and not self.project:
-            raise UsageError("The folder that mcphost was started in is gone.", 'Use the scope "run" or "user".')
+            raise UsageError(
+                "The folder that mcphost was started in no longer exists.", 'Use the scope "run" or "user".'
+            )
         return self.project if scope == "project" else ""
 
 
@@ -320,7 +322,7 @@ def _inspect_path(path: str) -> RootFolder:
         expanded = os.path.expanduser(path)
         absolute = expanded if os.path.isabs(expanded) else str(Path.cwd() / expanded)
     except (OSError, RuntimeError) as error:
-        raise UsageError("The folder that mcphost was started in is gone.", "Use an absolute path.") from error
+        raise UsageError("The folder that mcphost was started in no longer exists.", "Use an absolute path.") from error
     folder = inspect_roots([RootConfig(absolute, source="added")]).folders[0]
     if folder.state != "there":
         raise UsageError(f"{sanitize(path, keep_newlines=False)} cannot be shared with servers: {folder.why}.")

@@ -131,7 +131,7 @@ def parse_sampling_request(
         len(stop) > MAX_STOP_LENGTH for stop in wire_request.stop_sequences
     ):
         raise MalformedMessage(
-            f"The sampling request has more than {MAX_STOP_SEQUENCES} stop sequences, or too long ones."
+            f"The sampling request has more than {MAX_STOP_SEQUENCES} stop sequences, or one that is too long."
         )
     request = ModelRequest(
         messages=tuple(_convert_messages(messages, {server: name for name, server in names.items()}, issued_ids)),

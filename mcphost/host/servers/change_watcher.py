@@ -190,7 +190,7 @@ class ChangeWatcher:
         if self._has_unlisted_change:
             raise ServerError(
                 f"The tools of the server {self._server!r} changed and are being listed again; the call was not sent.",
-                "Repeat the call once they are listed.",
+                "Repeat the call after they have been listed.",
                 server=self._server,
             )
 

@@ -89,7 +89,7 @@ class LiveServerEditor:
         Raises UsageError if there is none, and ConfigError if the file was changed in the meantime.
         """
         if not self._undo:
-            raise UsageError("There is no change to take back.")
+            raise UsageError("There is no change to undo.")
         saved = self._undo[-1]
         await self._editor.undo(saved)
         self._undo.pop()

@@ -184,7 +184,7 @@ class RegistryInstaller:
         warnings, the server is approved; otherwise the user is asked to approve it.
         """
         if review.problem or review != await self.review(draft, values):
-            raise UsageError(review.problem or "The plan has changed.", "Read it again.")
+            raise UsageError(review.problem or "The plan has changed.", "Review it again.")
         if review.missing:
             raise UsageError(f"{review.missing[0]} needs a value.")
         entry, planned = await anyio.to_thread.run_sync(lambda: self._plan(draft, values, show_missing=False))

@@ -255,7 +255,7 @@ class ServerEditor:
         plaintext = find_plaintext_secrets(edit.server, known) if edit.server is not None else ()
         if plaintext and file.source == "project":
             raise ConfigError(
-                f"{plaintext[0].location} is a secret, which does not belong into {file.path}. Nothing was written.",
+                f"{plaintext[0].location} is a secret, which does not belong in {file.path}. Nothing was written.",
                 "Write ${env:NAME} as the value, or use the scope local.",
             )
         stored: list[str] = []

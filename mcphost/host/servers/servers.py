@@ -265,7 +265,7 @@ class ServerStartup:
             names = ", ".join(map(repr, joined))
             self._events.notify(
                 "info",
-                f"The server {names} joined; its tools are now available."
+                f"The server {names} is ready; its tools are now available."
                 if len(joined) == 1
-                else f"The servers {names} joined; their tools are now available.",
+                else f"The servers {names} are ready; their tools are now available.",
             )

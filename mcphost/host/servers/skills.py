@@ -217,7 +217,7 @@ def _find_unique(server: str, which: str, listed: Sequence[Skill]) -> Skill:
     if matches:
         raise UsageError(
             f"The server {server!r} has {len(matches)} skills named {which!r}.",
-            f"Use one address: {', '.join(skill.uri[:200] for skill in matches[:10])}.",
+            f"Use the address of one of them: {', '.join(skill.uri[:200] for skill in matches[:10])}.",
         )
     names = ", ".join(skill.name for skill in listed[:20]) or "none"
     raise UsageError(f"The server {server!r} has no skill {which[:200]!r}.", f"Its skills: {names}.")

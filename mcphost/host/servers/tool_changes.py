@@ -360,11 +360,13 @@ class ToolChangeTracker:
         changes = tuple([await self._describe_change(name, listed, digests[name]) for name, listed in undecided])
         unknown = digests.keys() - (self._known or {}).keys()
         is_reverted = all(one.difference[:1] == (REVERTED_NOTE,) for one in changes)
-        change = "again what you saw, but something else in between" if is_reverted else "not what you saw before"
+        change = "back to what you saw, after a change in between" if is_reverted else "not what you saw before"
         if len(unknown) == len(digests) and self.project_lock.has_tools:
             change = "not what the project's lock file records"
         elif len(unknown) == len(digests):
-            change = f"not known; only {MAX_REMEMBERED_TOOLS:,} tools of a server are remembered"
+            change = (
+                f"unknown, because mcphost stores the definitions of at most {MAX_REMEMBERED_TOOLS:,} tools per server"
+            )
         why = f"{len(changes)} of its tools are {change}" if len(changes) > 1 else f"one of its tools is {change}"
         verdict = await self._frontend.ask(ReviewToolChanges(server=self._server, why=why, changes=changes))
         # Any other answer of a frontend accepts nothing.

@@ -93,7 +93,7 @@ class ToolToggles:
         if enabled and other_server:
             raise UsageError(
                 f"The tool {tool!r} is off at {other_server}, which is the same server.",
-                "Switch it on there.",
+                "Turn it on there.",
             )
         subject = AuditSubject(kind="tool", server=server.name, name=tool)
         await self._audit.record_event(subject, "switched on" if enabled else "switched off", who="person")

@@ -147,7 +147,9 @@ class CallScheduler:
         """
         call = next((one for one in self._calls if one.use.id == use_id and one.slot is not None), None)
         if call is None or not self._running_calls.is_running(use_id):
-            raise UsageError("Only a running call of the model can go on in the background.", "Wait until it runs.")
+            raise UsageError(
+                "Only a running call of the model can continue in the background.", "Wait until it is running."
+            )
         if len(self.background_ids) >= MAX_BACKGROUND_CALLS:
             raise UsageError(
                 f"{MAX_BACKGROUND_CALLS} calls are in the background already.", "Wait for one, or cancel it."

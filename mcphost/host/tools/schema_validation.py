@@ -55,7 +55,7 @@ async def validate_output(
         return OutputValidation()
     structure = result.parse_structured_content(allow_null=revision.has_non_object_output)
     if structure is not None and not revision.has_non_object_output and not bytes(structure).lstrip().startswith(b"{"):
-        return OutputValidation("misfit", f"The structured content is no object, as it must be at {revision.value}.")
+        return OutputValidation("misfit", f"The structured content is not an object, as {revision.value} requires.")
     if not is_set(tool.output_schema):
         return OutputValidation()
     if structure is None:

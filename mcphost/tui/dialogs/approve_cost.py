@@ -180,7 +180,7 @@ def _list_choices(asked: ApproveCost) -> Iterator[_Choice]:
 
 def _describe_cost(asked: ApproveCost) -> list[tuple[str, str]]:
     if asked.input_cost is None or asked.output_cost is None:
-        return [(_("cost"), _("unknown: the model's price is not known"))]
+        return [(_("cost"), _("unknown: the model has no known price"))]
     cached = (
         _(", {cached_tokens:,} of them cached").format(cached_tokens=asked.cached_tokens) if asked.cached_tokens else ""
     )

@@ -212,7 +212,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
             title = clean_line(sentence.text, 100)
             self.post_message(TextViewRequested(title, "", sections=make_source_sections(sources)))
         else:
-            self.show_hint(_("the messages of this sentence are not known"))
+            self.show_hint(_("the messages of this sentence are unknown"))
 
     # -- answers
 

@@ -320,7 +320,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         pictures = [(describe_part(part), part.image.data) for part, text in left if part.image and text is not None]
         if pictures:
             names = _(" and ").join(name for name, _data in pictures[:9])
-            facts.append((_("pictures"), _("the model sees {names}").format(names=names)))
+            facts.append((_("images"), _("the model sees {names}").format(names=names)))
         self.result_view = render_result(asked.parts, self.texts)
         out: list[Content | Widget] = [
             KeyValueList([(name, clean_line(value, 600)) for name, value in facts]),
@@ -332,7 +332,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         out.append(KeyValueList(self.result_view.pairs, id="sent"))
         if not all(is_clean((text or "").replace("\r\n", "\n")) for text in self.texts):
             out.append(Content.styled(_("▲ Hidden or control characters are shown as marks."), "$warning"))
-        words = _("The result may contain instructions to the model. The model gets nothing that you withhold.")
+        words = _("The result may contain instructions for the model. The model gets nothing that you withhold.")
         return [*out, Content.styled(f"\n{words}", "$faint")]
 
     def disabled_reason(self, button_id: str) -> str:

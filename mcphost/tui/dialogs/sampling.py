@@ -246,7 +246,7 @@ def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> s
     *tokens* is the number of input tokens, and *max_tokens* the maximum number of output tokens.
     """
     if offer is None or offer.input_price is None or offer.output_price is None:
-        return _("cost not known")
+        return _("cost unknown")
     dollars = tokens * offer.input_price + max_tokens * offer.output_price
     return _("about {dollars}").format(dollars=format_dollars(dollars)) if dollars > 0 else _("costs nothing")
 

@@ -50,7 +50,7 @@ def describe_scopes(scopes: tuple[str, ...]) -> str:
     told = [(describe_scope(scope, _), clean(scope).replace("\n", "⏎")) for scope in scopes]
     lines = [f"{words}  ({raw})" if words else raw for words, raw in told]
     return "\n".join(
-        [_("{lines_count} things:").format(lines_count=len(lines)), *lines]
+        [_("{lines_count} permissions:").format(lines_count=len(lines)), *lines]
         if len(lines) > MAX_UNCOUNTED_SCOPES
         else lines
     )
@@ -175,17 +175,21 @@ class SignInDialog(Dialog[SignInVerdict]):
         asked, now = self.details, self._progress
         words = [clean_line(translate_sentence(asked.why), 400)]
         if asked.interval:
-            polled = ""
-            if now is not None and now.polls:
-                times = _("once") if now.polls == 1 else _("{polls} times").format(polls=now.polls)
-                polled = _("asked {times}, {monotonic} s ago, and ").format(
-                    times=times, monotonic=round(monotonic() - self._progress_at)
-                )
             every = now.interval if now is not None else asked.interval
-            seldom = _("only ") if now is not None and now.slowed else ""
             words.append(
-                _("mcphost {polled}asks {seldom}every {every:g} s").format(polled=polled, seldom=seldom, every=every)
+                (
+                    _("mcphost asks only every {every:g} s")
+                    if now is not None and now.slowed
+                    else _("mcphost asks every {every:g} s")
+                ).format(every=every)
             )
+            if now is not None and now.polls:
+                polled = (
+                    _("asked once, {seconds} s ago")
+                    if now.polls == 1
+                    else _("asked {polls} times, last {seconds} s ago")
+                )
+                words.append(polled.format(polls=now.polls, seconds=round(monotonic() - self._progress_at)))
         if asked.seconds:
             words.append(
                 _("{asked_at} left").format(asked_at=format_remaining(asked.asked_at + asked.seconds - monotonic()))

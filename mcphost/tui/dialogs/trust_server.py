@@ -80,7 +80,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         out.append(Content(""))
         out.append(KeyValueList(pairs))
         for heading, values in (
-            (_("What its references stand for now:"), asked.expansion),
+            (_("Current values of its references:"), asked.expansion),
             (_("It gets these environment variables:"), asked.environment),
             (_("It gets these headers:"), asked.headers),
             (_("Its sign-in settings:"), asked.sign_in),

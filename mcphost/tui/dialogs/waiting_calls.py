@@ -79,13 +79,13 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", N_("Refuse all")),
+        ("refuse", N_("Deny all")),
         ("open", N_("Open")),
         ("deny", N_("Deny this one")),
         ("allow_all", N_("Allow all once")),
     )
-    KEYS: ClassVar[str] = N_("esc refuse all · up/down choose · o open · d deny this one")
-    ALL_READ_KEYS: ClassVar[str] = N_("esc refuse all · up/down choose · o open · d deny this one · A allow all once")
+    KEYS: ClassVar[str] = N_("esc deny all · up/down choose · o open · d deny this one")
+    ALL_READ_KEYS: ClassVar[str] = N_("esc deny all · up/down choose · o open · d deny this one · A allow all once")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", show=False),
         Binding("d", "deny", show=False),
@@ -108,7 +108,7 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         """Return the title, which says how many calls are waiting and how many of them are unread."""
         unread = sum(not entry.is_read for entry in self._entries)
         words = _("{unread} not read yet").format(unread=unread) if unread else _("all were read to the end")
-        return _("{entries_count} calls wait · {words}").format(entries_count=len(self._entries), words=words)
+        return _("{entries_count} calls are waiting · {words}").format(entries_count=len(self._entries), words=words)
 
     def preview(self) -> str:
         """Return the server and tool of each call for the card shown while the dialog is minimized."""

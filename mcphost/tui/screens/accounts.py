@@ -218,7 +218,7 @@ class AccountsScreen(ListScreen):
         if isinstance(row.value, ServerView):
             view = row.value
             status = self._sign_in_progress((view.name,))
-            next_step = _("s stops that") if status else _("s signs in")
+            next_step = _("s cancels") if status else _("s signs in")
             self.show_about(
                 clean_pairs(
                     [
@@ -237,7 +237,7 @@ class AccountsScreen(ListScreen):
             clean_pairs(
                 [
                     (_("account"), account.name),
-                    (_("signing in"), _("{status}; s stops that").format(status=status) if status else ""),
+                    (_("signing in"), _("{status}; s cancels").format(status=status) if status else ""),
                     (
                         _("in use"),
                         _("by {used_by}").format(used_by=", ".join(stored.used_by)) if stored.used_by else "",
@@ -353,7 +353,7 @@ class AccountsScreen(ListScreen):
     def _sign_in(self, server: str, name: str | None) -> None:
         if self.host.servers.view(server).sign_in_status and self.host.accounts.cancel_sign_in(server):
             return
-        self.show_about(Content(_("Signing in to {server}… s stops that.").format(server=server)))
+        self.show_about(Content(_("Signing in to {server}… s cancels.").format(server=server)))
         self.run_worker(
             partial(self._run_and_report, partial(self.host.accounts.sign_in, server, name)),
             group="sign-in",
@@ -381,6 +381,6 @@ class AccountsScreen(ListScreen):
             self.notify(describe_error(error), severity="warning", markup=False)
         else:
             if isinstance(result, bool):
-                outcome = _("its tokens were revoked") if result else _("its tokens are erased here")
+                outcome = _("its tokens were revoked") if result else _("its tokens were deleted here")
                 self.notify(_("Signed out: {outcome}.").format(outcome=outcome), markup=False, timeout=4)
         await self._load_accounts()

@@ -121,4 +121,4 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         try:
             return float(self.query_one(f"#{input_id}", Input).value)
         except ValueError:
-            raise UsageError(_("The number of {input_id} is missing.").format(input_id=input_id)) from None
+            raise UsageError(_("Enter a number for {input_id}.").format(input_id=input_id)) from None

@@ -171,7 +171,7 @@ def _title(row: ContextRow) -> str:
         "system": _("System prompt"),
         "definitions": _("Tools of {server}").format(server=row.server or "mcphost"),
         "attachments": _("Attachments"),
-        "results": _("Results of tools"),
+        "results": _("Tool results"),
         "messages": _("Messages"),
     }
     return titles[row.kind]

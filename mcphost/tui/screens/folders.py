@@ -43,7 +43,6 @@ _TITLES = {
 }
 _CHANGE_LABELS = {"add": N_("Add"), "name": N_("Name"), "out": N_("Remove"), "back": N_("Restore")}
 _DONE_LABELS = {"add": N_("Added"), "name": N_("Named"), "out": N_("Removed"), "back": N_("Restored")}
-_STORAGE_NOTE = N_("Stored in mcphost's own data;")
 _LOOKUP_DELAY = 0.15
 _MAX_PATH = 4_096
 
@@ -188,7 +187,7 @@ class FoldersScreen(ListScreen):
             one: RootFolder = row.value
             wanted: FolderChange = "name" if what == "name" else "back" if one.state == "out" else "out"
             if wanted == "name" and one.state != "there":
-                self.notify(_("Only an existing, shared folder can be named."), markup=False, timeout=4)
+                self.notify(_("Only a shared folder that exists can be named."), markup=False, timeout=4)
                 return
             self._open_form(FolderForm(self.host.roots, wanted, one))
 
@@ -214,12 +213,10 @@ def describe_root_scope(scope: RootScope, project: str) -> str:
         case "project":
             where = clean_line(project, _MAX_PATH)
             return _(
-                "Whenever mcphost is started in {where}. {storage_note} no file of the project is changed."
-            ).format(where=where, storage_note=_(_STORAGE_NOTE))
+                "Whenever mcphost is started in {where}. Stored in mcphost's own data; no project file is changed."
+            ).format(where=where)
         case "user":
-            return _("Wherever mcphost is started. {storage_note} your config.toml is not changed.").format(
-                storage_note=_(_STORAGE_NOTE)
-            )
+            return _("Wherever mcphost is started. Stored in mcphost's own data; your config.toml is not changed.")
 
 
 class ScopeChoice(Static, can_focus=True):

@@ -48,8 +48,8 @@ class GrantsScreen(ListScreen):
 
     TITLE_TEXT: ClassVar[str] = N_("Permissions")
     EMPTY_TEXT: ClassVar[str] = N_(
-        "No permissions.\n\nWhat you allow for this session, always, or by a rule is listed "
-        "here and can be revoked, as are lasting answers about folders."
+        "No permissions.\n\nWhat you allow for this session, always or by a rule is listed here, as are "
+        "saved answers about shared folders. You can revoke each of them."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("x x", N_("revoke"), "screen.revoke"),)
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", show=False)]
@@ -160,10 +160,7 @@ class GrantsScreen(ListScreen):
         grant_id: str = row.value.answer.id if is_folder else row.value.grant.id
         if self._revoke_candidate != grant_id:
             self._revoke_candidate = grant_id
-            what = _("the folder will be") if is_folder else _("its calls will be")
-            self.show_about(
-                Content.styled(_("Press x again to revoke it; {what} asked about.").format(what=what), "$warning")
-            )
+            self.show_about(Content.styled(_("Press x again to revoke it; you will be asked again."), "$warning"))
             return
         self._revoke_candidate = ""
         self.run_worker(partial(self._revoke, grant_id))

@@ -297,7 +297,7 @@ class HistoryScreen(ListScreen):
             return
         if self._delete_candidate != entry.id:
             self._delete_candidate = entry.id
-            text = _("Press x again to delete it with its branches, drafts and stored results. It cannot be undone.")
+            text = _("Press x again to delete it with its branches, drafts and stored results. This cannot be undone.")
             self.show_about(Content.styled(text, "$warning"))
             return
         self._delete_candidate = ""

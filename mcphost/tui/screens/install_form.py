@@ -203,7 +203,7 @@ class InstallForm(FormScreen[str]):
                 self.show_fault(_("The plan has changed. Read it, then press ^S again."))
                 return
             if not self._is_read and not shown.missing:
-                self.show_fault(_("Read the plan to its end first: page down."))
+                self.show_fault(_("Read to the end of the plan first: page down."))
                 return
             done = await self._registry.install(self.draft, self._values(), shown)
         except McpHostError as error:

@@ -62,7 +62,7 @@ class ModelForm(FormScreen[ModelChoice]):
     def body(self) -> ComposeResult:
         """Yield an input for each setting and a text area for the headers."""
         yield LabeledInputGroup(*(LabeledInput(label, key, placeholder=hint) for key, label, hint in MODEL_FIELDS))
-        yield Static(_("headers, one a line, such as X-Team: ${env:TEAM}"), id="headers-label", markup=False)
+        yield Static(_("headers, one per line, such as X-Team: ${env:TEAM}"), id="headers-label", markup=False)
         yield OrderedTextArea(id="headers", tab_behavior="focus", compact=True)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:

@@ -79,7 +79,7 @@ class ModelsScreen(ListScreen):
         ("^S", N_("use and save"), "screen.choose_default"),
         ("^E", N_("settings"), "screen.edit"),
         ("^N", N_("another"), "screen.create"),
-        ("^T", N_("favourite"), "screen.toggle_favorite"),
+        ("^T", N_("favorite"), "screen.toggle_favorite"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
     # With priority, because the search line has its own bindings for some of these keys.

@@ -22,7 +22,7 @@ class ProfilesScreen(ListScreen):
 
     TITLE_TEXT: ClassVar[str] = N_("Profiles")
     EMPTY_TEXT: ClassVar[str] = N_(
-        "No profiles yet. Press n to save what is in use now as one, or write one in config.toml:\n\n"
+        "No profiles yet. Press n to save the current settings as one, or write one in config.toml:\n\n"
         '[profiles.review]\nmodel = "openai/gpt-5"\nsystem_prompt = "You review code."\nservers = ["git"]'
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -47,7 +47,12 @@ class ProfilesScreen(ListScreen):
         ]
         if rows:
             rows.append(
-                ListRow(None, _("no profile"), _("the settings of the files"), "" if self._config.profile else "●")
+                ListRow(
+                    None,
+                    _("no profile"),
+                    _("the settings in the configuration files"),
+                    "" if self._config.profile else "●",
+                )
             )
         return rows
 

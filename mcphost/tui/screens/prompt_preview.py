@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PromptChoice = Literal["insert", "answer", "edit"]
 PromptDecision = tuple[PromptChoice, tuple[Message, ...]]
 _ABOUT = N_("The server wrote all of this, including the assistant's messages. The model reads them as its own.")
-_BUSY = N_("Still answering. Insert it when the answer has ended, or edit it as text.")
+_BUSY = N_("Still answering. Insert it when the answer is complete, or edit it as text.")
 
 
 def describe_part(part: Part) -> str:

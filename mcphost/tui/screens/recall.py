@@ -35,7 +35,7 @@ class RecallScreen(ListScreen):
 
     AUTO_FOCUS: ClassVar[str] = "#search"
     TITLE_TEXT: ClassVar[str] = N_("Earlier messages")
-    EMPTY_TEXT: ClassVar[str] = N_("No messages yet. Those you send are found here, from every conversation.")
+    EMPTY_TEXT: ClassVar[str] = N_("No messages yet. Messages that you send in any conversation appear here.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", N_("put into the message"), "screen.choose"),)
 
     def __init__(self, host: "Host") -> None:

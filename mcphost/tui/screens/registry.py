@@ -41,7 +41,7 @@ class RegistryScreen(ListScreen):
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
-    EMPTY_TEXT: ClassVar[str] = N_("Nothing was found. Type a word and press Enter to ask the registry.")
+    EMPTY_TEXT: ClassVar[str] = N_("No matches. Type a word and press Enter to search the registry.")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", N_("install"), "screen.install"),
         ("v", N_("versions"), "screen.versions"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 _MAX_AUDIT_ROWS = 2_000
-_STAY_DONE = N_("These tool calls stay done. Going back does not undo them.")
+_STAY_DONE = N_("Going back does not undo these tool calls.")
 
 
 class RewindChoice(NamedTuple):
@@ -162,7 +162,7 @@ class RewindScreen(ListScreen):
                     calls=translate_count(reading, "more call")
                 ),
             ]
-        return lines or [_("No tool was called since.")]
+        return lines or [_("No tool has been called since.")]
 
     def _describe_call(self, call: CompletedCall) -> str:
         where = " · ".join(part for part in (call.server, call.tool) if part)

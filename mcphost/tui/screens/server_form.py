@@ -26,7 +26,7 @@ SaveServerFn = Callable[[str, str, "Scope"], Awaitable[str]]
 _SCOPES: "dict[Scope, str]" = {
     "user": N_("for you, in every folder"),
     "local": N_("for you, in this folder only"),
-    "project": N_("for everybody who has this folder"),
+    "project": N_("for everyone who has this folder"),
 }
 _MAX_PATH_LENGTH = 200
 

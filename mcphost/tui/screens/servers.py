@@ -251,9 +251,7 @@ class ServersScreen(ListScreen):
                     ),
                     (
                         _("signing in"),
-                        _("{sign_in_status}; s stops that").format(
-                            sign_in_status=translate_sentence(view.sign_in_status)
-                        )
+                        _("{sign_in_status}; s cancels").format(sign_in_status=translate_sentence(view.sign_in_status))
                         if view.sign_in_status
                         else "",
                     ),
@@ -466,7 +464,7 @@ class ServersScreen(ListScreen):
     def action_undo(self) -> None:
         """Undo the latest change to a server's configuration."""
         if editor := self._editor():
-            self._change(editor.undo, _("The change was taken back."))
+            self._change(editor.undo, _("The change was undone."))
 
     def _change(self, change: Callable[[], Awaitable[object]], done: str) -> None:
         self.run_worker(partial(self._run_change, change, done), group="change")

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _ABOUT = N_("Found on this machine. Nothing starts before you press Enter.")
 _NOTHING = N_(
-    "No key, no local model server and no server of another host was found. Paste a key, "
-    "or skip: tools work without a model."
+    "No keys, local model servers or servers of other hosts were found. Paste a key, or skip: tools work "
+    "without a model."
 )
 _NO_MODEL = N_("No model for now")
 _MAX_TARGET_LENGTH = 400

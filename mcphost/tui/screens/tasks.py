@@ -87,9 +87,8 @@ class TasksScreen(ListScreen):
 
     TITLE_TEXT: ClassVar[str] = N_("Tasks")
     EMPTY_TEXT: ClassVar[str] = N_(
-        "Nothing is running.\n\nTool calls are listed here while they run, with their "
-        "progress, and can be cancelled; so are subscribed resources, and tasks that an "
-        "earlier run left at a server."
+        "Nothing is running.\n\nTool calls are listed here while they run, with their progress, and can be "
+        "cancelled. So are subscribed resources, and tasks that an earlier run left on a server."
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("x x", N_("cancel"), "screen.cancel"),
@@ -206,7 +205,7 @@ class TasksScreen(ListScreen):
                     (_("server"), task.server),
                     (
                         _("state"),
-                        _("left at the server by an earlier run; it {item}").format(item=_describe_orphan(item)),
+                        _("left on the server by an earlier run; it {item}").format(item=_describe_orphan(item)),
                     ),
                     (_("since"), format_time(item.record.created)),
                     (_("expires"), format_time(task.expires or 0)),
@@ -222,7 +221,7 @@ class TasksScreen(ListScreen):
         if row is not None and isinstance(row.value, RunningCall) and not row.value.is_in_background:
             self.post_message(BackgroundRequested(row.value.call))
         elif row is not None:
-            self.notify(_("Nothing waits for it."), markup=False, timeout=3)
+            self.notify(_("Nothing is waiting for it."), markup=False, timeout=3)
 
     def action_cancel(self) -> None:
         """Cancel the selected entry if the key is pressed twice; the first press explains the effect."""
@@ -241,7 +240,7 @@ class TasksScreen(ListScreen):
                     text = _("Press x again to end the subscription.")
                 case OrphanedTask():
                     text = _(
-                        "Press x again to forget the task. It goes on at the server, and its result is never read."
+                        "Press x again to forget the task. It continues on the server, but its result will not be read."
                     )
             self.show_about(Content.styled(text, "$warning"))
             return

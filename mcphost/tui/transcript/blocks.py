@@ -205,7 +205,7 @@ class LateResult(TranscriptBlock):
     def render(self, width: int) -> list[PrefixedContent]:
         """Return a heading that names the origin, and a row that opens the result."""
         width = min(width, PROSE_WIDTH)
-        heading = Content.styled(_("Result from the background"), "bold $muted")
+        heading = Content.styled(_("Background result"), "bold $muted")
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
         images = f", {translate_count(self.image_count, 'image')}" if self.image_count else ""
         row = Content.assemble((who, "$muted"), (clean_line(self.tool, 80), "bold"))

@@ -47,5 +47,5 @@ def build_compaction_notice(messages: int, sentences: int, unknown: int) -> Noti
         _("The model gets messages 1 to {messages} as {sentences}{unknown}.").format(
             messages=messages, sentences=translate_count(sentences, "sentence"), unknown=more
         ),
-        _("/summary shows them with the messages; /undo-summary takes it back."),
+        _("/summary shows them with the messages; /undo-summary removes it."),
     )

@@ -109,7 +109,7 @@ class ImageCard(TranscriptBlock):
         if self.drawing is not None and not self.drawing.is_complete:
             told = _("{facts}: damaged, partly decoded").format(facts=facts)
         head = Content.assemble(
-            (_("{part} picture").format(part="▾" if rows else "▸"), "$faint"), (f"  {told}" if told else "", "$faint")
+            (_("{part} image").format(part="▾" if rows else "▸"), "$faint"), (f"  {told}" if told else "", "$faint")
         )
         out = [PrefixedContent("▎ ", "▎ ", head.stylize(ACTIVATE_STYLE), "", "$faint")]
         if rows:
@@ -128,7 +128,7 @@ class ImageCard(TranscriptBlock):
 
     def copy_text(self) -> str:
         """Return a placeholder with the format and size of the image."""
-        return _("[picture: {mime_type}, {width:,} × {height:,} pixels]").format(
+        return _("[image: {mime_type}, {width:,} × {height:,} pixels]").format(
             mime_type=self.kind.mime_type, width=self.kind.width, height=self.kind.height
         )
 

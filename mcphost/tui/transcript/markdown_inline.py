@@ -70,7 +70,7 @@ def _render_leaf(token: "Token") -> tuple[str, Style | str]:
         case "code_inline":
             return clean(token.content), "on $panel"
         case "image":
-            said = _("[picture: {content}]").format(content=clean(token.content) or _("no description"))
+            said = _("[image: {content}]").format(content=clean(token.content) or _("no description"))
             return said, Style(italic=True) + _link_style(str(token.attrs.get("src", "")))
         case _:
             return "", ""

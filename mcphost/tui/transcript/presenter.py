@@ -90,7 +90,7 @@ def describe_attachment(part: Part) -> str:
         case ResourcePart():
             name, size = part.uri, _("{text_count:,} characters").format(text_count=len(part.text))
         case ImagePart() | FilePart():
-            kind = _("picture, ") if isinstance(part, ImagePart) and not part.name else ""
+            kind = _("image, ") if isinstance(part, ImagePart) and not part.name else ""
             name, size = (
                 part.name or part.mime_type,
                 _("{kind}about {data_count:,} bytes").format(kind=kind, data_count=len(part.data) * 3 // 4),
@@ -561,7 +561,7 @@ class TranscriptPresenter:
                 f"{event.hint} {keys_in_use(self.transcript).fill(again)}".strip(),
             )
         elif event.outcome == "rounds":
-            self.add_notice("warning", _("Stopped at the limit of tool rounds."), _("Write 'go on' to continue."))
+            self.add_notice("warning", _("Stopped at the tool round limit."), _("Write 'go on' to continue."))
         elif event.outcome == "budget":
             self.add_notice(
                 "warning",

@@ -223,7 +223,7 @@ class ToolCard(TranscriptBlock):
                 )
             )
         if self.result_file:
-            told = _("the model received its beginning; full result: {result_file}").format(
+            told = _("the model received the beginning; full result: {result_file}").format(
                 result_file=clean_line(self.result_file, 500)
             )
             out.append(PrefixedContent("▎ │ ", "▎ │ ", Content.styled(told, "$warning"), "", lead))

@@ -39,7 +39,7 @@ def kind_of(part: Part) -> str:
         case ResourcePart():
             return N_("folder") if part.mime_type == "inode/directory" else N_("file")
         case ImagePart():
-            return N_("picture")
+            return N_("image")
         case FilePart():
             return "PDF" if part.mime_type == "application/pdf" else N_("audio")
         case _:

@@ -529,7 +529,7 @@ class Composer(Vertical):
             shown = [Content.assemble(("» ", "$accent"), text) for text in texts[:_MAX_QUEUE_ROWS]]
             if len(texts) > _MAX_QUEUE_ROWS:
                 shown.append(Content(_("  and {texts_count} more").format(texts_count=len(texts) - _MAX_QUEUE_ROWS)))
-            shown.append(Content.styled(_("sent after this answer · up takes back · ^S after the next tool"), "$faint"))
+            shown.append(Content.styled(_("sent after this answer · up edits it · ^S after the next tool"), "$faint"))
             line.update(Content("\n").join(shown))
 
     def on_resize(self, event: events.Resize) -> None:

@@ -83,7 +83,7 @@ class ServerList(Widget):
         lines = [Content.styled(_("Servers"), "bold $muted"), Content("")]
         if not self.rows:
             lines.append(
-                Content.styled(keys_in_use(self).fill(_("None yet. {servers} says how to add one.")), "$faint")
+                Content.styled(keys_in_use(self).fill(_("None yet. {servers} shows how to add one.")), "$faint")
             )
         room = max(1, self.size.height - 9)
         lines.extend(self._render_row(row, width) for row in self.rows[:room])

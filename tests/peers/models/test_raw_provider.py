@@ -409,7 +409,7 @@ async def test_an_unsupported_model_parameter_is_reported_and_not_dropped(
     config = ModelConfig(name="groq/llama-3.1-8b-instant", api_base=base, reasoning_effort="low", api_key_env="K")
     reply = await ask_model(LiteLlmModel(config, worker, environ={"K": "x"}), "hi")
     assert reply.error is not None
-    assert reply.error.message == "groq/llama-3.1-8b-instant does not take reasoning_effort; nothing was sent."
+    assert reply.error.message == "groq/llama-3.1-8b-instant does not accept reasoning_effort; nothing was sent."
     assert not ours.bodies
 
 

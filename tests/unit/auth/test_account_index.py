@@ -74,4 +74,4 @@ async def test_a_damaged_list_is_reported_to_the_user_once(tmp_path: Path) -> No
     for _ in range(3):
         assert await token_store.accounts() == ()
     assert len(messages) == 1
-    assert "earlier sign-ins are not known" in messages[0]
+    assert "earlier sign-ins are unknown" in messages[0]

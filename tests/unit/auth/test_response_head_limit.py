@@ -55,7 +55,7 @@ def create_requests(flood: HeadFloodServer, *, ca_file: str = "", proxy: str = "
 @pytest.mark.parametrize(
     ("before", "reason"),
     [
-        (EARLY, f"over {MAX_INTERIM_RESPONSES} interim answers"),
+        (EARLY, f"over {MAX_INTERIM_RESPONSES} interim responses"),
         (b"HTTP/1.1 103 x\r\n" + b"a: b\r\n" * 300 + b"\r\n", f"headers over {MAX_HEAD_BYTES // 1024} KB"),
     ],
 )
@@ -69,14 +69,14 @@ async def test_interim_answers_without_end_are_stopped_in_tls_as_well(tmp_path: 
     authority = CertificateAuthority(tmp_path)
     async with serve_flood(HeadFloodServer(EARLY), authority.context("as.example")) as flood:
         url, asking = f"https://as.example:{flood.port}/x", create_requests(flood, ca_file=str(authority.file))
-        with pytest.raises(EndpointUnreachable, match="interim answers"):
+        with pytest.raises(EndpointUnreachable, match="interim responses"):
             await asking.get(url, "document")
 
 
 async def test_interim_answers_of_a_proxy_without_end_are_stopped() -> None:
     async with serve_flood(HeadFloodServer(EARLY)) as flood:
         asking = create_requests(flood, proxy=f"http://127.0.0.1:{flood.port}")
-        with pytest.raises(EndpointUnreachable, match="interim answers"):
+        with pytest.raises(EndpointUnreachable, match="interim responses"):
             await asking.get("https://as.example/x", "document")
 
 

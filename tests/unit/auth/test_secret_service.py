@@ -94,7 +94,7 @@ def test_a_keyring_that_stays_locked_times_out_with_an_error(tmp_path: Path) -> 
 
 def test_a_hanging_keyring_is_skipped_used_again_once_it_answers_and_does_not_delay_the_exit(tmp_path: Path) -> None:
     lines, seconds = run_script(tmp_path, STOPPED)
-    given_up = ["error The keyring did not answer within 5 s.", "error The keyring still does not answer."]
+    given_up = ["error The keyring did not respond within 5 s.", "error The keyring still does not respond."]
     assert lines == [*given_up, "after"]
     assert seconds < 30  # five seconds and the start of a program, on a busy machine
 

@@ -250,10 +250,10 @@ async def test_an_unreadable_secret_is_not_reported_as_missing(tmp_path: Path) -
 async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(tmp_path: Path) -> None:
     backend = HangingBackend()
     vault = KeyringBackend(find_backend=lambda: backend, timeout=0.3)
-    with pytest.raises(McpHostError, match="did not answer"):
+    with pytest.raises(McpHostError, match="did not respond"):
         await vault.get("a")
     started_at = anyio.current_time()
-    with pytest.raises(McpHostError, match="still does not answer"):
+    with pytest.raises(McpHostError, match="still does not respond"):
         await vault.set("a", "b")
     assert anyio.current_time() - started_at < 0.25
     backend.go.set()

@@ -68,7 +68,7 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
     assert len(calls) == 2
     assert len({call.message["id"] for call in calls}) == 2  # sent again it is a new request
     assert [text for text in observer.warnings if f"HTTP {status}" in text]
-    assert "asking again in" in next(
+    assert "retrying in" in next(
         str(notice.message) for notice in notifications if isinstance(notice, ProgressNotification)
     )
 
@@ -103,7 +103,7 @@ async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
         waiting = anyio.Event()
 
         def told(notice: Notification) -> None:
-            if "asking again in" in str(getattr(notice, "message", "")):
+            if "retrying in" in str(getattr(notice, "message", "")):
                 waiting.set()
 
         async with anyio.create_task_group() as calls:

@@ -43,7 +43,7 @@ async def test_a_forgotten_session_is_reopened_and_the_refused_call_repeated(rev
                 break
     assert server.ran == ["a", "b"]
     assert server.kept == [("session-1", "file:///x"), ("session-2", "file:///x")]
-    assert [text for text in observer.warnings if "forgot our session" in text]
+    assert [text for text in observer.warnings if "no longer knows the session" in text]
 
 
 class StubbornServer(SessionForgettingServer):
@@ -170,7 +170,7 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_rep
         server.forget()
         with (
             anyio.fail_after(20),
-            pytest.raises(ConnectionLost, match="forgot our session, and a new one did not last"),
+            pytest.raises(ConnectionLost, match="no longer knows the session, and a new one did not last"),
         ):
             await session.request(CallTool("x"))
         with anyio.fail_after(20):
@@ -377,7 +377,7 @@ async def test_a_session_id_is_never_shown_or_logged(caplog: pytest.LogCaptureFi
             said += [exc_info.value.message, exc_info.value.hint]
         said.append((await session.wait_closed()).message)
     assert server.calls().count("POST initialize") == 2
-    assert "forgot our session" in said[-1]
+    assert "no longer knows the session" in said[-1]
     assert "secret-one" not in "\n".join([*said, *observer.warnings, *observer.lines, caplog.text])
 
 

@@ -87,7 +87,7 @@ async def test_a_body_of_invalid_utf8_is_refused_and_reported() -> None:
     async def call(request: ReceivedRequest) -> object:
         return await request.reply(200, b'{"jsonrpc":"2.0","id":1,"result":"' + b"\xff" * MEGABYTE + b'"}')
 
-    with pytest.raises(MalformedMessage, match="sent no answer"):
+    with pytest.raises(MalformedMessage, match="sent no response"):
         await call_over_http(call)
 
 

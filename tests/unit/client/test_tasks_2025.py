@@ -764,7 +764,7 @@ async def test_a_finished_task_whose_result_never_arrives_costs_one_wait() -> No
     limits = Limits(request_timeout=0.1, request_timeout_max=5)
     async with connect_to(peer, limits=limits, era="handshake") as session:
         await list_tools(session)
-        with pytest.raises(RequestTimeout, match="does not give its result"):
+        with pytest.raises(RequestTimeout, match="does not return its result"):
             await session.request(CallTool("dig"))
 
 

@@ -33,7 +33,7 @@ def test_a_hook_has_its_event_rules_command_and_the_folder_of_its_file(tmp_path:
         ('[[hooks]]\nevent = "before_call"\ncommand = []', '"command"'),
         ('[[hooks]]\nevent = "before_call"\ncommand = ["x"]\ntimeout = 301', '"timeout"'),
         ('[[hooks]]\nevent = "before_call"\ncommand = ["x"]\nmatch = "*"', 'in "match"'),
-        ('[[hooks]]\nevent = "before_call"\ncommand = ["x"]\nallow = true', '"allow" is not known'),
+        ('[[hooks]]\nevent = "before_call"\ncommand = ["x"]\nallow = true', '"allow" is unknown'),
     ],
 )
 def test_a_wrong_hook_ends_the_start_because_it_may_be_meant_to_forbid(tmp_path: Path, text: str, reason: str) -> None:

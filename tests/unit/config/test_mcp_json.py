@@ -114,7 +114,7 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
         ({"command": "x", "args": "a b"}, '"args" is text, not a list'),
         ({"command": "x", "args": ["a", None]}, '"args" number 2 is null'),
         ({"command": "x", "env": {"A": True}}, '"env.A" is true or false'),
-        ({"command": "x", "env": {"A=B": "c"}}, "of no use"),
+        ({"command": "x", "env": {"A=B": "c"}}, "unusable"),
         ({"command": "x\0"}, "NUL"),
         ({"url": "ftp://h"}, "not an http or https address"),
         ({"url": "http://"}, "not an http or https address"),
@@ -122,8 +122,8 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
         ({"url": "http://a b"}, "not an http or https address"),
         ({"url": "http://h", "headers": {"A": "b\r\nC: d"}}, "cannot be sent"),
         ({"url": "http://h", "headers": {"A B": "c"}}, "cannot be sent"),
-        ({"url": "http://h", "type": "stdio"}, "Make them agree"),
-        ({"command": "x", "type": "http"}, "Make them agree"),
+        ({"url": "http://h", "type": "stdio"}, "Make them match"),
+        ({"command": "x", "type": "http"}, "Make them match"),
         ({"command": "x", "type": "carrier pigeon"}, "carrier pigeon"),
         ({"command": "x", "mcphost": {"era": "old"}}, "mcphost.era"),
         ({"command": "x", "mcphost": {"revision": "2025-01-01"}}, "2025-03-26, 2025-06-18"),
@@ -421,7 +421,7 @@ def test_private_sign_in_addresses_are_allowed_only_by_the_users_own_file(tmp_pa
         load_config(folder, files=[str(folder / "named.json")]),
     ):
         assert config.servers[0].oauth == replace(own.servers[0].oauth, private=False)
-        assert '"mcphost.oauth.private" counts only in your own mcp.json' in config.problems[0]
+        assert '"mcphost.oauth.private" applies only in your own mcp.json' in config.problems[0]
 
 
 def test_a_diff_shows_removed_and_added_lines() -> None:

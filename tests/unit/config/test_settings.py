@@ -78,7 +78,7 @@ show_in_answers = false
         ("[limits]\nmax_rounds = 'many'", '"limits.max_rounds" is text'),
         ("[limits]\nmax_rounds = 0", "not between 1 and 1000"),
         ("[limits]\nmax_rounds = 4.5", "is a number, not a whole number; the default (25) is used"),
-        ("[limits]\nincludes_user_time = true", '"limits.includes_user_time" is not known'),
+        ("[limits]\nincludes_user_time = true", '"limits.includes_user_time" is unknown'),
         ("[limits]\nrequest_timeout = nan", "not between"),
         ("[limits]\nrequest_timeout = true", "is true or false"),
         ("limits = 3", "write [limits]"),
@@ -274,7 +274,7 @@ def test_the_first_of_very_many_unknown_keys_are_named_and_the_others_counted() 
     problems: list[str] = []
     parse_settings("".join(f"k{n} = 1\n" for n in range(500)), "c", problems.append)
     assert len(problems) == 21
-    assert problems[-1] == "c: 480 more keys are not known."
+    assert problems[-1] == "c: 480 more keys are unknown."
 
 
 @pytest.mark.parametrize("table", ["audit", "ledger"])

@@ -130,6 +130,6 @@ async def test_without_pillow_a_large_picture_is_refused_with_the_fix(
     fitter: AttachmentFitter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attachment_fitting, "is_installed", lambda: False)
-    with pytest.raises(UsageError, match="shot is larger than providers take: 9,000 x 3,000 pixels") as refused:
+    with pytest.raises(UsageError, match="shot is larger than providers accept: 9,000 x 3,000 pixels") as refused:
         await fitter.fit(picture(9_000, 3_000), UNKNOWN)
     assert "mcphost[images]" in refused.value.hint

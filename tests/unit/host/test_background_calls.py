@@ -254,7 +254,7 @@ async def test_a_late_result_is_told_as_a_result_in_texts_for_models_and_people(
         await scene.take_turn()
         scene.server.finish("42 files indexed")
         message = (await scene.wait_for(BackgroundResultAdded)).message
-        assert describe_author(message) == "Result from the background"
+        assert describe_author(message) == "Background result"
         assert describe_message(message).startswith("[result of slow of peer] ")
 
 

@@ -238,12 +238,12 @@ async def test_sentences_that_the_user_changes_or_adds_are_marked_and_survive_th
 
 
 async def test_a_failing_model_changes_nothing_and_says_why(tmp_path: Path) -> None:
-    error = ModelError("The provider has trouble.", "Try again.")
+    error = ModelError("The provider has a problem.", "Try again.")
     rounds = [text_round("1"), text_round("2"), [error], text_round("--"), text_round("x" * 3_000 + " [1]")]
     model = ScriptedModel(*rounds)
     async with open_host_with(tmp_path, {}, model, compaction=KEEP_TWO) as host:
         await talk(host, "a", "b")
-        with pytest.raises(ModelError, match="has trouble"):
+        with pytest.raises(ModelError, match="has a problem"):
             await host.conversation.compact()
         with pytest.raises(ModelError, match="wrote no summary"):
             await host.conversation.compact()

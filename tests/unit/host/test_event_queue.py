@@ -86,7 +86,7 @@ async def test_every_event_queue_gets_events_after_it_was_opened() -> None:
 
 def test_an_error_of_a_file_opened_before_anyone_listens_reaches_the_first_queue() -> None:
     event_bus = EventBus()
-    event_bus.report_store_error("The store was damaged.", "The old file is aside.")
+    event_bus.report_store_error("The store was damaged.", "The damaged file was moved to aside.")
     first, second = event_bus.subscribe(), event_bus.subscribe()
     assert [event.text for event in first.drain() if isinstance(event, NoticeEvent)] == ["The store was damaged."]
     assert second.drain() == []

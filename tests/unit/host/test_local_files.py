@@ -163,7 +163,7 @@ def test_what_the_model_does_not_take_is_refused_with_the_fix(tmp_path: Path) ->
     (tmp_path / "song.mp3").write_bytes(b"ID3\x04\0")
     facts = ModelFacts(supports_images=False, supports_pdf=False)
     for name, kind in (("shot.png", "an image"), ("song.mp3", "an audio file")):
-        with pytest.raises(UsageError, match=f"{name} is {kind}, and this model takes none") as refused:
+        with pytest.raises(UsageError, match=f"{name} is {kind}, which this model does not accept") as refused:
             attach(tmp_path, name, facts)
         assert "model" in refused.value.hint
     assert attach(tmp_path, "song.mp3", ModelFacts(supports_audio=True)).part == FilePart(
@@ -209,4 +209,4 @@ def test_binary_resources_are_attached_as_far_as_the_model_takes_them() -> None:
     assert found[4].note == "it is not valid base64"
     (blind,) = make_resource_attachments("files", contents[1:2], ModelFacts(supports_images=False))
     assert isinstance(blind.part, ResourcePart)
-    assert "not attached: an image, and this model takes none" in blind.part.text
+    assert "not attached: an image, which this model does not accept" in blind.part.text

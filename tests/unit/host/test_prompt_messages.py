@@ -95,7 +95,7 @@ async def test_media_that_the_model_does_not_take_become_a_note() -> None:
     for message in (image, audio):
         (part,) = message.parts
         assert isinstance(part, ResourcePart)
-        assert "this model takes none" in part.text
+        assert "this model does not accept" in part.text
 
 
 async def test_linked_resources_are_read_from_the_prompts_server_within_bounds() -> None:
@@ -196,7 +196,7 @@ async def test_what_was_inserted_last_is_taken_back_at_once_and_stays_as_a_branc
         assert await host.conversation.undo_insert() == 2
         assert [message.text for message in host.conversation.messages] == ["hello", "an answer"]
         assert [branch.messages for branch in await host.conversation.list_branches()] == [4]
-        with pytest.raises(UsageError, match="Nothing was inserted last"):
+        with pytest.raises(UsageError, match="There is no inserted prompt to undo"):
             await host.conversation.undo_insert()
 
 
@@ -207,5 +207,5 @@ async def test_what_something_followed_or_another_conversation_has_is_not_taken_
         assert not host.conversation.can_undo_insert
         await host.conversation.insert(await convert(say("Again")))
         host.conversation.open_new()
-        with pytest.raises(UsageError, match="Nothing was inserted last"):
+        with pytest.raises(UsageError, match="There is no inserted prompt to undo"):
             await host.conversation.undo_insert()

@@ -9,7 +9,7 @@ from mcphost.host.questions.sign_in import describe_scope
     ("scope", "words"),
     [
         ("offline_access", "stay signed in while you are away"),
-        ("email", "see your e-mail address"),
+        ("email", "see your email address"),
         ("tools:read", "read tools"),
         ("read:org", "read org"),
         ("issues.write", "read and change issues"),

@@ -128,7 +128,7 @@ async def test_a_pasted_key_is_stored_under_its_variable_and_found_again(tmp_pat
 
 async def test_a_key_of_an_unknown_form_is_refused(tmp_path: Path) -> None:
     async with open_setup(tmp_path) as (_, setup):
-        with pytest.raises(UsageError, match="cannot be told"):
+        with pytest.raises(UsageError, match="does not show which provider"):
             await setup.store_key("hunter2")
 
 

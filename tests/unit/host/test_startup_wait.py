@@ -83,7 +83,7 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
     assert offered_tools_by_request(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
     assert notice_texts(events) == [
         "Starting without the server 'late', which is not ready.",
-        "The server 'late' joined; its tools are now available.",
+        "The server 'late' is ready; its tools are now available.",
     ]
     kinds = [type(event) for event in events]
     assert kinds.index(TurnStarted) < kinds.index(NoticeEvent) < kinds.index(RoundStarted)
@@ -102,7 +102,7 @@ async def test_several_late_servers_are_named_as_they_are_written(tmp_path: Path
         await host.conversation.send("go on")
         assert notice_texts(feed.drain()) == [
             "Starting without the servers 'Late', 'Silent', which are not ready.",
-            "The servers 'Late', 'Silent' joined; their tools are now available.",
+            "The servers 'Late', 'Silent' are ready; their tools are now available.",
         ]
 
 

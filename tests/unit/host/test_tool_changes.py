@@ -485,7 +485,10 @@ async def test_a_forgotten_tool_is_asked_about_when_it_returns(
         assert not await bench.tracker.wait_for_decision("old")
         tasks.cancel_scope.cancel()
     reason = [question.why for question in bench.frontend.asked]
-    assert reason == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
+    assert (
+        reason
+        == ["one of its tools is unknown, because mcphost stores the definitions of at most 3 tools per server"] * 2
+    )
     assert bench.followed == []
     again = TrackerSetup(database_path)
     await list_and_save(again.tracker, server_listing({"name": "a"}, {"name": "new"}, {"name": "old"}))

@@ -140,7 +140,7 @@ async def test_structured_content_before_that_is_an_object_beside_the_content(tm
         peer.answers["tools/call"] = text_result("see below", structuredContent=[1])
         wrong = await host.tools.call("peer", "any", {})
         assert wrong.validation.outcome == "misfit"
-        assert "no object" in wrong.validation.text
+        assert "not an object" in wrong.validation.text
         peer.answers["tools/call"] = text_result("only text", structuredContent=None)
         assert (await host.tools.call("peer", "any", {})).text == "only text"
 

@@ -62,13 +62,13 @@ def test_braces_in_texts_and_many_small_events_are_fine(step: int) -> None:
 
 
 def test_an_event_without_end_is_refused() -> None:
-    with pytest.raises(AnswerTooLong, match="passed 16 MB"):
+    with pytest.raises(AnswerTooLong, match="exceeded 16 MB"):
         feed_meter(b"data: " + b"a" * (MAX_EVENT_BYTES + 1), 64 * 1024)
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_limits, "MAX_RESPONSE_BYTES", 1_000_000)
-    with pytest.raises(AnswerTooLong, match="passed 1 MB"):
+    with pytest.raises(AnswerTooLong, match="exceeded 1 MB"):
         feed_meter(b": nothing\n" * 200_000, 64 * 1024)
 
 
@@ -108,7 +108,7 @@ def test_lines_of_an_event_stream_are_passed_on_whole(step: int) -> None:
 def test_a_compressed_answer_that_grows_too_much_is_refused_early() -> None:
     bomb = gzip.compress(b"data: {}\n\n" * 10_000_000)
     steps: list[int] = []
-    with pytest.raises(AnswerTooLong, match="compressed too well"):
+    with pytest.raises(AnswerTooLong, match="decompresses to over"):
         steps.extend(len(step) for step in Decompressor().feed(bomb))
     assert max(steps) <= 64 * 1024
     assert sum(steps) <= DECOMPRESSION_ALLOWANCE + MAX_DECOMPRESSION_RATIO * len(bomb)
@@ -126,7 +126,7 @@ async def test_an_answer_is_read_in_the_common_encodings(encoding: str) -> None:
 
 @pytest.mark.anyio
 async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
-    with pytest.raises(AnswerTooLong, match="'br', which was not asked for"):
+    with pytest.raises(AnswerTooLong, match="'br', which was not requested"):
         await answer_of(b"anything", "br").aread()
 
 

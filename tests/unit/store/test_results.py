@@ -72,6 +72,6 @@ async def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
     with pytest.raises(StoreError, match="results"):
         await ResultStore(tmp_path / "results").save("x")
-    with pytest.raises(StoreError, match="not kept in this run"):
+    with pytest.raises(StoreError, match="not stored in this run"):
         await ResultStore(None).save("x")
     await ResultStore(None).delete_expired()

@@ -193,9 +193,9 @@ def reply_with_body(data: bytes, coding: str) -> RequestHandler:
 @pytest.mark.parametrize(
     ("coding", "reason"),
     [
-        ("cut", "The compressed answer of the server 'peer' has no end"),
-        ("tail", "The server 'peer' sent data behind the end of its compressed answer"),
-        ("second", "The server 'peer' sent data behind the end of its compressed answer"),
+        ("cut", "The compressed response of the server 'peer' is incomplete"),
+        ("tail", "The server 'peer' sent data after the end of its compressed response"),
+        ("second", "The server 'peer' sent data after the end of its compressed response"),
     ],
 )
 async def test_a_compressed_answer_has_exactly_one_complete_stream(coding: str, reason: str) -> None:

@@ -204,7 +204,7 @@ async def test_an_unread_notice_does_not_block_later_ones_forever(
         await channel.send(JsonRpcNotification("notifications/initialized"))
         async with asyncio.timeout(5):
             assert isinstance(await ping(channel, 1), JsonRpcResponse)
-    assert [text for text in notes if "did not take" in text]
+    assert [text for text in notes if "did not accept" in text]
 
 
 async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connection() -> None:

@@ -52,7 +52,7 @@ def test_entities_cannot_smuggle_control_characters() -> None:
 
 
 def test_images_are_named_and_never_fetched() -> None:
-    assert render_lines("![a cat](https://example.com/cat.png)") == ["[picture: a cat]"]
+    assert render_lines("![a cat](https://example.com/cat.png)") == ["[image: a cat]"]
 
 
 def test_lists_keep_their_numbers_and_nest() -> None:
