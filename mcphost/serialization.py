@@ -372,7 +372,7 @@ def replace(value: T, **changes: Any) -> T:
 
 
 def _malformed_message(what: str, error: Exception) -> MalformedMessage:
-    """Return the error for invalid data; the library's message, which may quote megabytes, is cut."""
+    """Return the error for invalid data; the library's message is truncated, because it may quote megabytes."""
     return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
 
 

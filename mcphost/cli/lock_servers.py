@@ -44,7 +44,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 class LockableProject:
-    """The servers of one `.mcp.json`, or of the file given by `--mcp-config`, and the lock file beside it."""
+    """The servers of one `.mcp.json`, or of the file given by `--mcp-config`, and the lock file next to it."""
 
     def __init__(self, options: "Options") -> None:
         """Read the file, approved or not, without starting a server. Raises ConfigError or UsageError."""

@@ -256,7 +256,7 @@ def _format_rules(rules: Iterable[Rule], without: Container[Rule]) -> tuple[str,
 
 
 def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
-    """Return the servers and problems of *new* with the settings of *old*; never-rules of both apply."""
+    """Return *old* with the servers and problems of *new*, and with the never-rules of both."""
     rules = tuple(dict.fromkeys((*old.never_rules, *new.never_rules)))
     return replace(old, servers=new.servers, problems=new.problems, never_rules=rules)
 

@@ -187,7 +187,7 @@ def describe_key(key: FoundKey) -> str:
 
 
 def proposed_model(key: FoundKey) -> AvailableModel | None:
-    """Return the default model of the provider whose key was found, or None without a default."""
+    """Return the default model of the provider whose key was found, or None if it has no default."""
     return _make_proposed(key, {}) if key.provider in DEFAULT_MODELS else None
 
 

@@ -42,7 +42,7 @@ class _Simplifier:
         self._left = MAX_NODES
 
     def simplify_top(self) -> Json:
-        """Return the root as an object schema; properties of its alternatives become optional."""
+        """Return the root as an object schema, with the properties of its alternatives as optional ones."""
         merged = self._merge(self._root, 0)
         simple = self._simplify(merged | {"type": "object"}, 0)
         empty: Json = {"type": "object", "properties": {}}

@@ -515,7 +515,7 @@ class CommandReader:
         threading.Thread(target=self._read, daemon=True, name="commands").start()
 
     def connect(self, send: MemoryObjectSendStream[bytes]) -> None:
-        """Pass every line to *send* in the running event loop, queued lines first."""
+        """Pass every line to *send* in the running event loop, beginning with the queued lines."""
         import asyncio
 
         loop = asyncio.get_running_loop()

@@ -407,7 +407,7 @@ async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
 
 # -- notices
 class NotifyingTaskServer(ExtensionTaskServer):
-    """A server that reports the end of a task on its subscription, while polling would take a minute."""
+    """A server that reports the end of a task at once on its subscription; polling would take a minute."""
 
     def __init__(self, granted: Any = None, *, end: bool = True) -> None:
         super().__init__(extension_task(pollIntervalMs=60_000), created=task_handle(pollIntervalMs=60_000))
