@@ -281,7 +281,9 @@ class KeyringBackend:
         if isinstance(call.error, McpHostError):
             raise call.error
         if call.error is not None:
-            raise McpHostError(f"The keyring refused: {type(call.error).__name__}.", UNLOCK_HINT) from call.error
+            raise McpHostError(
+                f"The keyring reported an error: {type(call.error).__name__}.", UNLOCK_HINT
+            ) from call.error
         return call.value
 
 

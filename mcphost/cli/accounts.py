@@ -18,35 +18,41 @@ if TYPE_CHECKING:
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `login`, `logout` or `accounts`."""
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     if command == "accounts":
-        parser.add_argument("action", nargs="?", choices=("list", "use"), default="list", help="list by default")
-        parser.add_argument("server", nargs="?", metavar="SERVER", help="use: which configured server")
-        parser.add_argument("account", nargs="?", metavar="NAME", help="use: which of its accounts, such as work")
+        parser.add_argument(
+            "action", nargs="?", choices=("list", "use"), default="list", help="what to do (default: list)"
+        )
+        parser.add_argument("server", nargs="?", metavar="SERVER", help="use: the name of the server")
+        parser.add_argument("account", nargs="?", metavar="NAME", help="use: the name of the account, such as work")
         return
     parser.add_argument("server", metavar="SERVER", help="a configured server that is reached by HTTP")
-    parser.add_argument("--account", metavar="NAME", default="", help="which of several accounts, such as work")
+    parser.add_argument(
+        "--account", metavar="NAME", default="", help="the account, if the server has several, such as work"
+    )
     if command == "logout":
         parser.add_argument(
             "--forget-client",
             action="store_true",
-            help="also drop what mcphost is registered as there, such as a client id that was deleted",
+            help="also forget mcphost's registration there, such as a client id that was deleted",
         )
     if command == "login":
         parser.add_argument(
-            "--no-browser", action="store_true", help="open no browser; show the address and take the one it ended at"
+            "--no-browser",
+            action="store_true",
+            help="do not open a browser; show the address, and ask for the final one",
         )
         parser.add_argument(
             "--device",
             action="store_true",
-            help="show a code to enter in a browser on any machine, where that is offered",
+            help="show a code to enter in a browser on any machine, if the server offers this",
         )
         parser.add_argument(
             "--scope",
             action="append",
             metavar="NAME",
             default=[],
-            help="a right to ask for beside those you gave",
+            help="an additional scope to request; repeatable",
         )
 
 
@@ -142,7 +148,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
         require_server(config, args.server)
         if server is not None and server.oauth.grant != "person":
             raise UsageError(
-                f"mcphost signs in to {server.name!r} without a person, so no sign-in is stored.",
+                f"mcphost signs in to {server.name!r} without user interaction, so no sign-in is stored.",
                 f'To end that, remove "grant" from its entry in {server.file}.',
             )
     named = args.account or (server.oauth.account if server else "")
@@ -186,7 +192,7 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
     if not signed_out:
         print_text(f"You were not signed in to {server}.")
     else:
-        erased = "Its tokens were revoked." if revoked else "Its tokens are erased here."
+        erased = "Its tokens were revoked." if revoked else "Its tokens were deleted here."
         print_text(f"Signed out of {server}. {erased}")
 
 
@@ -273,8 +279,8 @@ async def _create_oauth_provider(
             raise UsageError(f"{server.name!r} is a program on this machine; there is nothing to sign in to.")
         if server.oauth.grant != "person" and (args.device or args.scope or args.account):
             raise UsageError(
-                f"mcphost signs in to {server.name!r} without a person, as its entry in {server.file} says.",
-                "Its scopes, and who it is, are written there.",
+                f"mcphost signs in to {server.name!r} without user interaction, as its entry in {server.file} says.",
+                "Its scopes and its identity are set there.",
             )
         if not await approval_source(grants, server):
             raise _not_approved_error(server)
@@ -354,7 +360,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     if not accounts:
         print_note("You are not signed in to any server.")
     elif any(stored.used_by for stored in accounts):
-        print_note("* is in use. Another one: mcphost accounts use SERVER NAME")
+        print_note("* is in use. To use another one: mcphost accounts use SERVER NAME")
     if gone := sorted({stored.account.server for stored in accounts if not stored.servers}):
-        print_note(f"Not configured any more: {', '.join(gone)}. Sign out with: mcphost logout {quote(gone[0])}")
+        print_note(f"No longer configured: {', '.join(gone)}. Sign out with: mcphost logout {quote(gone[0])}")
     return 0

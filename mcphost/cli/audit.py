@@ -21,14 +21,20 @@ _UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `audit`."""
     parser.add_argument("action", nargs="?", choices=("list", "show", "verify", "export"), default="list",
-                        help="list by default")  # fmt: skip
-    parser.add_argument("what", nargs="?", metavar="ROW|FILE", help="show: a row's number; export: where to, or -")
-    parser.add_argument("--server", default="", metavar="NAME", help="only rows about that server")
-    parser.add_argument("--kind", default="", metavar="KIND", help="only that kind, such as tool, process or trust")
-    parser.add_argument("--since", default="", metavar="T", help="a date, a date and time, or 30m, 2h, 7d")
-    parser.add_argument("--limit", type=int, default=100, metavar="N", help="list: how many of the newest rows (100)")
-    parser.add_argument("--format", choices=("jsonl", "csv"), default="jsonl", help="of an export")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+                        help="what to do (default: list)")  # fmt: skip
+    parser.add_argument(
+        "what", nargs="?", metavar="ROW|FILE", help="show: the row's number; export: the file, or - for standard output"
+    )
+    parser.add_argument("--server", default="", metavar="NAME", help="only rows about this server")
+    parser.add_argument("--kind", default="", metavar="KIND", help="only this kind, such as tool, process or trust")
+    parser.add_argument(
+        "--since", default="", metavar="T", help="only rows since a date, a date and time, or 30m, 2h, 7d"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=100, metavar="N", help="list: at most this many of the newest rows (default: 100)"
+    )
+    parser.add_argument("--format", choices=("jsonl", "csv"), default="jsonl", help="export: the format")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -42,10 +48,10 @@ def run(command: str, args: argparse.Namespace) -> int:
     if (args.action in ("show", "export")) != bool(args.what):
         raise UsageError(
             "Which row?" if args.action == "show" else "Where to?" if args.action == "export" else
-            f"audit {args.action} takes nothing more.", "mcphost audit show ROW, mcphost audit export FILE",
+            f"audit {args.action} takes no more arguments.", "mcphost audit show ROW, mcphost audit export FILE",
         )  # fmt: skip
     if not 0 < args.limit <= 1_000_000:
-        raise UsageError("--limit is a number from 1 to 1000000.")
+        raise UsageError("--limit must be a number from 1 to 1000000.")
     reader = AuditReader(*audit_files())
     query = AuditFilter(server=args.server, kind=args.kind, since=parse_since(args.since))
     match args.action:
@@ -72,7 +78,9 @@ def parse_since(text: str, now: dt.datetime | None = None) -> int:
     try:
         return round(dt.datetime.fromisoformat(text).astimezone().timestamp() * 1_000_000)
     except (ValueError, OverflowError) as error:
-        raise UsageError(f"{text!r} is not a time.", "Such as 2026-11-21, 2026-11-21T14:00, 30m, 2h or 7d.") from error
+        raise UsageError(
+            f"{text!r} is not a time.", "Use a form such as 2026-11-21, 2026-11-21T14:00, 30m, 2h or 7d."
+        ) from error
 
 
 def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: bool) -> int:
@@ -133,7 +141,7 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
     if as_json:
         print_json(verification_json(verification))
     elif verification.is_intact:
-        print_text(f"All {verification.rows:,} rows are as they were written.")
+        print_text(f"All {verification.rows:,} rows are unchanged.")
         print_text(f"The last one is {verification.reached.seq}, with the hash {verification.reached.hash}")
     else:
         for finding in verification.findings:
@@ -158,7 +166,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
             file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
             why = f"{target} cannot be written: {error.strerror}."
-            raise UsageError(why, "Name a file that is not there.") from error
+            raise UsageError(why, "Choose a file that does not exist yet.") from error
         try:
             with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
                 count = write_rows(reader, query, out, file_format)

@@ -25,25 +25,31 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     match command:
         case "call":
             parser.add_argument("name", metavar="TOOL", help="the tool's name")
-            parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="arguments, typed by the tool's schema")
+            parser.add_argument(
+                "pairs", nargs="*", metavar="KEY=VALUE", help="arguments, converted by the tool's schema"
+            )
             parser.add_argument("--args", metavar="JSON|@FILE|-", help="all arguments as one JSON object")
         case "prompt":
             parser.add_argument("name", metavar="NAME", help="the prompt's name")
             parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="its arguments")
         case "skill":
             parser.add_argument("name", metavar="NAME|URI", help="the skill's name, or the address of its SKILL.md")
-            parser.add_argument("file", nargs="?", metavar="FILE", help="one of its files by its path; else SKILL.md")
+            parser.add_argument(
+                "file", nargs="?", metavar="FILE", help="the path of one of its files (default: SKILL.md)"
+            )
         case "complete":
             parser.add_argument("kind", choices=("prompt", "resource"), help="what the argument belongs to")
             parser.add_argument("name", metavar="NAME|TEMPLATE", help="the prompt's name, or the template's text")
-            parser.add_argument("argument", metavar="ARGUMENT", help="which argument or variable")
-            parser.add_argument("value", metavar="VALUE", help="what of it is typed already; may be empty")
-            parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="arguments that are filled in already")
+            parser.add_argument("argument", metavar="ARGUMENT", help="the argument or variable")
+            parser.add_argument("value", metavar="VALUE", help="the part of its value typed so far; may be empty")
+            parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="arguments filled in so far")
         case _:
-            parser.add_argument("uri", metavar="URI", help="which resource; a template with KEY=VALUE after it")
+            parser.add_argument("uri", metavar="URI", help="the resource's URI, or a template followed by KEY=VALUE")
             parser.add_argument("pairs", nargs="*", metavar="KEY=VALUE", help="values for the template's variables")
-            parser.add_argument("-o", "--output", metavar="FILE", help="write the content there, bytes as they are")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+            parser.add_argument(
+                "-o", "--output", metavar="FILE", help="write the content to this file, bytes unchanged"
+            )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -227,7 +233,7 @@ def _decode_contents(part: "ResourceContents") -> bytes:
     try:
         return base64.b64decode(part.blob or "", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise MalformedMessage("The resource is not valid base64.", "Tell the server's author.") from error
+        raise MalformedMessage("The resource is not valid base64.", "Report it to the server's author.") from error
 
 
 MAX_INPUT_BYTES = 16_000_000
@@ -281,9 +287,9 @@ def _read_json_object(source: str) -> dict[str, Any]:
     try:
         value = loads(raw, what)
     except MalformedMessage as error:
-        raise UsageError(error.message, "It is one JSON object.") from error
+        raise UsageError(error.message, "It must be one JSON object.") from error
     if not isinstance(value, dict):
-        raise UsageError(f"{what} is not a JSON object.", 'It looks like {"a": 2}.')
+        raise UsageError(f"{what} is not a JSON object.", 'It should look like {"a": 2}.')
     return cast("dict[str, Any]", value)
 
 
@@ -341,13 +347,15 @@ def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
         if types is None or "string" in types or not types & _JSON_TYPES:
             return text
         wanted = " or ".join(sorted(types))
-        raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool wants {wanted}.", "Use JSON.") from error
+        raise UsageError(
+            f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", "Use JSON."
+        ) from error
     if types is None or _has_type(value, types):
         return value
     if "string" in types:
         return text
     wanted = " or ".join(sorted(types))
-    raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool wants {wanted}.", "Write it as JSON.")
+    raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool expects {wanted}.", "Write it as JSON.")
 
 
 def _has_type(value: Any, types: set[str]) -> bool:

@@ -246,7 +246,7 @@ def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
     if not config.theme or config.theme in names:
         return config
     file = folder / SETTINGS_FILE
-    problem = f'{file}: "theme" is {config.theme!r}, which is none of: {", ".join(names)}; {themes.DEFAULT} is used.'
+    problem = f'{file}: "theme" is {config.theme!r}, which is not one of: {", ".join(names)}; {themes.DEFAULT} is used.'
     return replace(config, problems=(*config.problems, problem))
 
 
@@ -288,7 +288,7 @@ def temporary_directories() -> Generator[None]:
     try:
         folder = tempfile.mkdtemp(prefix="mcphost-demo-")
     except OSError as error:
-        raise StoreError(f"The demo's temporary folder cannot be made: {error}.", "Check TMPDIR.") from error
+        raise StoreError(f"The demo's temporary folder cannot be created: {error}.", "Check TMPDIR.") from error
     removed = folder
     places = {kind: os.path.join(folder, kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     try:

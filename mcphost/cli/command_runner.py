@@ -75,7 +75,9 @@ async def resume_conversation(host: Host, id_prefix: str) -> None:
     if not ids:
         raise conversation_not_found(id_prefix)
     if id_prefix and len(ids) > 1 and id_prefix not in ids:
-        raise UsageError(f"{len(ids)} conversations begin with {id_prefix!r}.", "Give more of its id: mcphost sessions")
+        raise UsageError(
+            f"{len(ids)} conversations begin with {id_prefix!r}.", "Use a longer prefix of the id: mcphost sessions"
+        )
     await host.conversation.open(id_prefix if id_prefix in ids else ids[0])
 
 

@@ -10,8 +10,10 @@ _MAX_PARTS = 20
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `costs`."""
-    parser.add_argument("--days", type=int, default=30, metavar="N", help="the last N days, with today (30)")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument(
+        "--days", type=int, default=30, metavar="N", help="the last N days, including today (default: 30)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -20,7 +22,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     from mcphost.cli.parser import build_options
 
     if not 0 < args.days <= _MAX_DAYS:
-        raise UsageError(f"--days is a number from 1 to {_MAX_DAYS}.")
+        raise UsageError(f"--days must be a number from 1 to {_MAX_DAYS}.")
     options = build_options(args, one_shot=False)
 
     async def work() -> int:

@@ -41,8 +41,8 @@ class Check(Struct, frozen=True):
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `doctor`."""
     parser.add_argument("names", nargs="*", metavar="SERVER", help="diagnose only these servers, step by step")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.add_argument("--conformance", action="store_true", help="only say what this build speaks of MCP")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--conformance", action="store_true", help="only show what this version supports of MCP")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -216,9 +216,7 @@ async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Chec
     token_store.warn = warnings.append
     count = Counter(one.place for one in await token_store.accounts())
     chosen = (
-        STORAGE_LABELS[config.secret_store]
-        if config.secret_store
-        else "in the keyring; you are asked when there is none"
+        STORAGE_LABELS[config.secret_store] if config.secret_store else "in the keyring; you are asked if there is none"
     )
     detail = "; ".join(
         [f"stored {chosen}", *(f"{number} {STORAGE_LABELS.get(place, place)}" for place, number in count.items())]
@@ -395,7 +393,7 @@ def _limits() -> tuple[Limit, ...]:
     return (
         Limit("message, decoded", lines.MESSAGE_LIMIT, "bytes"),
         Limit("event of a stream", event_stream.EVENT_LIMIT, "bytes"),
-        Limit("headers of an answer", http1.HEAD_LIMIT, "bytes"),
+        Limit("headers of a response", http1.HEAD_LIMIT, "bytes"),
         Limit("members of a batch", jsonrpc.BATCH_LIMIT, "messages"),
         Limit("redirects, inside the origin", http_client.MAX_REDIRECTS, "times"),
         Limit("a list", pagination.MAX_ITEMS, "items"),

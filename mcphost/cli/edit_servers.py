@@ -28,7 +28,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
         parser.add_argument("target", nargs="*", metavar="COMMAND|URL", help="after --: the program and its arguments")
         _add_entry_flags(parser)
         if action == "add":
-            parser.add_argument("--json", metavar="JSON|-", dest="pasted", help="an entry or a file as READMEs show it")
+            parser.add_argument("--json", metavar="JSON|-", dest="pasted", help="an entry or a file, as in a README")
             parser.add_argument("--replace", action="store_true", help="replace a server of this name")
             parser.add_argument(
                 "--scope", choices=("user", "project", "local"), default="user",
@@ -39,7 +39,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
         if action == "remove":
             told = "also delete its secrets in the keyring and its opened bundle, unless another server uses them"
             parser.add_argument("--forget", action="store_true", help=told)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def _add_entry_flags(parser: argparse.ArgumentParser) -> None:
@@ -47,9 +47,11 @@ def _add_entry_flags(parser: argparse.ArgumentParser) -> None:
         "--env", action="append", default=[], metavar="NAME=VALUE",
         help="a variable of the program; NAME alone asks for the value; secrets go to the keyring",
     )  # fmt: skip
-    parser.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="a header of requests")
+    parser.add_argument(
+        "--header", action="append", default=[], metavar="NAME: VALUE", help="a header to send with requests"
+    )
     parser.add_argument("--cwd", type=_real_path, metavar="DIR", help="working directory of the program")
-    parser.add_argument("--transport", choices=("auto", "http", "sse"), default="auto", help="how a URL is reached")
+    parser.add_argument("--transport", choices=("auto", "http", "sse"), default="auto", help="the transport of a URL")
 
 
 def _real_path(text: str) -> str:
@@ -123,7 +125,7 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
     if args.pasted is not None:
         return await _add_pasted(options, args, target)
     if not args.name or not target:
-        raise UsageError("What is to be added?", _ADD_HINT)
+        raise UsageError("What should be added?", _ADD_HINT)
     entry = await _apply_flags(_make_entry(target), args)
     async with open_server_editor(options) as (editor, _):
         saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
@@ -142,7 +144,7 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     from mcphost.host.servers.approval import server_warnings
 
     if target:
-        raise UsageError("Either a command, a URL or --json.", _ADD_HINT)
+        raise UsageError("Pass either a command, a URL or --json.", _ADD_HINT)
     text = args.pasted if args.pasted != "-" else sys.stdin.buffer.read(_MAX_PASTED_BYTES).decode(errors="replace")
     entries = parse_pasted_servers(text, args.name or "")
     if args.name and len(entries) == 1:
@@ -204,7 +206,9 @@ def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
     from mcphost.errors import ConfigError
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("There is no terminal for an editor.", "Give what is to change, for example --env NAME=VALUE.")
+        raise UsageError(
+            "There is no terminal for an editor.", "Pass the changes as flags, for example --env NAME=VALUE."
+        )
     command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="mcphost-", encoding="utf-8") as file:
         file.write(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")

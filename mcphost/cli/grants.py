@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `grants`."""
     parser.add_argument(
-        "action", nargs="?", choices=("list", "search", "revoke"), default="list", help="list by default"
+        "action", nargs="?", choices=("list", "search", "revoke"), default="list", help="what to do (default: list)"
     )
     parser.add_argument(
-        "what", nargs="?", metavar="TEXT|ID", help="what to search for; or what to revoke: the beginning of its id"
+        "what", nargs="?", metavar="TEXT|ID", help="search: the text to find; revoke: the beginning of the id"
     )
-    parser.add_argument("--server", metavar="SERVER", default="", help="only those of this server")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--server", metavar="SERVER", default="", help="only permissions of this server")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
             if as_json:
                 print_json({"revoked": grant.id, "rule": grant.text})
             else:
-                print_text(f"Revoked: {grant.text}. It is asked about again.")
+                print_text(f"Revoked: {grant.text}. You will be asked again.")
             return 0
         grants = await host.grants.list_grants(server=server, text=query)
         folders = await host.grants.list_folder_answers(server=server, text=query)

@@ -21,11 +21,11 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers import` or `servers export`."""
     if action == "import":
         parser.add_argument(
-            "source", nargs="?", metavar="HOST|FILE", help="one host, such as cursor, or a file; else all"
+            "source", nargs="?", metavar="HOST|FILE", help="a host, such as cursor, or a file (default: all hosts)"
         )
         parser.add_argument("--name", action="append", metavar="NAME", help="only the server of this name; repeatable")
         parser.add_argument("--yes", action="store_true", help="import and approve what is new, without asking")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -149,12 +149,12 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
     if not sys.stdin.isatty():
         raise UsageError(
             "Nothing was imported. There is no way to ask: standard input is not a terminal.",
-            "Read the list, then give --yes, or --name NAME --yes.",
+            "Read the list, then pass --yes, or --name NAME --yes.",
         )
     import termios
 
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    sys.stderr.write("Import and approve which? Names with spaces between them, all, or nothing: ")
+    sys.stderr.write("Which ones to import and approve? Names separated by spaces, all, or nothing: ")
     sys.stderr.flush()
     words = re.split(r"[\s,]+", sys.stdin.readline().strip())
     if words == ["all"]:

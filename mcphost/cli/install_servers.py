@@ -27,9 +27,11 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     from mcphost.cli.search_servers import add_registry_flag
     from mcphost.registry.plan import KINDS
 
-    parser.add_argument("server", metavar="NAME[@VERSION]", help="a server of the registry; its latest version")
-    parser.add_argument("--name", default="", metavar="NAME", help="its name here; else the last part of its name")
-    parser.add_argument("--from", dest="kind", default="", choices=KINDS, help="which of its packages or addresses")
+    parser.add_argument(
+        "server", metavar="NAME[@VERSION]", help="the server's name in the registry (default: its latest version)"
+    )
+    parser.add_argument("--name", default="", metavar="NAME", help="its name here (default: the last part of its name)")
+    parser.add_argument("--from", dest="kind", default="", choices=KINDS, help="the kind of package or address to use")
     parser.add_argument(
         "--scope", choices=("user", "project", "local"), default="user",
         help="user: everywhere (default); project: in .mcp.json here; local: only you, only in this folder",
@@ -40,8 +42,8 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="only show the plan")
     add_registry_flag(parser)
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -86,7 +88,7 @@ class _Installation:
             warnings = show_server(self._review, server, option, name, [one.name for one in config.servers])
             if args.dry_run and option.kind == "mcpb":
                 show_download(self._review, option)
-                self._review.show("  Its command is known when the bundle was downloaded and opened.")
+                self._review.show("  Its command is known once the bundle has been downloaded and opened.")
                 if args.json:
                     about = {"server": server.name, "version": server.version, "name": name, "from": option.kind}
                     print_json({**about, "download": describe_download(option), "warnings": warnings})
@@ -159,7 +161,7 @@ class _Installation:
             if "/" not in name:
                 found = [entry.name for entry in (await registry.search(name, 5)).entries]
                 raise UsageError(
-                    f"{name!r} is not the whole name of a server.",
+                    f"{name!r} is not the full name of a server.",
                     f"Did you mean: {', '.join(found)}" if found else "Search for it: mcphost servers search WORD",
                 )
             answer = await registry.find(name, version)

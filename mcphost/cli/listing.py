@@ -9,8 +9,8 @@ _KEY_LABELS = {"tools": "Tool", "resources": "URI", "templates": "Template", "pr
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a listing command, which are the same for all of them."""
-    parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server; all of them without it")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="only this server (default: all)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:

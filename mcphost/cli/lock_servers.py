@@ -21,10 +21,12 @@ _MAX_PRINTED = 1_000
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers lock` or `servers verify`."""
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which servers; without one, all of the project")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the servers (default: all of the project)")
     if action == "verify":
-        parser.add_argument("--offline", action="store_true", help="compare only the entries; start and reach nothing")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+        parser.add_argument(
+            "--offline", action="store_true", help="compare only the entries, without starting or contacting servers"
+        )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -55,7 +57,7 @@ class LockableProject:
         from mcphost.host.servers.locked_entries import lock_entry
 
         if len(options.mcp_config) > 1:
-            raise UsageError("A lock file belongs to one file of servers.", "Give --mcp-config once.")
+            raise UsageError("A lock file belongs to one file of servers.", "Pass --mcp-config once.")
         named = options.mcp_config[0] if options.mcp_config else ""
         self.file = Path(named).expanduser().absolute() if named else Path.cwd() / PROJECT_FILE
         self.lock_path = self.file.parent / LOCK_FILE
@@ -143,7 +145,7 @@ async def _read_servers(
     for name, tools in reading.quarantined.items():
         raise ConsentDenied(
             f"{name} has {pluralize(len(tools), 'changed tool')} in quarantine; nothing was locked.",
-            f"Look at the changes: mcphost servers changes {quote(name)}",
+            f"Review the changes: mcphost servers changes {quote(name)}",
         )
     for name, server in locked.items():
         old = document.servers.get(name)
@@ -161,7 +163,10 @@ def _report_lock(path: Path, locked: "dict[str, LockedServer]", drifts: "list[Dr
         _print_drifts(name, [drift for drift in drifts if drift.server == name])
     for name, server in locked.items():
         if server.package is not None and not (server.package.version or server.package.digest):
-            print_note(f"{name}: the command names no version of {server.package.name}, so another one may run next.")
+            print_note(
+                f"{name}: the command does not pin a version of {server.package.name}, so another one may run "
+                "next time."
+            )
     tools = sum(len(server.tools) for server in locked.values())
     what = f"{pluralize(len(locked), 'server')}, {pluralize(tools, 'tool')}"
     print_text(f"{'Locked' if is_changed else 'Unchanged'}: {what} in {path}")
@@ -200,7 +205,9 @@ async def _verify(
         return LockMismatch.exit_code
     if changed:
         verb = "server differs" if changed == 1 else "servers differ"
-        raise LockMismatch(f"{changed} {verb} from {project.lock_path}.", "If that is right: mcphost servers lock")
+        raise LockMismatch(
+            f"{changed} {verb} from {project.lock_path}.", "If this is intended, run: mcphost servers lock"
+        )
     codes = {error.exit_code for error in verification.errors.values()}
     if project.invalid:
         codes.add(ConfigError.exit_code)
@@ -261,7 +268,7 @@ class Verification:
                 _print_drifts(name, self.drifts[name])
                 if not offline and name not in self._tools and name in self._project.servers:
                     is_new = self.drifts[name][0].kind == "server_added"
-                    reason = "it is not in the lock file" if is_new else "its entry is not the locked one"
+                    reason = "it is not in the lock file" if is_new else "its entry differs from the locked one"
                     print_text(f"  It was not started, because {reason}.")
             elif name in self.errors:
                 print_note(f"{shown}: {format_error(self.errors[name])}")

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `models`."""
-    parser.add_argument("provider", nargs="?", metavar="PROVIDER", help="all models of one provider, such as openai")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument(
+        "provider", nargs="?", metavar="PROVIDER", help="list all models of one provider, such as openai"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -44,13 +46,13 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
         known = sorted({model.provider for model in models})
         models = tuple(model for model in models if model.provider == provider)
         if not models:
-            raise UsageError(f"No model of {provider!r} is known.", f"Providers: {', '.join(known)}.")
+            raise UsageError(f"No models of {provider!r} are known.", f"Providers: {', '.join(known)}.")
     if as_json:
         print_json({"selected": config.model.name, "models": [_model_json(model) for model in models]})
         return 0
     print_table([_cells(model) for model in models], ("Model", "Available", "Context", "Abilities", "Price"))
     if not models:
-        print_note("No key and no model server on this machine was found. Set a key, for example ANTHROPIC_API_KEY.")
+        print_note("No keys and no model servers on this machine were found. Set a key, for example ANTHROPIC_API_KEY.")
     elif provider is None:
         print_note("All models of a provider: mcphost models PROVIDER")
     if config.model.name:

@@ -56,7 +56,7 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
     if as_json:
         print_json({"server": name, "moved": moved})
     elif carried:
-        print_text(f"{name} stays approved: nothing else of it changed.")
+        print_text(f"{name} stays approved: nothing else changed.")
     return 0
 
 
@@ -122,7 +122,7 @@ async def _store_and_replace(
     except ConfigError:
         raise
     except McpHostError as error:
-        raise ConfigError(f"{path} is as it was. {error.message}", error.hint) from error
+        raise ConfigError(f"{path} was not changed. {error.message}", error.hint) from error
     try:
         await anyio.to_thread.run_sync(replace_if_unchanged, path, before, after.encode("utf-8"))
     except ConfigError:

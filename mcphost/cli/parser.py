@@ -9,12 +9,12 @@ from mcphost.errors import UsageError
 from mcphost.sanitize import sanitize
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "chat": ("chat", "the terminal UI (the default)"),
-    "demo": ("chat", "the terminal UI with the demo model and the demo server: no key, no network"),
-    "serve": ("serve", "the terminal UI in a browser on this machine"),
-    "run": ("run", "one turn without a screen"),
-    "pipe": ("run", "the whole host for programs, over JSON lines"),
-    "models": ("models", "what can be used now: keys and model servers found, abilities, prices"),
+    "chat": ("chat", "open the terminal UI (the default)"),
+    "demo": ("chat", "open the terminal UI with the demo model and the demo server: no key, no network"),
+    "serve": ("serve", "open the terminal UI in a browser on this machine"),
+    "run": ("run", "run one turn without the UI"),
+    "pipe": ("run", "control the whole host from a program, over JSON lines"),
+    "models": ("models", "list the models that can be used now, with abilities and prices"),
     "tools": ("listing", "list tools"),
     "resources": ("listing", "list resources"),
     "templates": ("listing", "list resource templates"),
@@ -24,13 +24,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "read": ("call", "read one resource"),
     "prompt": ("call", "get one prompt"),
     "skill": ("call", "show a skill, or one file of it, checked against what its server listed"),
-    "complete": ("call", "suggestions for an argument of a prompt or a resource template"),
+    "complete": ("call", "list suggestions for an argument of a prompt or a resource template"),
     "servers": ("servers", "list, add, install, edit, remove, approve or check servers"),
     "login": ("accounts", "sign in to a server"),
     "logout": ("accounts", "sign out of a server"),
     "accounts": ("accounts", "list all sign-ins, or select the account of a server"),
     "sessions": ("sessions", "list, search, show, export, rename or delete saved conversations"),
-    "costs": ("costs", "what model requests cost, by day, model, server and tool"),
+    "costs": ("costs", "show what model requests cost, by day, model, server and tool"),
     "grants": ("grants", "list, search or revoke permissions"),
     "audit": ("audit", "list, verify or export the record of what was asked, decided and done"),
     "completion": ("completion", "print a script that completes commands and names in bash, zsh or fish"),
@@ -47,13 +47,13 @@ EDIT_ACTIONS: dict[str, str] = {
     "disable": "keep a server in its file without starting it",
     "restart": "restart a server in every running chat",
     "input": "set a value that a server's entry asks for (${input:ID})",
-    "import": "add servers that other hosts on this machine have",
-    "export": "print the servers for others, without secrets",
+    "import": "add the servers of other hosts on this machine",
+    "export": "print the servers to share them, without secrets",
     "search": "find servers in a registry",
-    "install": "add a server of a registry, after showing what it would start or reach",
+    "install": "add a server from a registry, after showing what it would start or reach",
     "lock": "pin what a project's servers start and define, in mcphost.lock beside its .mcp.json",
     "verify": "compare a project's servers with mcphost.lock",
-    "update": "show newer versions of servers of a registry, and install them",
+    "update": "show newer versions of servers from a registry, and install them",
 }
 """Summaries of the actions of `servers` that have their own arguments."""
 
@@ -100,44 +100,52 @@ def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse
         action="append",
         metavar="FILE",
         default=default,
-        help="servers from this file, instead of the user's and the project's; approves them for this run; repeatable",
+        help=(
+            "use the servers in this file instead of the user's and the project's, and approve them for this "
+            "run; repeatable"
+        ),
     )
     group.add_argument("--profile", metavar="NAME", default=default, help="use this profile of config.toml")
-    group.add_argument("--config-dir", metavar="DIR", default=default, help="where mcp.json and config.toml are")
+    group.add_argument("--config-dir", metavar="DIR", default=default, help="the folder of mcp.json and config.toml")
     group.add_argument(
-        "--era", choices=("auto", "stateless", "handshake"), default=default, help="which era of MCP to speak"
+        "--era", choices=("auto", "stateless", "handshake"), default=default, help="the era of MCP to speak"
     )
-    group.add_argument("--api-base", metavar="URL", default=default, help="where the model is reached")
-    group.add_argument("--api-key-env", metavar="NAME", default=default, help="the variable that holds the model's key")
+    group.add_argument("--api-base", metavar="URL", default=default, help="the base URL of the model's API")
     group.add_argument(
-        "--timeout", type=seconds, metavar="S", default=default, help="hard limit of every request, in seconds"
+        "--api-key-env", metavar="NAME", default=default, help="the environment variable with the model's API key"
     )
     group.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default=default, help="what the log file keeps"
+        "--timeout", type=seconds, metavar="S", default=default, help="hard limit for every request, in seconds"
+    )
+    group.add_argument(
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default=default,
+        help="the lowest level that the log file contains",
     )
     group.add_argument(
         "--screen-reader",
         action="store_true",
         default=default,
-        help="draw the chat for a screen reader: one column, nothing that moves, a line for each state",
+        help="draw the chat for a screen reader: one column, no animation, a line for each state",
     )
-    group.add_argument("--quiet", action="store_true", default=default, help="only results and errors")
+    group.add_argument("--quiet", action="store_true", default=default, help="print only results and errors")
 
 
 def add_model_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--model`."""
-    parser.add_argument("--model", metavar="PROVIDER/MODEL", default=argparse.SUPPRESS, help="which model answers")
+    parser.add_argument("--model", metavar="PROVIDER/MODEL", default=argparse.SUPPRESS, help="the model to use")
 
 
 def add_trust_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--trust-project`."""
-    told = "use the AGENTS.md and the hooks of this folder's project, although they are not approved"
+    told = "use the AGENTS.md files and hooks of this folder's project without an approval"
     parser.add_argument("--trust-project", action="store_true", help=told)
 
 
 def add_resume_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--resume`."""
-    told = "continue that conversation, or without ID the one with the newest message"
+    told = "continue this conversation; without ID, the one with the newest message"
     parser.add_argument("--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help=told)
 
 
@@ -154,7 +162,7 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         usage="mcphost [flags] [command] [arguments]",
         description=_description(),
-        epilog="Each command explains itself: mcphost COMMAND --help",
+        epilog="Help for a command: mcphost COMMAND --help",
     )
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
     add_model_flag(parser)

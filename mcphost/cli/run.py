@@ -23,7 +23,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--open",
             action="store_true",
-            help="open addresses in a browser ($BROWSER), once their question is answered",
+            help="open addresses in a browser ($BROWSER) after their question is answered",
         )
         _add_compact_flag(parser, ("ask", "auto", "never"))
         return
@@ -36,21 +36,21 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         "--allow",
         action="append",
         metavar="RULE",
-        help="calls that may run: SERVER, SERVER/TOOL, SERVER/PREFIX*, and conditions: 'fs/read?path=under:/folder'",
+        help="allow these calls: SERVER, SERVER/TOOL, SERVER/PREFIX*, and conditions: 'fs/read?path=under:/folder'",
     )
     parser.add_argument(
         "--pass-results",
         action="append",
         metavar="RULE",
-        help="calls whose results the model gets without a review, although their server has reviewResults",
+        help="pass the results of these calls to the model without review, even if the server has reviewResults",
     )
     parser.add_argument(
         "--resume",
         metavar="ID",
         default=argparse.SUPPRESS,
-        help="continue that conversation; a prefix of its id is enough",
+        help="continue this conversation; a prefix of its id is enough",
     )
-    parser.add_argument("--yes", action="store_true", help="every call may run; refused while a server is not approved")
+    parser.add_argument("--yes", action="store_true", help="allow every call; refused while a server is not approved")
     parser.add_argument(
         "--max-rounds",
         type=parsing.count,
@@ -188,7 +188,7 @@ async def _read_stdin(args: argparse.Namespace) -> bytes:
     is_named = STDIN in args.file
     if args.prompt == STDIN:
         if is_named:
-            raise UsageError("Standard input cannot be both the prompt and a file.", "Give the prompt as text.")
+            raise UsageError("Standard input cannot be both the prompt and a file.", "Pass the prompt as text.")
         return b""
     # Abandoned when interrupted: a read of a pipe cannot be cancelled.
     return await anyio.to_thread.run_sync(partial(read_stdin, is_named=is_named), abandon_on_cancel=True)
@@ -208,12 +208,12 @@ def _final_error(error: BaseException) -> McpHostError:
 def _read_prompt(text: str) -> str:
     if text != "-":
         if not text.strip():
-            raise UsageError("The prompt is empty.", "Say something: mcphost run 'What is 2 + 40?'")
+            raise UsageError("The prompt is empty.", "Pass one: mcphost run 'What is 2 + 40?'")
         return text
     raw = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)
     if len(raw) > MAX_PROMPT_BYTES:
         raise UsageError(f"The prompt on standard input is over {MAX_PROMPT_BYTES // 1_000_000} MB.")
     prompt = raw.decode("utf-8", "replace")
     if not prompt.strip():
-        raise UsageError("Standard input holds no prompt.")
+        raise UsageError("Standard input has no prompt.")
     return prompt

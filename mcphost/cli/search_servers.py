@@ -20,14 +20,20 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers search`."""
     from mcphost.cli.parser import count
 
-    parser.add_argument("text", nargs="?", default="", metavar="WORD|NAME", help="a part of the name, or a whole name")
-    parser.add_argument("--limit", type=count, default=30, metavar="N", help="at most this many servers (30)")
+    parser.add_argument("text", nargs="?", default="", metavar="WORD|NAME", help="part of the name, or the whole name")
     parser.add_argument(
-        "--since", type=_start_of_day, default="", metavar="DATE", help="only what changed since, such as 2026-01-31"
+        "--limit", type=count, default=30, metavar="N", help="list at most this many servers (default: 30)"
+    )
+    parser.add_argument(
+        "--since",
+        type=_start_of_day,
+        default="",
+        metavar="DATE",
+        help="only servers changed since a date, such as 2026-01-31",
     )
     add_registry_flag(parser)
     parser.add_argument("--refresh", action="store_true", help="ask the registry again instead of using recent answers")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def _start_of_day(text: str) -> str:
@@ -41,7 +47,10 @@ def _start_of_day(text: str) -> str:
 def add_registry_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--registry`."""
     parser.add_argument(
-        "--registry", default="", metavar="URL|FILE", help="another registry, or a JSON file; else that of config.toml"
+        "--registry",
+        default="",
+        metavar="URL|FILE",
+        help="the URL of a registry, or a JSON file (default: that of config.toml)",
     )
 
 
@@ -82,7 +91,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet: bool) -> int:
     from mcphost.cli.output import print_json, print_note, print_table, show_status
 
-    with show_status("Asking the registry…", quiet=quiet):
+    with show_status("Searching the registry…", quiet=quiet):
         answer = await registry.search(args.text, args.limit, args.since)
         exact = next((entry for entry in answer.entries if entry.name == args.text), None)
         versions = await registry.list_versions(exact.name) if exact is not None else None
@@ -105,7 +114,7 @@ async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet
         if not answer.entries:
             print_note("No server was found.")
         elif exact is None and answer.is_cut:
-            print_note(f"There are more than {len(answer.entries)}: give more of the name, or --limit.")
+            print_note(f"There are more than {len(answer.entries)}: use a longer name, or --limit.")
     return 0
 
 
@@ -123,9 +132,9 @@ def report_answer(answer: "RegistryAnswer") -> None:
     age = time.time() - answer.fetched
     if answer.offline_reason:
         known = f"{format_age(age)} old" if answer.fetched else "of unknown age"
-        print_note(f"{answer.offline_reason} This is from the cache, {known}.")
+        print_note(f"{answer.offline_reason} These results are from the cache, {known}.")
     elif age > 60:
-        print_note(f"This is {format_age(age)} old. To ask again: --refresh")
+        print_note(f"These results are {format_age(age)} old. To search again: --refresh")
 
 
 def format_age(seconds: float) -> str:

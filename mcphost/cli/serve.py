@@ -11,7 +11,9 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `serve`: those of the chat, and the port."""
     parsing.add_model_flag(parser)
     parsing.add_resume_flag(parser)
-    parser.add_argument("--port", type=port, default=0, metavar="N", help="listen on this port, not on any free one")
+    parser.add_argument(
+        "--port", type=port, default=0, metavar="N", help="the port to listen on (default: any free one)"
+    )
     parser.add_argument("--demo", action="store_true", help="serve the demo instead of the chat")
 
 
@@ -21,7 +23,8 @@ def run(command: str, args: argparse.Namespace) -> int:
         from mcphost.cli.web_server import serve_chats
     except ImportError as error:
         raise UsageError(
-            "`serve` needs the extra of that name.", "Install it: uv tool install '.[serve]', in the folder of mcphost."
+            '`serve` needs the optional extra "serve".',
+            "Install it: uv tool install '.[serve]', in the folder of mcphost.",
         ) from error
     return serve_chats(chat_command(args), args.port)
 

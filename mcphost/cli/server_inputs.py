@@ -18,7 +18,7 @@ _MAX_TYPED_BYTES = 40_000
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers input`."""
     parser.add_argument("name", metavar="NAME", help="name of the server")
-    parser.add_argument("input", nargs="?", default="", metavar="ID", help="one of its inputs; else all are asked for")
+    parser.add_argument("input", nargs="?", default="", metavar="ID", help="one of its inputs (default: ask for all)")
     parser.add_argument("--delete", action="store_true", help="forget the value instead")
 
 

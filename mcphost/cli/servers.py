@@ -25,7 +25,7 @@ _MAX_COMMAND_CHARS = 400
 ACTIONS: dict[str, str] = {
     "list": "list the servers, with their approval (the default)",
     "trust": "approve a server, or a project's .mcp.json, before it is used",
-    "check": "connect, and say what works or which step fails",
+    "check": "connect, and show what works or which step fails",
     "changes": "show changed tools, and keep or refuse them",
     "secure": "move secrets from the file to the keyring",
 }
@@ -40,12 +40,19 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.description = f"{parser.description}\n\nactions:\n" + "\n".join(lines)
     parser.usage = "mcphost servers [flags] [ACTION] [NAME]"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "Those from add on have their own help, for example: mcphost servers add --help"
-    parser.add_argument("action", nargs="?", choices=actions, default="list", metavar="ACTION", help="one of these")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="which server; `trust` also takes .mcp.json")
+    parser.epilog = "The actions from add on have their own help, for example: mcphost servers add --help"
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=actions,
+        default="list",
+        metavar="ACTION",
+        help="one of the actions above (default: list)",
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the server; `trust` also takes .mcp.json")
     parser.add_argument("--keep", action="store_true", help="changes: accept the tools as they are now")
-    parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do not ask")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--yes", action="store_true", help="trust, secure, changes --keep: do not ask for confirmation")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -183,13 +190,13 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             review.show("  reviewResults: you review its results before the model gets them")
         earlier = await grants.find_trusted(name)
         if earlier and earlier.digest != server_digest(server):
-            review.show("It is not what was approved before:")
+            review.show("It differs from what was approved before:")
             review.show("\n".join(f"  {line}" for line in diff_lines(earlier.description.splitlines(), lines)))
         digest = server_digest(server)
         review.show(_command_summary(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
         if server_digest(configured) != digest or describe_server(configured) != lines:
-            raise ConsentDenied("Nothing was approved: a file changed meanwhile.", "Look at it again.")
+            raise ConsentDenied("Nothing was approved: a file changed meanwhile.", "Review it again.")
         await approve(grants, audit, server)
     if as_json:
         print_json({"approved": name, "digest": server_digest(server), "covers": list(lines)})
@@ -239,7 +246,7 @@ async def _trust_project(
         review.show("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
     roots = parse_file_roots(content, project.path, "project", problems.append)
     if roots:
-        review.show("  Shared folders, with each server only after a question:")
+        review.show("  Shared folders, which each server gets only if you agree:")
         review.show("\n".join(f"    {sanitize(one.path, keep_newlines=False)}" for one in roots))
     for problem in problems:
         review.show(f"  {problem}")

@@ -24,13 +24,13 @@ _LISTED = 100
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `sessions`."""
-    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="list by default")
-    parser.add_argument("id", nargs="?", metavar="ID|TEXT", help="the beginning of an id; search: what to find")
-    parser.add_argument("rest", nargs="*", metavar="WORD", help="search: more words; rename: the title")
-    parser.add_argument("--format", choices=("markdown", "json", "html"), help="export: markdown by default")
-    parser.add_argument("-o", "--output", metavar="FILE", help="export: write it there")
-    parser.add_argument("--yes", action="store_true", help="delete: do not ask")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="list", help="what to do (default: list)")
+    parser.add_argument("id", nargs="?", metavar="ID|TEXT", help="the beginning of an id; search: the text to find")
+    parser.add_argument("rest", nargs="*", metavar="WORD", help="search: more words; rename: the new title")
+    parser.add_argument("--format", choices=("markdown", "json", "html"), help="export: the format (default: markdown)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="export: the file to write")
+    parser.add_argument("--yes", action="store_true", help="delete: do not ask for confirmation")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:

@@ -152,7 +152,7 @@ class Confirmation:
             what = (
                 "no terminal to ask on" if self._is_interactive else "no way to ask: standard input is not a terminal"
             )
-            raise UsageError(f"{declined_message} There is {what}.", "Read what it is about, then give --yes.")
+            raise UsageError(f"{declined_message} There is {what}.", "Read the question, then pass --yes.")
         import termios
 
         end_status()
@@ -234,7 +234,7 @@ class TerminalFrontend:
         if question.code:
             print_note("Waiting for the code to be entered; press ctrl+c to stop.")
             return OpenInBrowser()
-        print_note("If the browser cannot come back here, paste the address it ended at:")
+        print_note("If the browser cannot return here, paste the final address:")
         while (text := await self._input.read_line()) is not None:
             if text:
                 return PastedRedirect(text)
@@ -258,7 +258,8 @@ class TerminalFrontend:
             print_note(question.note)
         else:
             print_note(
-                f"Signed in to {', '.join(question.servers)}, but no keyring can keep that. {question.reason}".strip()
+                f"Signed in to {', '.join(question.servers)}, but no keyring can store the sign-in. "
+                f"{question.reason}".strip()
             )
             print_note("Where should it be stored?")
             for line in (
@@ -280,10 +281,10 @@ class TerminalFrontend:
 
         With an empty passphrase, secrets are kept in memory only.
         """
-        while phrase := await self._input.read_secret("Passphrase (empty: keep it nowhere): "):
-            if not question.is_new or await self._input.read_secret("The same again: ") == phrase:
+        while phrase := await self._input.read_secret("Passphrase (empty: do not store it): "):
+            if not question.is_new or await self._input.read_secret("Repeat the passphrase: ") == phrase:
                 return KeepInEncryptedFile(phrase)
-            print_note("The two differ.")
+            print_note("The passphrases differ.")
         return KeepInMemory()
 
     async def _enter_passphrase(self, question: UnlockSecrets) -> UnlockVerdict:

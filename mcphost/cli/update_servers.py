@@ -20,18 +20,20 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers update`."""
     from mcphost.registry.plan import KINDS
 
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="one server; else all from a registry")
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the server (default: all from a registry)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="values",
         help="the value of an input; NAME alone asks for it without showing it; repeatable",
     )  # fmt: skip
     parser.add_argument(
-        "--registry", default="", metavar="URL|FILE", help="another registry than it was installed from"
+        "--registry", default="", metavar="URL|FILE", help="use another registry than the one it was installed from"
     )
-    parser.add_argument("--from", dest="kind", default="", choices=KINDS, help="another kind of package than before")
+    parser.add_argument(
+        "--from", dest="kind", default="", choices=KINDS, help="use another kind of package than before"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only show what would change")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
-    parser.add_argument("--json", action="store_true", help="one JSON document")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(command: str, args: argparse.Namespace) -> int:
@@ -217,7 +219,7 @@ class _Update:
             if not args.yes:
                 await ask_missing(wanted, values, self._terminal)
             if absent := next((one.name for one in wanted if one.name not in values), ""):
-                raise UsageError(f"{absent} needs a value in {latest.version}.", f"Give one: --set {absent}=VALUE")
+                raise UsageError(f"{absent} needs a value in {latest.version}.", f"Set it: --set {absent}=VALUE")
             given |= set(planned.missing)
             entry, planned = plan_update(source, latest, self._place, self._record, old_entry, values, given)
         return entry, planned

@@ -171,7 +171,7 @@ async def _serve(argv: Sequence[str], port: int) -> int:
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         try:
             await web.SockSite(runner, listener).start()
-            sys.stderr.write("Open this page; whoever has its address can do what you can. Ctrl+C ends all chats.\n")
+            sys.stderr.write("Open this page. Anyone who has its address can do what you can. Ctrl+C ends all chats.\n")
             sys.stdout.write(f"{server.address}\n")
             sys.stdout.flush()
             await stopped.wait()

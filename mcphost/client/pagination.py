@@ -293,7 +293,7 @@ async def _read_pages(
                 raise
             if not is_last_try:
                 return None
-            problems.append(f"The server refuses its own cursor for the list of {noun}s; the rest was left out.")
+            problems.append(f"The server rejects its own cursor for the list of {noun}s; the rest was left out.")
             break
         ttl = page.ttl_ms if number == 0 else min(ttl, page.ttl_ms)
         for group in _split_page(getattr(page, member)):

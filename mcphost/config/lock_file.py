@@ -127,7 +127,7 @@ def parse_lock(raw: bytes, name: str) -> LockDocument:
     except (MalformedMessage, RecursionError, ValueError) as error:
         raise ConfigError(f"{name} is not valid: {_explain(error)}", again) from error
     if not isinstance(document, dict):
-        raise ConfigError(f"{name} is not valid: it holds {describe_type(document)}, not an object.", again)
+        raise ConfigError(f"{name} is not valid: it contains {describe_type(document)}, not an object.", again)
     version = cast("dict[str, Any]", document).get("lockVersion")
     if type(version) is not int:
         raise ConfigError(f'{name} is not valid: it has no "lockVersion" that is a whole number.', again)

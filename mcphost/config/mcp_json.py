@@ -151,7 +151,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     """
     if not isinstance(document, dict):
         raise ConfigError(
-            f"{file}: the file holds {describe_type(document)}, not an object.",
+            f"{file}: the file contains {describe_type(document)}, not an object.",
             'It should start like {"mcpServers": {…}}.',
         )
     members = cast("dict[str, Any]", document)

@@ -104,7 +104,7 @@ class PipeCommands:
     async def _list(self, message: dict[str, Any]) -> tuple[Any, int]:
         kind = message.get("kind", "tools")
         if kind not in json_output.CATALOG_KINDS:
-            raise UsageError(f'"kind" is one of {", ".join(json_output.CATALOG_KINDS)}.')
+            raise UsageError(f'"kind" must be one of {", ".join(json_output.CATALOG_KINDS)}.')
         name = get_text(message, "server")
         if message.get("refresh") is True:
             await self._host.features.refresh(name)
@@ -121,7 +121,7 @@ class PipeCommands:
         """Offer `tool` of `server` to the model from now on; stop offering it if `on` is false."""
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
-            raise UsageError('"on" is true or false.')
+            raise UsageError('"on" must be true or false.')
         if all(one.name != tool for one in (await self._host.servers.ensure_ready(server)).catalog.tools):
             raise UsageError(f"The server {server!r} has no tool named {tool!r}.", "The command list names them.")
         await self._host.servers.set_tool_enabled(server, tool, enabled=on)
@@ -198,7 +198,7 @@ class PipeCommands:
         limit, before = message.get("limit", 100), message.get("before", 0)
         for name, value, most in (("limit", limit, 1_000), ("before", before, 2**53)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-                raise UsageError(f'"{name}" is a number from 0 to {most}.')
+                raise UsageError(f'"{name}" must be a number from 0 to {most}.')
         server, kind, text = (get_text(message, name) if name in message else "" for name in ("server", "kind", "text"))
         query = AuditFilter(server=server, kind=kind, text=text, before=before)
         rows = await self._host.audit.read_page(query, limit)
@@ -320,7 +320,7 @@ def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
     """
     values = get_object(message, key)
     if not all(isinstance(value, str) for value in values.values()):
-        raise UsageError(f'The values of "{key}" are texts.')
+        raise UsageError(f'The values of "{key}" must be texts.')
     return cast("dict[str, str]", values)
 
 
@@ -414,12 +414,12 @@ class PipeServer:
         message = cast("dict[str, Any]", value)
         command_id, do = message.get("id"), message.get("do")
         if isinstance(command_id, bool) or not isinstance(command_id, int | str | None):
-            self._report_bad_line(None, "An id is text or a whole number.")
+            self._report_bad_line(None, "An id must be text or a whole number.")
         elif not isinstance(do, str):
             self._report_bad_line(command_id, 'The line has no "do".')
         elif do not in self._handlers and do not in {"quit", "wait"}:
             unknown = UsageError(
-                f"There is no command {do[:60]!r}.", f"There are: {', '.join(self._handlers)}, wait, quit."
+                f"There is no command {do[:60]!r}.", f"Commands: {', '.join(self._handlers)}, wait, quit."
             )
             self._report_bad_line(command_id, str(unknown))
             if command_id is not None and command_id not in self._running_ids:
@@ -453,7 +453,7 @@ class PipeServer:
         """Handle the command `wait`: wait for `seconds` before reading the next command."""
         seconds = message.get("seconds", 0)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 3600:
-            self._write_error(command_id, UsageError('"seconds" is a number from 0 to 3600.'))
+            self._write_error(command_id, UsageError('"seconds" must be a number from 0 to 3600.'))
             return
         await anyio.sleep(seconds)
         self._write_result(command_id, {}, 0)

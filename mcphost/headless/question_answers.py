@@ -354,10 +354,10 @@ def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) ->
     names = [one.name for one in question.models]
     if edited.model is not None and edited.model not in names:
         raise UsageError(
-            f"No such model is on offer. There are: {', '.join(names)}.", _invalid_answer_error(question).hint
+            f"This model is not offered. Offered: {', '.join(names) or 'none'}.", _invalid_answer_error(question).hint
         )
     if edited.context and not question.conversation:
-        raise UsageError("The conversation is not on offer here.", _invalid_answer_error(question).hint)
+        raise UsageError("The conversation is not offered here.", _invalid_answer_error(question).hint)
     return edited
 
 
@@ -451,7 +451,7 @@ _ACCEPT_PARSERS: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
 
 def _invalid_answer_error(question: Question[Any]) -> UsageError:
     shown = ", ".join(encode(choice).decode() for choice in _allowed_answers(question))
-    return UsageError("The question does not take that answer.", f"It takes: {shown}.")
+    return UsageError("This answer does not fit the question.", f"Possible answers: {shown}.")
 
 
 def _simple_answers(question: Question[Any]) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class LineMeter:
             count = count_objects(b"".join(self._pieces))
             if count > MAX_LINE_OBJECTS:
                 raise AnswerTooLong(
-                    f"One event of the answer holds more than {MAX_LINE_OBJECTS:,} objects; it was stopped."
+                    f"One event of the answer has more than {MAX_LINE_OBJECTS:,} objects; it was stopped."
                 )
             self._next_recount = 2 * self._brace_count
 

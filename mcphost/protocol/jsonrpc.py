@@ -211,7 +211,7 @@ def replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
                 break
             count += 1
             if count > MAX_LONE_SURROGATES:
-                raise MalformedMessage(f"The message holds more than {MAX_LONE_SURROGATES:,} lone surrogates.")
+                raise MalformedMessage(f"The message has more than {MAX_LONE_SURROGATES:,} lone surrogates.")
             parts += [text[at : match.start()].replace(b"\0", b"\\"), b"\\ufffd"]
             at = match.end()
         if at < end:

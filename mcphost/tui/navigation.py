@@ -498,7 +498,7 @@ class NavigationApp(InputGuardApp):
         except McpHostError as error:
             self.notify(str(error), severity="warning", markup=False, timeout=6)
         else:
-            text = keys_in_use(self).fill(_("The answer goes on without it. {answer} shows the call."))
+            text = keys_in_use(self).fill(_("The answer continues without it. {answer} shows the call."))
             self.notify(text, markup=False, timeout=4)
 
     def action_audit(self) -> None:

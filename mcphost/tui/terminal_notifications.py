@@ -117,7 +117,7 @@ def describe_call(server: str, tool: str) -> str:
 _TURN_ENDS = {
     "done": N_("mcphost: the answer is ready"),
     "failed": N_("mcphost: the answer failed"),
-    "rounds": N_("mcphost: the answer needs you to go on"),
+    "rounds": N_("mcphost: the answer needs you to continue"),
     "budget": N_("mcphost: the answer stopped at its budget"),
 }
 

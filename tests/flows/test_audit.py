@@ -94,7 +94,7 @@ def test_verify_reports_where_the_file_was_changed_and_exits_with_5(program: Pro
     servers = program.servers(demo=DEMO)
     assert program.run("call", "--mcp-config", servers, "demo", "add", "a=2", "b=40").returncode == 0
     good = program.run("audit", "verify")
-    assert (good.returncode, b"as they were written" in good.stdout) == (0, True)
+    assert (good.returncode, b"rows are unchanged" in good.stdout) == (0, True)
     with closing(sqlite3.connect(program.home / "data" / "ledger.db", isolation_level=None)) as db:
         (code,) = db.execute("SELECT sql FROM sqlite_master WHERE name = 'ledger_is_not_changed'").fetchone()
         db.execute("DROP TRIGGER ledger_is_not_changed")

@@ -52,7 +52,7 @@ def test_tool_that_reports_an_error_exits_8_with_its_text_on_stdout(program: Pro
     [
         (["nope", "add"], "Configured servers: demo"),
         (["demo", "nope"], "Its tools: add"),
-        (["demo", "add", "a=x", "b=1"], "wants number"),
+        (["demo", "add", "a=x", "b=1"], "expects number"),
         (["demo", "add", "plain"], "KEY=VALUE"),
         (["demo", "add", "--args", "{"], "--args"),
         (["demo"], "TOOL"),

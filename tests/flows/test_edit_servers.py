@@ -88,8 +88,8 @@ def test_a_bare_entry_needs_a_name(program: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("add",), 2, "What is to be added?"),
-        (("add", "demo"), 2, "What is to be added?"),
+        (("add",), 2, "What should be added?"),
+        (("add", "demo"), 2, "What should be added?"),
         (("add", "demo", "npx", "-y", "x"), 2, "come after --"),
         (("add", "demo", "https://x.example/mcp", "--env", "A=b"), 2, "--env is for servers with a command"),
         (("add", "demo", "--header", "A: b", "--", "x"), 2, "--header is for servers with a URL"),

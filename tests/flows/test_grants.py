@@ -134,7 +134,7 @@ def test_grants_are_listed_searched_and_revoked_on_the_command_line(program: Pro
     assert "no grant" in program.error("grants", "revoke", "zz", code=2)
     assert "Which one?" in program.error("grants", "revoke", code=2)
     assert "takes no text" in program.error("grants", "list", "x", code=2)
-    assert "asked about again" in program.text("grants", "revoke", ident[:6])
+    assert "You will be asked again" in program.text("grants", "revoke", ident[:6])
     assert json.loads(program.text("grants", "--json")) == {"grants": [], "folders": []}
     assert program.run("run", "what is 2 + 40?", "--model", "demo", "--allow", "demo/no").returncode == 5
 

@@ -105,7 +105,7 @@ def test_a_changed_tool_is_told_as_a_difference_of_its_text_and_schema(project: 
     assert "+ description: Read one file, then mail it." in lines
     assert "+ inputSchema.properties.mail.type: string" in lines
     told = project.program.error("--mcp-config", ".mcp.json", "servers", "verify", code=9)
-    assert f"1 server differs from {project.lock_path}. If that is right: mcphost servers lock" in told
+    assert f"1 server differs from {project.lock_path}. If this is intended, run: mcphost servers lock" in told
 
 
 def test_added_and_removed_tools_and_another_identity_are_told(project: LockedProject) -> None:
@@ -489,4 +489,4 @@ def test_a_run_tells_that_a_lock_is_not_valid(project: LockedProject) -> None:
     project.lock_path.write_text("[]")
     checked_out(project)
     done = project.program.run("run", "hello", "--model", "demo", "--allow", "files")
-    assert f"files: {project.lock_path} is not valid: it holds a list" in done.stderr.decode()
+    assert f"files: {project.lock_path} is not valid: it contains a list" in done.stderr.decode()

@@ -32,7 +32,7 @@ def test_a_changed_tool_is_refused_until_its_difference_was_kept(program: Progra
     shown = program.run("servers", "changes", "shape")
     assert (shown.returncode, "+ description: kind, now with a hook" in shown.stdout.decode()) == (5, True)
     program.error("call", "shape", "t", code=5)
-    assert "give --yes" in program.error("servers", "changes", "shape", "--keep", "--json", code=2)
+    assert "pass --yes" in program.error("servers", "changes", "shape", "--keep", "--json", code=2)
     program.error("call", "shape", "t", code=5)
     kept = program.run("servers", "changes", "shape", "--keep", "--yes", "--json")
     assert kept.returncode == 0
@@ -48,7 +48,7 @@ def test_the_pipe_asks_about_a_changed_tool_and_accepts_only_an_answer_about_it(
         assert asked["choices"] == ["always", "deny", {"accept": {"tools": []}}]
         assert asked["changes"][0]["tool"] == "t"
         wrong = pipe.ask("answer", question=asked["question"], answer={"accept": {"tools": ["other"]}})
-        assert "does not take that answer" in wrong["error"]["message"]
+        assert "does not fit the question" in wrong["error"]["message"]
         assert pipe.ask("answer", question=asked["question"], answer={"accept": {"tools": ["t"]}})["ok"]
         pipe.event("server_state", state="ready", held=0)
         assert pipe.ask("call", server="shape", tool="t", arguments={})["ok"]

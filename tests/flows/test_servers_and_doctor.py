@@ -47,7 +47,7 @@ def test_trust_shows_everything_and_the_changes_before_it_approves(program: Prog
     program.configure(x={"command": "ran", "env": {"TOKEN": "${env:T}"}})
     assert "not approved" in program.text("servers")
     out = program.text("servers", "trust", "x", "--yes")
-    assert "It is not what was approved before:" in out
+    assert "It differs from what was approved before:" in out
     assert out.index("- command: run") < out.index("+ command: ran")
     assert "- argument 1: a b" in out
     assert "  environment TOKEN: ${env:T}" in out
@@ -91,7 +91,7 @@ def test_without_a_terminal_nothing_is_approved_unless_yes_is_given(program: Pro
     before = (program.home / "config" / "mcp.json").read_bytes()
     (program.home / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
     for words in (("trust", "x"), ("trust", "x", "--json"), ("trust", ".mcp.json"), ("secure", "x")):
-        assert "give --yes" in program.error("servers", *words, code=2)
+        assert "pass --yes" in program.error("servers", *words, code=2)
     assert program.text("servers").startswith("x  not approved")
     assert (program.home / "config" / "mcp.json").read_bytes() == before
     assert "--yes belongs to" in program.error("servers", "list", "--yes", code=2)

@@ -79,8 +79,8 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
         (("login", "none"), 2, "no server named"),
         (("login", "fixed"), 6, "Authorization header"),
         (("login", "tracker", "--device"), 6, "does not offer device codes"),
-        (("login", "robot", "--device"), 2, "without a person"),
-        (("login", "robot", "--scope", "more"), 2, "without a person"),
+        (("login", "robot", "--device"), 2, "without user interaction"),
+        (("login", "robot", "--scope", "more"), 2, "without user interaction"),
         (("logout", "tracker"), 0, ""),
     ],
 )

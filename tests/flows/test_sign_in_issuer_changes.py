@@ -221,7 +221,7 @@ async def test_a_server_with_a_client_grant_is_reported_and_stores_nothing(comma
         run = partial(commands.program.text, "login", "tracker", *config)
         assert "Signed in to tracker" in await anyio.to_thread.run_sync(run)
         left = partial(commands.program.error, "logout", "tracker", *config, code=2)
-        assert "without a person" in await anyio.to_thread.run_sync(left)
+        assert "without user interaction" in await anyio.to_thread.run_sync(left)
         given = list(peer.valid)
     assert (signed["place"], signed["state"]) == ("earned", "signed in, renewed automatically")
     assert [form["grant_type"] for form in peer.forms] == ["client_credentials"] * 3

@@ -59,7 +59,7 @@ async def test_the_dialog_shows_the_estimate_the_limits_and_what_makes_the_reque
         "$4.91 spent of $5.00 (per_day): exceeded",
         "57%  $0.0390  tools of github",
         "results of files · search_files",
-        "go on with groq/llama-3.3-70b · up to $0.0334",
+        "continue with groq/llama-3.3-70b · up to $0.0334",
         "leave out the tools of github · saves $0.0390",
     ):
         assert part in text

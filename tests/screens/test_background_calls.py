@@ -72,13 +72,13 @@ async def test_a_call_that_takes_long_offers_to_go_on_without_it_and_a_click_doe
     files.write_servers(demo=DEMO_SERVER)
     async with files.open((120, 40)) as driver:
         await start_slow_call(driver, 60)
-        assert "go on without it" not in driver.transcript()
+        assert "run in background" not in driver.transcript()
         find_card(driver).started_at = monotonic() - 4
         driver.app.query_one(Transcript).focus()
-        await driver.until(lambda: re.search(r"b go on without it · running", driver.text()), "the offer")
+        await driver.until(lambda: re.search(r"b run in background · running", driver.text()), "the offer")
         lines = driver.text().splitlines()
-        row = next(y for y, line in enumerate(lines) if "b go on without it ·" in line)
-        await driver.pilot.click(offset=(lines[row].index("b go on without it ·") + 3, row))
+        row = next(y for y, line in enumerate(lines) if "b run in background ·" in line)
+        await driver.pilot.click(offset=(lines[row].index("b run in background ·") + 3, row))
         await driver.until(lambda: find_card(driver).state == "background", "the background")
         await driver.until(lambda: not driver.app.chat.is_answering, "the end of the answer")
         assert driver.host.running_calls.list()[0].is_in_background

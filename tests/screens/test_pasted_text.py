@@ -74,7 +74,7 @@ async def test_the_text_of_a_prompt_is_sent_as_a_message_with_a_notice(
         await insert_prompt(driver, text, monkeypatch)
         await driver.pilot.pause(0.02)
         lines = ", 25 lines" if text == LONG else ""
-        assert f"Text of files{lines}: enter sends it as a message." in driver.text()
+        assert f"Text from files{lines}: enter sends it as a message." in driver.text()
         await assert_sent_as_message(driver, text)
         assert "Sent as a message" in shown_notices(driver)
         assert "Text of files" not in driver.text()

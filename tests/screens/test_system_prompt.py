@@ -40,7 +40,7 @@ async def test_it_is_changed_and_undone_in_the_program(files: Files, size: tuple
         assert "This conversation has its own system prompt." in driver.text()
         await driver.pilot.press("tab", "tab", "enter")
         await driver.until(lambda: driver.app.screen is driver.app.chat, "the chat")
-        await driver.until(lambda: driver.has_notified("as it was before the last change"), "the notice")
+        await driver.until(lambda: driver.has_notified("The last change of the system prompt was undone"), "the notice")
         assert driver.host.conversation.system_prompt == ""
 
 

@@ -83,7 +83,7 @@ async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(r
         if text:
             message = Message(role="assistant", parts=(TextPart(text),), cut=True)
             driver.host.put(events.MessageFinished(2, message, Usage()))
-        driver.host.put(events.TurnFinished(2, "failed", error="It was cut off.", hint="Ask it to go on."))
+        driver.host.put(events.TurnFinished(2, "failed", error="It was cut off.", hint="Ask it to continue."))
         await driver.until(lambda: hint in driver.transcript(), "the key")
         await driver.pilot.press("ctrl+r")
         await driver.until(lambda: driver.host.gone_on == 1, "the next try")

@@ -81,7 +81,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_store
                 shell.answer("Client secret, which is not shown", "the-client-secret-7")
                 for prompt, text in prompts:
                     shell.answer(prompt, text)
-                shell.interrupt(("[n]", "Passphrase (empty", "The same again")[len(prompts)])
+                shell.interrupt(("[n]", "Passphrase (empty", "Repeat the passphrase")[len(prompts)])
                 left()
                 assert kept() == []
                 assert not (tmp_path / "config").exists()
@@ -90,7 +90,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_restores_the_terminal_and_store
             shell.answer("Client secret, which is not shown", "the-client-secret-7")
             shell.answer("[n]", "e")
             shell.answer("Passphrase (empty", "a phrase")
-            shell.answer("The same again", "a phrase")
+            shell.answer("Repeat the passphrase", "a phrase")
             terminal.wait_for("Signed in to tracker at", "secrets.store", seconds=20)
             terminal.wait_for_shell()
             before = (tmp_path / "data" / "secrets.sealed.json").read_bytes()

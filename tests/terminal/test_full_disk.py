@@ -32,7 +32,7 @@ def stored_texts(session: ChatSession, mounts: Mounts) -> str:
 def verify_audit(session: ChatSession) -> None:
     session.terminal.run("clear")
     session.terminal.run(MCPHOST_PATH, "audit", "verify")
-    session.terminal.wait_for("rows are as they were written")
+    session.terminal.wait_for("rows are unchanged")
 
 
 def test_a_chat_goes_on_with_a_full_disk_and_is_saved_by_itself_once_there_is_space(session: ChatSession) -> None:

@@ -89,7 +89,7 @@ async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeeme
                 terminal.run(sys.executable, BROKEN, where, "--mcp-config", config)
                 terminal.wait_for_question("Enter a client id for tracker?", seconds=20)
                 terminal.press("e")
-                terminal.wait_for("enter goes on")
+                terminal.wait_for("enter continues")
                 terminal.type("by-hand")
                 terminal.press("Enter")
                 terminal.wait_for_cursor("client secret")

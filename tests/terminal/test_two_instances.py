@@ -69,7 +69,7 @@ def test_one_conversation_open_in_two_chats_loses_no_message_and_both_are_told(
         assert text in texts
     first.terminal.run("clear")
     first.terminal.run(MCPHOST_PATH, "audit", "verify")
-    first.terminal.wait_for("rows are as they were written")
+    first.terminal.wait_for("rows are unchanged")
     second.terminal.run(*with_forked_worker(), "--resume", identity)
     second.terminal.wait_for("2 + 40 = 42", "third harbour", seconds=30)
     second.send("/rewind")

@@ -105,7 +105,7 @@ class AutoApproval:
                 )
         if not selected:
             raise UsageError("No tool is selected.", "Select at least one read-only tool.")
-        self.stop("started anew")
+        self.stop("started again")
         self._selected = frozenset(_key(identify_tool(known[candidate])) for candidate in selected)
         self._budget = self._remaining = budget
         self._deadline, self._wall_deadline = time.monotonic() + budget.seconds, time.time() + budget.seconds

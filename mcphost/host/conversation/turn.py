@@ -45,9 +45,9 @@ DRAFT_SECONDS = 1.0
 MAX_INVALID_ROUNDS = 3
 MAX_ANSWER_CHARS = 1_000_000
 _UNFINISHED = {
-    "length": ("The model reached its token limit: the answer is incomplete.", "Ask it to go on."),
+    "length": ("The model reached its token limit: the answer is incomplete.", "Ask it to continue."),
     "content_filter": ("The provider's content filter stopped the answer.", "Rephrase it, or choose another model."),
-    "unknown": ("The answer was cut off: its end marker is missing.", "Ask it to go on."),
+    "unknown": ("The answer was cut off: its end marker is missing.", "Ask it to continue."),
 }
 STOPPED_TEXT = "The user stopped this call before its result arrived."
 _EMPTY_ANSWER = ("The model's answer was cut off before any text arrived.", "Send it again.")
@@ -368,7 +368,7 @@ def _describe_simplified(model: str, tool: llm.ToolSimplified) -> tuple[str, str
     """Return a notice and a hint for the user about a tool whose schema was simplified for the provider."""
     name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
     return (
-        f"{model} rejected the schema of the tool {name} and gets a simpler form of it. The provider said: {reason}",
+        f"{model} rejected the schema of the tool {name} and gets a simpler one. The provider said: {reason}",
         "Arguments are still checked against the server's own schema.",
     )
 
@@ -380,7 +380,7 @@ def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, st
     """
     name, reason = (sanitize(text[:300], keep_newlines=False) for text in (tool.name, tool.reason))
     return (
-        f"{model} rejected the definition of the tool {name}, which it is not offered from now on. The "
+        f"{model} rejected the definition of the tool {name} and is no longer offered this tool. The "
         f"provider said: {reason}",
         "Report it to the server's author; other models may accept it.",
     )

@@ -313,7 +313,9 @@ def _check_template(template: str) -> None:
 
 
 def _template_error(template: str, why: str) -> UsageError:
-    return UsageError(f"The template {_display_template(template)} cannot be used: {why}.", "Tell the server's author.")
+    return UsageError(
+        f"The template {_display_template(template)} cannot be used: {why}.", "Report it to the server's author."
+    )
 
 
 def _display_template(template: str) -> str:

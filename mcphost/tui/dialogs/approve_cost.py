@@ -163,7 +163,7 @@ def _list_choices(asked: ApproveCost) -> Iterator[_Choice]:
     for offer in asked.cheaper[:_MAX_MODELS_SHOWN]:
         price = _("up to {cost}").format(cost=format_dollars(offer.cost)) if offer.cost else _("free")
         yield _Choice(
-            _("go on with {name} · {price}").format(name=offer.name, price=price), UseCheaperModel(offer.name)
+            _("continue with {name} · {price}").format(name=offer.name, price=price), UseCheaperModel(offer.name)
         )
     for share in [one for one in asked.shares if one.kind == "definitions" and one.server][:_MAX_SERVERS_SHOWN]:
         saved = _share_cost(asked, share)

@@ -37,7 +37,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         ("plain", N_("Plain file")),
     )
     KEYS: ClassVar[str] = N_("esc/d this session only · e encrypted file · f plain file")
-    INPUT_KEYS: ClassVar[str] = N_("enter goes on · esc goes back")
+    INPUT_KEYS: ClassVar[str] = N_("enter continues · esc goes back")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"encrypt"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -93,7 +93,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         if self.details.is_new:
             yield LabeledInputGroup(
                 LabeledInput(_("new passphrase"), "phrase", hidden=True),
-                LabeledInput(_("the same again"), "again", hidden=True),
+                LabeledInput(_("repeat it"), "again", hidden=True),
             )
         else:
             yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))

@@ -256,7 +256,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("Cancel")), ("enter", N_("Enter the client id")))
     KEYS: ClassVar[str] = N_("esc/d cancel · e enter the client id")
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"enter"})
-    INPUT_KEYS: ClassVar[str] = N_("enter goes on · esc goes back")
+    INPUT_KEYS: ClassVar[str] = N_("enter continues · esc goes back")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("e", "enter", show=False, priority=True),

@@ -270,7 +270,7 @@ class ChatScreen(Screen[None]):
             self.drafts.handle_opened(event.id)
 
     def _handle_auto_approval(self, event: "AutoApprovalChanged") -> None:
-        if not event.on and event.why != "started anew":
+        if not event.on and event.why != "started again":
             self.presenter.add_notice(
                 "info", _("Auto-approve ended; tools ask again: {why}.").format(why=translate_sentence(event.why))
             )

@@ -93,7 +93,7 @@ class InstallForm(FormScreen[str]):
             if self.draft.next_kind
             else ""
         )
-        return _("{other}^S goes on · tab next field · page down scrolls · esc back").format(other=other)
+        return _("{other}^S continues · tab next field · page down scrolls · esc back").format(other=other)
 
     def on_mount(self) -> None:
         """Request the plan and focus the first input."""

@@ -31,7 +31,7 @@ _ABOUT_GUIDE = (
     "server does not need."
 )
 _MAX_VERSIONS_SHOWN = 30
-ASKING = N_("Asking the registry…")
+ASKING = N_("Searching the registry…")
 
 
 class RegistryScreen(ListScreen):

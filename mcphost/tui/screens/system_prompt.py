@@ -107,4 +107,4 @@ class SystemPromptForm(FormScreen[str]):
         except McpHostError as error:
             self.show_fault(f"{error.message} {error.hint}".strip())
             return
-        self.dismiss(_("The system prompt is as it was before the last change."))
+        self.dismiss(_("The last change of the system prompt was undone."))

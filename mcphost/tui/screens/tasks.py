@@ -92,7 +92,7 @@ class TasksScreen(ListScreen):
     )
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("x x", N_("cancel"), "screen.cancel"),
-        ("b", N_("go on without it"), "screen.background"),
+        ("b", N_("run in background"), "screen.background"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "cancel", show=False),

@@ -134,7 +134,7 @@ class ToolCard(TranscriptBlock):
             offer = Content.styled(_("/call-again calls it"), "$accent").stylize(CALL_AGAIN_STYLE)
             right = Content.assemble((_("reused from {time}").format(time=self.reused_from), "$warning"), " · ", offer)
         if self.can_go_to_background and monotonic() - self.started_at >= BACKGROUND_OFFER_SECONDS:
-            offer = Content.styled(_("b go on without it"), "$accent").stylize(BACKGROUND_STYLE)
+            offer = Content.styled(_("b run in background"), "$accent").stylize(BACKGROUND_STYLE)
             right = Content.assemble(offer, " · ", right)
         out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, min(width, PROSE_WIDTH) - 2), "", lead)]
         out.extend(self._render_arguments(width, lead))

@@ -77,7 +77,7 @@ def describe_origin(draft: Draft, lines: int) -> str:
         return _("Partly not typed: type the {what} to run it, or start with a space.").format(what=what)
     if draft.source:
         count = _(", {lines:,} lines").format(lines=lines) if lines > 1 else ""
-        return _("Text of {source}{count}: enter sends it as a message.").format(
+        return _("Text from {source}{count}: enter sends it as a message.").format(
             source=clean_line(draft.source, 24), count=count
         )
     if what:

@@ -180,7 +180,7 @@ TRANSCRIPT_KEYS = (
     ("c", N_("copy"), ""),
     ("y", N_("code or table"), ""),
     ("e", N_("edit"), ""),
-    ("b", N_("go on without"), ""),
+    ("b", N_("to background"), ""),
     ("↑↓", N_("scroll"), ""),
     ("end", N_("newest"), ""),
     ("esc", N_("back to the message"), "stop"),

@@ -50,8 +50,8 @@ def test_value_gets_the_type_the_schema_wants(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("i=x", "wants integer"), ("i=1.5", "wants integer"), ("b=yes", "wants boolean"), ("l=1", "wants array"),
-     ("u=x", "wants integer or null"), ("n=true", "wants number"), ("nothing", "is not KEY=VALUE"),
+    [("i=x", "expects integer"), ("i=1.5", "expects integer"), ("b=yes", "expects boolean"), ("l=1", "expects array"),
+     ("u=x", "expects integer or null"), ("n=true", "expects number"), ("nothing", "is not KEY=VALUE"),
      ("=x", "KEY=VALUE")],
 )  # fmt: skip
 def test_value_that_does_not_fit_is_named(text: str, message: str) -> None:

@@ -69,7 +69,7 @@ def test_nothing_of_the_demo_is_left_otherwise(tmp_path: Path, error: BaseExcept
 
 def test_a_theme_that_does_not_exist_is_reported_with_those_that_do() -> None:
     (problem,) = chat.check_theme(Options(), HostConfig(theme="neon")).problems
-    assert "\"theme\" is 'neon', which is none of: " in problem
+    assert "\"theme\" is 'neon', which is not one of: " in problem
     assert all(name in problem for name in themes.names())
     assert chat.check_theme(Options(), HostConfig(theme=themes.DEFAULT)).problems == ()
 

@@ -244,7 +244,7 @@ async def test_an_invalid_cursor_restarts_the_list_a_bounded_number_of_times(tim
         assert len(requests) == 2 * (times + 1)
     else:
         assert [tool.name for tool in found.values] == ["a"]
-        assert "refuses its own cursor" in found.problems[0]
+        assert "rejects its own cursor" in found.problems[0]
         assert len(requests) == 6
 
 

@@ -227,7 +227,7 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
     ],
 )
 def test_other_answers_are_refused_with_the_right_ones(question: Question[Any], answer: Any) -> None:
-    with pytest.raises(UsageError, match=r'It takes: "(once|always|deny)"'):
+    with pytest.raises(UsageError, match=r'Possible answers: "(once|always|deny)"'):
         parse_answer(question, answer)
 
 
@@ -245,7 +245,7 @@ def test_a_rule_for_some_seconds_ends_then(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("answer", ["once", "deny", {"deny": "x"}, {"accept": []}, {}])
 def test_a_form_is_submitted_declined_or_left(answer: Any) -> None:
-    with pytest.raises(UsageError, match='It takes: "decline", "cancel"'):
+    with pytest.raises(UsageError, match='Possible answers: "decline", "cancel"'):
         parse_answer(FORM, answer)
 
 
@@ -262,8 +262,8 @@ def test_a_form_is_submitted_declined_or_left(answer: Any) -> None:
         (RESULT, {"accept": {"texts": ["a"]}}, "2 parts, but 1 texts"),
         (RESULT, {"accept": {"texts": [None, "{"]}}, "structured content"),
         (RESULT, {"accept": {"texts": "ab"}}, "not valid"),
-        (RESULT, {"accept": {"content": []}}, "does not take"),
-        (RESULT, "session", "does not take"),
+        (RESULT, {"accept": {"content": []}}, "does not fit the question"),
+        (RESULT, "session", "does not fit the question"),
     ],
 )
 def test_an_invalid_answer_is_refused_with_the_reason(question: Question[Any], answer: Any, words: str) -> None:
@@ -301,7 +301,7 @@ async def test_a_question_stays_open_until_it_gets_a_valid_answer() -> None:
         assert events[0]["kind"] == "approve_tool"
         assert (events[0]["server"], events[0]["tool"], events[0]["arguments"]) == ("s", "t", {"a": 1})
         assert "once" in events[0]["choices"]
-        with pytest.raises(UsageError, match="does not take"):
+        with pytest.raises(UsageError, match="does not fit the question"):
             frontend.answer(events[0]["question"], "perhaps")
         frontend.answer(events[0]["question"], "session")
         with pytest.raises(UsageError, match="no open question"):
