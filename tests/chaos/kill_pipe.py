@@ -43,7 +43,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
 """
 MAX_KILL_DELAY = 0.6
-"""Seconds after the first decision within which the kill comes."""
+"""Seconds within which the kill comes, after the server was ready or, in every second round, after its first result."""
 
 
 class PipeRun:
@@ -61,8 +61,11 @@ class PipeRun:
         self._ready = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def run(self, wait: float) -> None:
-        """Run until the kill, `wait` seconds after the server was ready."""
+    def run(self, wait: float, *, after_result: bool) -> None:
+        """Run until the kill, `wait` seconds after the server was ready or after the first result.
+
+        Half of the rounds wait for a result, because on a busy machine no call may end within the shorter time.
+        """
         process = subprocess.Popen(
             [*MCPHOST, "pipe", "--model", "demo", "--mcp-config", self._servers],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=self._program.env,
@@ -75,12 +78,17 @@ class PipeRun:
             self._send("connect", server="log")
             if not self._ready.wait(60):
                 raise AssertionError("the server did not become ready")
+            if after_result:
+                arguments = {"round": self._number, "call": "first"}
+                self.called[self._send("call", server="log", tool="add", arguments=arguments)] = arguments
+                with self._changed:
+                    assert self._changed.wait_for(lambda: bool(self.acknowledged), 60), "the first call did not end"
             until = time.monotonic() + wait
             while time.monotonic() < until:
                 number = len(self.called)
                 arguments = {"round": self._number, "call": number}
                 self.called[self._send("call", server="log", tool="add", arguments=arguments)] = arguments
-                if number % 10 == 0:
+                if number % 10 == int(after_result):
                     self._send("send", text=f"add {self._number} and {number}")
                 # Do not flood it: a full queue of the pipe is not a decision.
                 self._progress(number, until)
@@ -143,7 +151,7 @@ def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
     seen, asked, acknowledged = 0, 0, 0
     for number in range(count):
         run = PipeRun(program, servers, number)
-        run.run(moments.uniform(0, MAX_KILL_DELAY))
+        run.run(moments.uniform(0, MAX_KILL_DELAY), after_result=number % 2 == 1)
         lines = log.read_bytes().split(b"\n")[:-1]
         ran = [json.loads(line) for line in lines[seen:]]
         rows = reader.page(AuditFilter(), 10 * (len(ran) + 50))

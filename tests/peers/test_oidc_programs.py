@@ -115,7 +115,8 @@ async def two_programs_renew(machine: UserMachine) -> None:
         def result(pipe: PipeClient, ident: int) -> dict[str, Any]:
             # Nothing asks the user to sign in again; waiting for that would never end.
             found = pipe.wait(lambda event: event["event"] == "question" or event.get("id") == ident)
-            assert found["event"] == "result", found
+            if found["event"] != "result":
+                pytest.fail(f"instead of the result: {json.dumps(found)}")
             return found
 
         renewed = threading.Event()

@@ -107,9 +107,7 @@ class AppDriver:
 
     def text(self) -> str:
         """Return everything on the screen as text."""
-        width, height = self.app.size
         lines = self.app.screen._compositor.render_strips()
-        del width, height
         return "\n".join("".join(segment.text for segment in line) for line in lines)
 
     def has_notified(self, text: str) -> bool:

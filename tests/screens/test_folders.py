@@ -159,7 +159,9 @@ async def test_a_folder_is_removed_restored_and_renamed(run: Run, work_folder: P
         await driver.pilot.press("x")
         await driver.until(lambda: "Restore a folder" in driver.text())
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: "taken out" not in driver.text())
+        await driver.until(
+            lambda: "removed for this run" not in driver.text() and "Restore a folder" not in driver.text()
+        )
         await driver.pilot.press("n")
         await driver.until(lambda: "Name a folder" in driver.text())
         await driver.pilot.press("end", *"2", "ctrl+s")

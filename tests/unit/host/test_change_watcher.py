@@ -122,12 +122,12 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.servers.ensure_ready("peer")
         started_at, told = anyio.current_time(), 0
-        while anyio.current_time() - started_at < 1.1:
+        while told <= 100 or anyio.current_time() - started_at < 1.1:  # a busy machine sends fewer in this time
             server.tell(CHANGED.format("tools"))
             told += 1
             await anyio.sleep(0.002)
-        assert told > 100
-        assert 1 <= server.count("tools/list") - 1 <= 5
+        took = anyio.current_time() - started_at
+        assert 1 <= server.count("tools/list") - 1 <= 4 * took + 1
 
 
 async def answer_slowly(server: ListServer) -> None:
