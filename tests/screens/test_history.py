@@ -3,6 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.widgets import Input
@@ -116,6 +117,46 @@ async def test_enter_in_the_search_opens_the_hit_under_the_cursor_at_once(
         await driver.until(lambda: "2 conversations" in driver.text())
         await driver.pilot.press(*keys)
         await driver.until(lambda: opened == [expected], "the opened conversation")
+
+
+async def test_a_cursor_moved_before_the_search_ended_stays_on_its_conversation(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run() as driver:
+        opened = record_opened(driver, monkeypatch)
+        await fill(driver.host.database, a="the tide of may", b="the tide of june", c="something else")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "something else" in driver.text())
+        search, ended = driver.host.history.search, list[str]()
+
+        async def recorded_search(text: str, **more: Any) -> Any:
+            try:
+                return await search(text, **more)
+            finally:
+                ended.append(text)
+
+        monkeypatch.setattr(driver.host.history, "search", recorded_search)
+        await driver.pilot.press("ctrl+f", *"tid")
+        await driver.until(lambda: "2 conversations" in driver.text())
+        driver.press_together("e", "down")  # the search for "tide" ends after the cursor moved
+        await driver.until(lambda: ended[-1:] == ["tide"], "the second search")
+        await driver.pilot.pause()
+        await driver.pilot.press("enter")
+        await driver.until(lambda: opened == ["b"], "the opened conversation")
+
+
+async def test_enter_after_a_moved_cursor_opens_its_conversation_before_the_search_ended(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with run() as driver:
+        opened = record_opened(driver, monkeypatch)
+        await fill(driver.host.database, a="the tide of may", b="the tide of june", c="something else")
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "something else" in driver.text())
+        await driver.pilot.press("ctrl+f", *"tid")
+        await driver.until(lambda: "2 conversations" in driver.text())
+        driver.press_together("e", "down", "enter")
+        await driver.until(lambda: opened == ["b"], "the opened conversation")
 
 
 async def test_enter_typed_together_with_the_search_opens_its_first_hit(

@@ -10,6 +10,7 @@ from mcphost.host.events import ResourceChanged
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.serialization import replace
+from mcphost.tui.screens.list_screen import ListRow, ListScreen
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost, sample_server
@@ -317,3 +318,36 @@ async def test_a_list_with_entries_shows_its_keys_and_a_search_without_matches_k
         await driver.pilot.press("ctrl+f", "z", "z", "z")
         await driver.until(lambda: "No matches." in driver.text(), "nothing")
         assert "^F search" in driver.text()
+
+
+class ChangingList(ListScreen):
+    """A list whose entries a test replaces; `rows` has the titles and detail lines."""
+
+    rows: tuple[tuple[str, str], ...] = (("files", "a"), ("mail", "a"), ("mail", "b"))
+
+    def load(self) -> list[ListRow]:
+        return [ListRow(title, title, detail) for title, detail in self.rows]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ((("added", "a"), ("files", "a"), ("mail", "a"), ("mail", "b")), ("mail", "b")),
+        ((("mail", "b"),), ("mail", "b")),
+        ((("added", "a"), ("files", "a"), ("mail", "changed")), ("mail", "changed")),
+        ((("files", "a"), ("added", "a"), ("new", "a"), ("last", "a")), ("new", "a")),
+    ],
+)
+async def test_the_cursor_stays_on_its_entry_when_the_list_changes(
+    run: Run, rows: tuple[tuple[str, str], ...], expected: tuple[str, str]
+) -> None:
+    async with run() as driver:
+        screen = ChangingList()
+        driver.app.push_screen(screen)
+        await driver.until(lambda: "mail" in driver.text())
+        await driver.pilot.press("down", "down")
+        screen.rows = rows
+        screen.reload()
+        row = screen.current_row()
+        assert row is not None
+        assert (row.title, row.detail) == expected

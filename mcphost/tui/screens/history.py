@@ -113,6 +113,7 @@ class HistoryScreen(ListScreen):
         self._delete_candidate = ""
         self._searched_text = ""
         self._opens_first = False  # Enter was pressed before the search had ended
+        self._moved_text: str | None = None  # what the search line contained when the cursor was moved last
         self._search_timer: Timer | None = None
         self._preview_timer: Timer | None = None
 
@@ -154,6 +155,8 @@ class HistoryScreen(ListScreen):
         if self._search_timer is not None:
             self._search_timer.stop()
         self._opens_first = False
+        if text != self._moved_text:
+            self._moved_text = None
         if not text.strip():
             self._found, self._note = None, ""
             self._searched_text = text
@@ -182,14 +185,15 @@ class HistoryScreen(ListScreen):
             self.open_row(self.visible_rows[0])
 
     def _show_rows(self, rows: Sequence[ListRow]) -> None:
+        entries = self.query_one("#entries", OptionList)
+        chosen = self.current_row() if self._has_moved() or entries.has_focus else None
+        keep = entries.highlighted or 0
         self.visible_rows = list(rows[:LISTED])
         shown = translate_count(len(rows), "conversation") if rows else ""
         head = Content.assemble(
             (_(self.TITLE_TEXT), "bold $accent"), (f"  {shown}  ", "$faint"), (self._note, "$warning")
         )
         self.query_one("#head", Static).update(head)
-        entries = self.query_one("#entries", OptionList)
-        keep = entries.highlighted or 0
         self.set_class(not self.entries, "empty")
         self.query_one(KeyBar).show(self._key_bar_items())
         entries.clear_options()
@@ -200,7 +204,12 @@ class HistoryScreen(ListScreen):
             self.query_one(LongText).show("")
             return
         entries.add_options([Option(self.render_row(row)) for row in self.visible_rows])
-        entries.highlighted = 0 if self._found is not None else min(keep, len(self.visible_rows) - 1)
+        default = 0 if self._found is not None else min(keep, len(self.visible_rows) - 1)
+        entries.highlighted = self.find_again(chosen, default)
+
+    def identify(self, row: ListRow) -> object:
+        """Return the id of the row's conversation."""
+        return row.value.id
 
     def render_row(self, row: ListRow) -> Content:
         """Render the day if this is its first conversation, the title, and the details or the excerpt."""
@@ -250,12 +259,27 @@ class HistoryScreen(ListScreen):
     # -- actions
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Open the conversation under the cursor, or the first match if the search has not ended yet."""
+        """Open the conversation under the cursor, or the first match if the search has not ended yet.
+
+        A cursor that was moved stays on its conversation, so that one is opened without waiting for the search.
+        """
         event.prevent_default()  # the list does not get the focus
-        if event.value == self._searched_text:
+        if event.value == self._searched_text or self._has_moved():
             self.action_choose()
         else:
             self._opens_first = True
+
+    def action_move_cursor(self, direction: str) -> None:
+        """Move the list's cursor from the search line; later results of the same search do not move it again."""
+        super().action_move_cursor(direction)
+        self._moved_text = self.query_one("#search", Input).value
+
+    def _has_moved(self) -> bool:
+        """Return whether the cursor was moved after the last change of the search line.
+
+        Textual reports a change after the next key was handled if both arrive together, so the texts are compared.
+        """
+        return self._moved_text == self.query_one("#search", Input).value
 
     def _current(self) -> _Entry | None:
         row = self.current_row()

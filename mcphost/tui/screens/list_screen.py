@@ -39,6 +39,15 @@ class ListRow(NamedTuple):
     mark_style: str = "$accent"
 
 
+class SearchLine(OrderedInput):
+    """Search line of a list screen; Up and Down move the list's cursor, in the order in which keys were pressed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "screen.move_cursor('down')", show=False),
+        Binding("up", "screen.move_cursor('up')", show=False),
+    ]
+
+
 class ListScreen(ScreenLifecycle, Screen[Any]):
     """Searchable list with the selected entry's details beside it, or below it on a narrow screen."""
 
@@ -52,9 +61,6 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         Binding("escape", "leave", show=False),
         # Handled before later keys: over a slow connection keys arrive together, and letters act on the list.
         Binding("ctrl+f", "search", show=False, priority=True),
-        # These work in the search line; the list has its own bindings.
-        Binding("down", "move_cursor('down')", show=False),
-        Binding("up", "move_cursor('up')", show=False),
     ]
     DEFAULT_CSS = """
     ListScreen { background: $background; color: $text; layout: vertical; }
@@ -107,7 +113,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     def compose(self) -> ComposeResult:
         """Create the title, the search line, the list, the details pane and the key bar."""
         yield Static(Content.assemble((_(self.TITLE_TEXT), "bold $accent")), id="head", markup=False)
-        yield OrderedInput(placeholder=_("Search"), id="search", compact=True)
+        yield SearchLine(placeholder=_("Search"), id="search", compact=True)
         with Horizontal(id="halves"):
             yield OptionList(id="entries", markup=False, compact=True)
             with Vertical(id="side"):
@@ -139,9 +145,28 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def reload(self) -> None:
-        """Load the entries again and apply the search."""
+        """Load the entries again and apply the search; the cursor stays on its entry, wherever that stands now."""
+        before, entries = self.current_row(), self.query_one("#entries", OptionList)
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)
+        if entries.highlighted is not None:
+            entries.highlighted = self.find_again(before, entries.highlighted)
+
+    def identify(self, row: ListRow) -> object:
+        """Return what an entry is recognized by after the list was loaded again: its title."""
+        return row.title
+
+    def find_again(self, before: ListRow | None, default: int) -> int:
+        """Return the index of the shown entry that is the same as *before*, or *default* if none is.
+
+        Of several, one with the same detail line is preferred, then the closest to *default*.
+        """
+        if before is None:
+            return default
+        known = self.identify(before)
+        same = [number for number, row in enumerate(self.visible_rows) if self.identify(row) == known]
+        exact = [number for number in same if self.visible_rows[number].detail == before.detail]
+        return min(exact or same, key=lambda number: abs(number - default), default=default)
 
     def handle_server_change(self) -> None:
         """Reload after the state of a server, or its tools, prompts or resources, changed."""
