@@ -28,6 +28,8 @@ MAX_FINDINGS = 100
 PROGRESS_INTERVAL = 1_000
 ProgressFunction = Callable[[int, int], bool]
 """Takes the number of checked rows and the total; returns False to stop. Called on the verifying thread."""
+DescribeFunction = Callable[[str, str, str, str], str]
+"""Takes the kind, event, decision and source of a row; returns the words under which it is shown, in lower case."""
 _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"  # noqa: S608
 
 
@@ -86,15 +88,21 @@ class AuditReader:
         self._checkpoint = AuditCheckpoint(checkpoint)
         self._has_checkpoint = checkpoint is not None
 
-    def page(self, filter_by: AuditFilter, limit: int) -> tuple[AuditRow, ...]:
-        """Return the newest matching rows, at most *limit*, newest first."""
-        where, values = _build_where(filter_by)
-        return self._run(
-            (),
-            lambda db: tuple(
-                map(_make_row, db.execute(f"{_SELECT}{where} ORDER BY seq DESC LIMIT ?", (*values, limit)))
-            ),
-        )
+    def page(
+        self, filter_by: AuditFilter, limit: int, describe: DescribeFunction | None = None
+    ) -> tuple[AuditRow, ...]:
+        """Return the newest matching rows, at most *limit*, newest first.
+
+        With *describe*, which must not raise, the words of the filter may also occur in what it returns for a row.
+        """
+        where, values = _build_where(filter_by, has_description=describe is not None)
+
+        def work(db: sqlite3.Connection) -> tuple[AuditRow, ...]:
+            if describe is not None:
+                db.create_function("described", 4, describe)
+            return tuple(map(_make_row, db.execute(f"{_SELECT}{where} ORDER BY seq DESC LIMIT ?", (*values, limit))))
+
+        return self._run((), work)
 
     def count(self, filter_by: AuditFilter) -> int:
         """Return the number of matching rows."""
@@ -190,7 +198,7 @@ def _make_row(values: tuple[Any, ...]) -> AuditRow:
     return AuditRow(**dict(zip(FIELDS, values, strict=True)))
 
 
-def _build_where(filter_by: AuditFilter) -> tuple[str, tuple[Any, ...]]:
+def _build_where(filter_by: AuditFilter, *, has_description: bool = False) -> tuple[str, tuple[Any, ...]]:
     parts: list[tuple[str, tuple[Any, ...]]] = []
     if filter_by.server:
         mark = identifier_digest(filter_by.server)
@@ -201,9 +209,12 @@ def _build_where(filter_by: AuditFilter) -> tuple[str, tuple[Any, ...]]:
         parts.append(("at >= ?", (filter_by.since,)))
     if filter_by.before:
         parts.append(("seq < ?", (filter_by.before,)))
+    names = ("server", "subject", "kind", "event", "decision", "who", '"grant"', '"call"')
+    texts = [f"lower({' || char(10) || '.join(names)})"]
+    texts += ["described(kind, event, decision, who)"] if has_description else []
     for word in filter_by.text.split():
-        names = ("server", "subject", "kind", "event", "decision", "who", '"grant"', '"call"')
-        parts.append((f"instr(lower({' || char(10) || '.join(names)}), ?) > 0", (word.lower(),)))
+        found = " OR ".join(f"instr({text}, ?) > 0" for text in texts)
+        parts.append((f"({found})", (word.lower(),) * len(texts)))
     text = " AND ".join(part for part, _ in parts)
     return (f" WHERE {text}" if text else ""), tuple(value for _, values in parts for value in values)
 

@@ -47,5 +47,14 @@ def translate_word(word: str) -> str:
 
 def describe_event(row: AuditRow) -> str:
     """Return what a row records, such as "tool answered: once"."""
-    event = f"{translate_word(row.kind)} {translate_word(row.event)}"
-    return event + (f": {translate_word(row.decision)}" if row.decision else "")
+    return _describe_words(row.kind, row.event, row.decision)
+
+
+def describe_words(kind: str, event: str, decision: str, who: str) -> str:
+    """Return the words under which a row is shown and searched, in lower case."""
+    return f"{_describe_words(kind, event, decision)}\n{translate_word(who)}".lower()
+
+
+def _describe_words(kind: str, event: str, decision: str) -> str:
+    shown = f"{translate_word(kind)} {translate_word(event)}"
+    return shown + (f": {translate_word(decision)}" if decision else "")

@@ -1,5 +1,6 @@
 """Tests for messages of lower layers in Chinese: translated on the screen, stored in English."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from tests.screens.example_records import (
     example_account,
     example_accounts,
     example_audit_records,
+    example_grants,
 )
 from tests.screens.fake_host import sample_server
 
@@ -157,3 +159,56 @@ async def test_chinese_beside_an_english_word_fills_the_row_of_a_dialog(run: Run
         assert "mcphost 看不到你的密码。" in row
         following = next(line for line in driver.text().splitlines() if "再粘贴" in line or "贴最后的地址" in line)
         assert following.strip("│ ")[:1] not in "，。；"
+
+
+async def test_the_search_of_the_audit_screen_finds_the_words_that_it_shows(run: Run, tmp_path: Path) -> None:
+    async with run(size=(120, 40)) as driver:
+        driver.host.audit = create_example_audit_log(tmp_path, example_audit_records())
+        await driver.pilot.press("f10")
+        await driver.until(lambda: "工具 结束: 失败" in driver.text() and "进程 开始" in driver.text(), "all rows")
+        for typed, shown, hidden in (
+            ("结束: 失败", "工具 结束: 失败", "进程 开始"),
+            ("进程", "进程 开始", "工具 结束: 失败"),
+            ("本人 已回答", "工具 已回答: 拒绝", "进程 开始"),
+            ("ended FAILED", "工具 结束: 失败", "进程 开始"),
+            ("create_issue 失败", "工具 结束: 失败", "进程 开始"),
+        ):
+            driver.app.screen.query_one("#search").value = typed
+            await driver.until(lambda h=hidden: h not in driver.text(), f"only what matches {typed}")
+            assert shown in driver.text(), typed
+            driver.app.screen.query_one("#search").value = ""
+            await driver.until(lambda h=hidden: h in driver.text(), "all rows again")
+        await driver.host.audit.close()
+
+
+@pytest.mark.parametrize("keys", ["f3", "f3 t", "f5", "f7", "f12"])
+async def test_the_search_of_a_list_finds_each_word_that_is_shown_in_a_row(run: Run, keys: str) -> None:
+    async with run(views=(http_server(), sample_server("files")), size=(120, 40)) as driver:
+        driver.host.accounts.kept = example_accounts()
+        driver.host.grants.given = example_grants()
+        await driver.pilot.press(*keys.split())
+        await driver.until(lambda: driver.app.screen.visible_rows, "a row")
+        screen = driver.app.screen
+        for row in list(screen.visible_rows):
+            for word in re.findall(r"\w{2,}", screen.render_row(row).plain):
+                screen.filter(word)
+                assert row in screen.visible_rows, f"{word!r} of {row.title!r}"
+
+
+async def test_the_command_palette_finds_a_chinese_and_an_english_word(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        for word in ("审计", "audit"):
+            await driver.pilot.press("ctrl+p")
+            await driver.until(lambda: driver.app.screen.query("CommandInput"), "the palette")
+            driver.app.screen.query_one("CommandInput").value = word
+            await driver.until(lambda: driver.app.screen.query_one("CommandList").option_count in range(1, 8), "hits")
+            assert "审计" in driver.text()
+            await driver.pilot.press("escape")
+
+
+async def test_a_note_about_a_search_of_conversations_is_in_chinese(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await driver.pilot.press("f6")
+        await driver.until(lambda: "历史记录" in driver.text(), "the history")
+        driver.app.screen.query_one("#search").value = "after:gestern word"
+        await driver.until(lambda: "after:gestern 不是日期" in driver.text(), "the note")

@@ -39,7 +39,7 @@ from mcphost.store.audit_store import AuditEntry, AuditRecord, AuditRow, AuditSt
 from mcphost.unicode_forms import split_url
 
 if TYPE_CHECKING:
-    from mcphost.store.audit_reader import AuditFilter, AuditVerification, ProgressFunction
+    from mcphost.store.audit_reader import AuditFilter, AuditVerification, DescribeFunction, ProgressFunction
 
 A = TypeVar("A")
 _RETRY_SECONDS = 5.0
@@ -178,15 +178,18 @@ class AuditLog:
         """Write queued rows and close the file; recording another row reopens it."""
         await self.store.close()
 
-    async def read_page(self, wanted: "AuditFilter", limit: int = 100) -> tuple[AuditRow, ...]:
+    async def read_page(
+        self, wanted: "AuditFilter", limit: int = 100, describe: "DescribeFunction | None" = None
+    ) -> tuple[AuditRow, ...]:
         """Return up to *limit* rows that match the filter *wanted*, newest first, including queued ones.
 
-        Raises StoreError.
+        With *describe*, which is called on another thread, words of the filter may also occur in its descriptions of
+        rows. Raises StoreError.
         """
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
-        return await anyio.to_thread.run_sync(AuditReader(*self.store.files).page, wanted, limit)
+        return await anyio.to_thread.run_sync(AuditReader(*self.store.files).page, wanted, limit, describe)
 
     async def verify(self, progress: "ProgressFunction" = lambda done, total: True) -> "AuditVerification":
         """Verify on a worker thread that no row of the log was altered; *progress* is called on that thread."""

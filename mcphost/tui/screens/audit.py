@@ -1,7 +1,7 @@
 """Audit screen (F10): browse the audit log, newest rows first, verify it, and revoke grants."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.app import App
@@ -14,7 +14,7 @@ from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow as Written
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.audit_translations import describe_event, translate_word
+from mcphost.tui.audit_translations import describe_event, describe_words, translate_word
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -89,7 +89,8 @@ class AuditScreen(ListScreen):
     async def _load_page(self) -> None:
         wanted = AuditFilter(text=self._search_text, before=self._page_starts[-1])
         try:
-            self._audit_rows = await self.host.audit.read_page(wanted, PAGE_SIZE)
+            # Most rows share few words, so that a long log is searched quickly.
+            self._audit_rows = await self.host.audit.read_page(wanted, PAGE_SIZE, lru_cache(1024)(describe_words))
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
             return

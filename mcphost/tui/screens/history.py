@@ -173,7 +173,8 @@ class HistoryScreen(ListScreen):
         except McpHostError as error:
             self._found, self._note = (), translate_sentence(f"{error.message} {error.hint}")
         else:
-            self._found, self._note = result.conversations, " ".join(result.notes)
+            self._found = result.conversations
+            self._note = " ".join(map(translate_sentence, result.notes))
         entries = [
             _Entry(one.id, one.title, one.model, one.created, one.updated, number=hit.number, hits=one.count,
                    excerpt=hit.excerpt)

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 from mcphost.errors import McpHostError
 from mcphost.pluralize import translate_count
 from mcphost.store.prompt_history import EarlierPrompt, EarlierPrompts
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.history import SEARCH_DELAY, format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
@@ -91,7 +91,9 @@ class RecallScreen(ListScreen):
         older = _(", the newest; search for older ones") if found.has_more and not is_search else ""
         older = older or (_(", the newest; add words for older ones") if found.has_more else "")
         head = Content.assemble(
-            (_(self.TITLE_TEXT), "bold $accent"), (f"  {count}{older}  ", "$faint"), (" ".join(found.notes), "$warning")
+            (_(self.TITLE_TEXT), "bold $accent"),
+            (f"  {count}{older}  ", "$faint"),
+            (" ".join(map(translate_sentence, found.notes)), "$warning"),
         )
         self.query_one("#head", Static).update(head)
         self.set_class(not self.entries and not is_search, "empty")
