@@ -7,7 +7,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from rich.align import Align
+from rich.text import Text
+from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.widgets.option_list import Option
 
 from mcphost.errors import McpHostError
 from mcphost.translation import _
@@ -86,6 +89,25 @@ def _tool_completions(view: "ServerView") -> Iterable[CompletionItem]:
     for tool in view.catalog.tools:
         typed = f"!{view.name}/{tool.name}"
         yield CompletionItem("text", typed, view.name, typed, (tool.description or "").split("\n")[0])
+
+
+class TranslatedCommandPalette(CommandPalette):
+    """Textual's command palette with its own texts translated."""
+
+    def __init__(self) -> None:
+        super().__init__(placeholder=_("Search for commands…"), id="--command-palette")
+
+    def _start_no_matches_countdown(self, search_value: str) -> None:
+        self._stop_no_matches_countdown()
+        self._no_matches_timer = self.set_timer(
+            self._NO_MATCHES_COUNTDOWN, partial(self._show_no_matches, bool(search_value))
+        )
+
+    def _show_no_matches(self, is_search: bool) -> None:
+        if is_search:
+            text = Align.center(Text(_("No matches found"), style="not bold"))
+            self.query_one(CommandList).add_option(Option(text, disabled=True, id=self._NO_MATCHES))
+        self._list_visible = is_search
 
 
 class CommandPaletteProvider(Provider):

@@ -56,11 +56,13 @@ class NavigationApp(InputGuardApp):
     is_setup_postponed = False
 
     def action_command_palette(self) -> None:
-        """Show the command palette, with a translated placeholder."""
+        """Show the command palette."""
         from textual.command import CommandPalette
 
         if not CommandPalette.is_open(cast("App[object]", self)):
-            self.push_screen(CommandPalette(placeholder=_("Search for commands…"), id="--command-palette"))
+            from mcphost.tui.commands import TranslatedCommandPalette
+
+            self.push_screen(TranslatedCommandPalette())
 
     @property
     def host(self) -> "Host":

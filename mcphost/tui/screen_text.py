@@ -15,7 +15,10 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 from mcphost.sanitize import is_sanitized, sanitize
+from mcphost.translation import _
 
+DEFAULT_ACCOUNT_NAME = "default"
+"""The name under which commands know the account without a name."""
 _NOTICE_LENGTH, _NOTICE_LINES = 800, 12
 
 
@@ -27,6 +30,11 @@ def clean(text: str) -> str:
     from mcphost.tui.combining_marks import limit_combining_marks  # imported late, because it is slow
 
     return limit_combining_marks(text)
+
+
+def account_title(name: str) -> str:
+    """Return an account name as it is shown: that of the account without a name is translated."""
+    return _("default") if name == DEFAULT_ACCOUNT_NAME else name
 
 
 def clean_line(text: str, limit: int = 200) -> str:

@@ -12,9 +12,10 @@ from mcphost.auth.accounts import DiscoverySummary
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_summary import ANSWER_LABELS
 from mcphost.host.questions.form_fields import Field, validate_content
-from mcphost.host.questions.questions import FillForm
+from mcphost.host.questions.questions import ApproveTool, FillForm, ReviewToolChanges, ToolChange
 from mcphost.host.questions.sign_in import OPENED, SignInQuestion, describe_scope
 from mcphost.host.servers.accounts import describe_discovery, describe_validity
+from mcphost.host.servers.tool_changes import REVERTED_NOTE, diff_definitions
 from mcphost.sandbox import schema_worker
 from mcphost.serialization import encode, replace
 from mcphost.store.audit_reader import AuditFilter
@@ -23,6 +24,7 @@ from mcphost.tui.audit_translations import DECISIONS, EVENTS, KINDS, SOURCES, tr
 from mcphost.tui.schema_messages import translate_violation
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
+from tests.screens.example_questions import SAMPLING
 from tests.screens.example_records import (
     create_example_audit_log,
     example_account,
@@ -212,3 +214,66 @@ async def test_a_note_about_a_search_of_conversations_is_in_chinese(run: Run) ->
         await driver.until(lambda: "历史记录" in driver.text(), "the history")
         driver.app.screen.query_one("#search").value = "after:gestern word"
         await driver.until(lambda: "after:gestern 不是日期" in driver.text(), "the note")
+
+
+async def test_the_command_palette_says_in_chinese_that_nothing_matches(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        await driver.pilot.press("ctrl+p")
+        await driver.until(lambda: driver.app.screen.query("CommandInput"), "the palette")
+        await driver.type("zzzz")
+        await driver.until(lambda: "没有匹配的命令" in driver.text(), "the note")
+        await driver.pilot.press(*(["backspace"] * 4))
+        await driver.until(lambda: "没有匹配的命令" not in driver.text(), "all commands")
+
+
+async def test_the_account_without_a_name_is_called_default_in_chinese(run: Run) -> None:
+    server = http_server(account=replace(example_account(), account=""))
+    async with run(views=(server,), size=(120, 40)) as driver:
+        driver.host.accounts.kept = [example_accounts()[0]]
+        await driver.pilot.press("f12")
+        await driver.until(lambda: "· 默认" in driver.text(), "the account")
+        await driver.pilot.press("n")
+        await driver.until(lambda: driver.app.screen.query("#name"), "the form")
+        driver.app.screen.query_one("#name").value = "默认"
+        await driver.until(lambda: "默认 已登录" in driver.text(), "that it is no new name")
+        await driver.pilot.press("escape")
+        question = ApproveTool(server="hub", why="", call="c", tool="t", arguments={}, account="default")
+        PendingQuestion(driver, question)
+        await driver.enter_question()
+        assert "默认" in driver.text()
+        assert "default" not in driver.text()
+
+
+async def test_the_roles_of_the_messages_of_a_sampling_request_are_in_chinese(run: Run) -> None:
+    asked = replace(SAMPLING, messages=({"role": "user", "content": {"type": "text", "text": "Hello"}},
+                                        {"role": "assistant", "content": {"type": "text", "text": "Hi"}}))  # fmt: skip
+    async with run(size=(120, 50)) as driver:
+        PendingQuestion(driver, asked)
+        await driver.enter_question()
+        assert "用户" in driver.text()
+        assert "助手" in driver.text()
+        assert not re.search(r"\b(user|assistant)\b", driver.text())
+        await driver.pilot.press("e")
+        await driver.until(lambda: "1 用户" in driver.text(), "the fields")
+
+
+async def test_notes_in_the_difference_of_a_changed_tool_are_in_chinese_and_lines_of_the_server_are_not(
+    run: Run,
+) -> None:
+    long = encode({"name": "t", "description": "\n".join(map(str, range(1_100)))})
+    fake = "  description: Only the formatting differs."
+    changes = (
+        ToolChange(tool="t", digest="1", difference=(REVERTED_NOTE, "- a", "+ b", fake)),
+        ToolChange(tool="u", digest="2", difference=diff_definitions(b"", long)),
+    )
+    async with run(size=(120, 40)) as driver:
+        PendingQuestion(driver, ReviewToolChanges(server="files", why="a tool changed", changes=changes))
+        await driver.enter_question()
+        assert "它改变过又改了回来" in driver.text()
+        assert fake.strip() in driver.text()
+        await driver.pilot.press("n")
+        await driver.until(lambda: "先前的定义未知" in driver.text(), "that it is new")
+        await driver.pilot.press("v")
+        await driver.until(lambda: driver.app.screen.query("LongText"), "the whole text")
+        await driver.pilot.press("end")
+        await driver.until(lambda: "+ ……还有更多：共" in driver.text(), "the end")

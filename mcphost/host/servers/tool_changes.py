@@ -26,6 +26,12 @@ from mcphost.store.tools import ToolFingerprint, ToolFingerprintStore
 
 MAX_LINES = 1_000
 """Maximum lines of a definition to compare; a longer definition ends with a note and its fingerprint."""
+REVERTED_NOTE = "  It changed and changed back. Difference from the definition in between:"
+UNLOCKED_NOTE = "  The project's lock file does not contain this tool's definition; this is the current one."
+UNKNOWN_NOTE = "  The previous definition is unknown; this is the current one."
+FORMATTING_NOTE = "  Only the formatting differs."
+DIFFERENCE_NOTES = frozenset({REVERTED_NOTE, UNLOCKED_NOTE, UNKNOWN_NOTE, FORMATTING_NOTE})
+"""Lines of a difference that are not text of the server."""
 MAX_WIDTH = 160
 CONTEXT_LINES = 2
 MAX_DEPTH = 64
@@ -39,7 +45,7 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
     """
     new = definition_lines(after)
     if not before:
-        return ("  The previous definition is unknown; this is the current one.", *(f"+ {line}" for line in new))
+        return (UNKNOWN_NOTE, *(f"+ {line}" for line in new))
     old = definition_lines(before)
     out: list[str] = []
     for group in SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES):
@@ -50,7 +56,7 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
                 out += [f"  {line}" for line in old[a:b]]
             else:
                 out += [f"- {line}" for line in old[a:b]] + [f"+ {line}" for line in new[c:d]]
-    return tuple(out) or ("  Only the formatting differs.",)
+    return tuple(out) or (FORMATTING_NOTE,)
 
 
 def definition_lines(definition: bytes) -> list[str]:
@@ -114,8 +120,6 @@ MAX_AUDITED_TOOLS = 1_000
 SAVE_SECONDS = 0.25
 INLINE_DIGEST_BYTES = 64 * 1024
 """Maximum total bytes of definitions to digest on the event loop; for more, a thread is used."""
-REVERTED_NOTE = "  It changed and changed back. Difference from the definition in between:"
-UNLOCKED_NOTE = "  The project's lock file does not contain this tool's definition; this is the current one."
 MAX_QUESTION_TOOLS = 200
 """Maximum changed tools in one question; another question follows for the rest."""
 

@@ -25,7 +25,7 @@ from mcphost.translation import N_, _, ngettext, translate_sentence
 from mcphost.tui.forms.form import Form
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.key_table import keys_in_use
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 
@@ -301,7 +301,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         """Return the reason for the request and the account, after the title if the frame truncates it."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
-        account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
+        account = clean_line(account_title(self.question.account), 100) if self.SHOW_ACCOUNT else ""
         asker = " · ".join(
             filter(
                 None,

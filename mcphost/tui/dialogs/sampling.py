@@ -271,6 +271,11 @@ def _text_blocks(content: Any) -> list[tuple[int, dict[str, Any]]]:
     ]
 
 
+def _role_name(message: dict[str, Any]) -> str:
+    role = str(message.get("role", ""))
+    return {"user": _("user"), "assistant": _("assistant")}.get(role, clean_line(role, 20))
+
+
 def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field], dict[str, Any]]:
     """Return a form field for each text block, and the current texts keyed by field name.
 
@@ -418,7 +423,7 @@ class ReviewSamplingDialog(SamplingDialog):
             yield from self._section_heading(_("your conversation, added by you"), "$warning")
             yield self.text_part(self.edited_details.conversation)
         for message in self.edited_details.messages:
-            yield from self._section_heading(clean_line(str(message.get("role", "")), 20))
+            yield from self._section_heading(_role_name(message))
             yield from self.content_parts(message.get("content"))
         for tool in self.edited_details.tools:
             yield from self._section_heading(
@@ -456,7 +461,7 @@ class ReviewSamplingDialog(SamplingDialog):
             values["add my conversation"] = self.includes_context
         fields.append(Field(name="system", kind="text", title=_("its instructions")))
         for number, message in enumerate(now.messages):
-            role = clean_line(str(message.get("role", "")), 20)
+            role = _role_name(message)
             more, texts = build_text_fields(message.get("content"), f"{number}.", f"{number + 1} {role}")
             fields += more
             values |= texts

@@ -22,7 +22,7 @@ from mcphost.host.server_requests.root_list import uri_path
 from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import account_title, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 
 _MAX_PATH = 4_096
@@ -254,5 +254,5 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
 
 
 def _server_label(one: RequestingServer) -> str:
-    name, account = clean_line(one.server, 40), clean_line(one.account, 40)
+    name, account = clean_line(one.server, 40), clean_line(account_title(one.account), 40)
     return _("{name}, account {account}").format(name=name, account=account) if account else name

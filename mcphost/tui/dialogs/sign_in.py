@@ -28,7 +28,7 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.visit_url import highlight_host
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_reader import update_seconds
-from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screen_text import account_title, clean, clean_line
 from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList
 
@@ -137,9 +137,9 @@ class SignInDialog(Dialog[SignInVerdict]):
             (_("it may then"), describe_scopes(asked.scopes)),
         ]
         if asked.account:
-            pairs.append((_("account"), clean_line(asked.account, 100)))
+            pairs.append((_("account"), clean_line(account_title(asked.account), 100)))
         if asked.other_accounts:
-            names = clean_line(", ".join(asked.other_accounts), 300)
+            names = clean_line(", ".join(map(account_title, asked.other_accounts)), 300)
             pairs.append(
                 (_("already signed in"), _("{names}; to use it instead: esc, then /accounts").format(names=names))
             )
@@ -279,7 +279,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         asked = self.details
         pairs = [(_("register mcphost at"), clean(asked.issuer)), (_("for the address"), clean(asked.redirect_uri))]
         if asked.account:
-            pairs.append((_("account"), clean_line(asked.account, 100)))
+            pairs.append((_("account"), clean_line(account_title(asked.account), 100)))
         return [
             Content.styled(clean(translate_sentence(asked.note)) + "\n", "bold $warning"),
             Content(

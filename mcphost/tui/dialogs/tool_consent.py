@@ -37,7 +37,7 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.origin_view import mark_copies, origin_lines
 from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write, render_code
 from mcphost.tui.messages import Section, TextViewRequested
-from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.screen_text import account_title, clean, clean_line
 from mcphost.tui.widgets.inputs import OrderedInput
 from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
 from mcphost.unicode_forms import describe_name_risk
@@ -246,7 +246,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             server, tool = mark_unusual_spaces(self.details.server), mark_unusual_spaces(self.details.tool)
             pairs += [(_("server"), clean_line(server, 400)), (_("tool"), clean_line(tool, 400))]
         if self.details.account:
-            pairs.append((_("account"), clean_line(self.details.account, 200)))
+            pairs.append((_("account"), clean_line(account_title(self.details.account), 200)))
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> list[Content]:

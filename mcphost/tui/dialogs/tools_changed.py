@@ -8,7 +8,8 @@ from textual.widget import Widget
 from textual.widgets import Button
 
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
-from mcphost.translation import N_, _
+from mcphost.host.servers.tool_changes import DIFFERENCE_NOTES
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean_line
@@ -21,7 +22,8 @@ _MAX_LINE_LENGTH = 4_000
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
     """Render the diff of a tool's definition; each line starts with a mark, so that it is readable without color."""
-    shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in change.difference[:_MAX_LINES]]
+    lines = map(_translate_note, change.difference[:_MAX_LINES])
+    shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in lines]
     if len(change.difference) > len(shown):
         shown.append(
             _("  … {difference_count:,} more lines: v shows all").format(
@@ -29,6 +31,14 @@ def render_definition_diff(change: ToolChange) -> KeyValueList:
             )
         )
     return render_diff_lines(shown, id="sent")
+
+
+def _translate_note(line: str) -> str:
+    """Return a line of a difference, translated unless it is text of the server."""
+    if line in DIFFERENCE_NOTES:
+        return translate_sentence(line)
+    # A line of the server begins with the path of its value.
+    return line[:2] + translate_sentence(line[2:]) if line[2:].startswith("… and more: ") else line
 
 
 def _is_truncated(change: ToolChange) -> bool:
@@ -149,7 +159,9 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             self._fully_shown_indexes.add(place)
             self.update_remaining()
 
-        shown = Section(_("── how {tool} changed").format(tool=change.tool), "\n".join(change.difference))
+        shown = Section(
+            _("── how {tool} changed").format(tool=change.tool), "\n".join(map(_translate_note, change.difference))
+        )
         self.post_message(TextViewRequested(f"{self.details.server} · {change.tool}", "", seen, sections=(shown,)))
 
     # -- answers

@@ -22,7 +22,7 @@ from mcphost.host.servers.accounts import (
 )
 from mcphost.host.views import ServerView
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screen_text import DEFAULT_ACCOUNT_NAME, account_title, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.widgets.inputs import OrderedInput
@@ -73,11 +73,11 @@ class AccountNameForm(FormScreen[str]):
 
     def _name_message(self, text: str) -> Content:
         try:
-            name = parse_account_name(text)
+            name = _parse_name(text)
         except UsageError as error:
             return Content.styled(translate_sentence(error.message), "$error")
         note = (
-            _("{name} is signed in already; this signs in again.").format(name=name)
+            _("{name} is signed in already; this signs in again.").format(name=account_title(name))
             if name in self.existing_names
             else ""
         )
@@ -87,11 +87,17 @@ class AccountNameForm(FormScreen[str]):
         """Close the form with the name; do nothing if the name is empty or invalid."""
         event.stop()
         try:
-            name = parse_account_name(event.value)
+            name = _parse_name(event.value)
         except UsageError:
             return
         if name:
             self.dismiss(name)
+
+
+def _parse_name(text: str) -> str:
+    """Return the account name in *text*, where "default" may be translated. Raises UsageError."""
+    name = parse_account_name(text)
+    return DEFAULT_ACCOUNT_NAME if name == account_title(DEFAULT_ACCOUNT_NAME) else name
 
 
 NOT_SIGNED_IN = N_("not signed in")
@@ -185,7 +191,9 @@ class AccountsScreen(ListScreen):
     def render_row(self, row: ListRow) -> Content:
         """Render a row with server names truncated to 20 characters, so that the account name stays visible."""
         if isinstance(row.value, StoredAccount):
-            row = row._replace(title=f"{clean_line(_server_names(row.value), 20)} · {row.value.account.name}")
+            row = row._replace(
+                title=f"{clean_line(_server_names(row.value), 20)} · {account_title(row.value.account.name)}"
+            )
         return super().render_row(row)
 
     def _restore_cursor(self, row: ListRow) -> None:
@@ -201,7 +209,9 @@ class AccountsScreen(ListScreen):
             mark, style, word = describe_state(stored)
             has_expired = validity(stored.account) == "ended"
             detail = word if has_expired else f"{word} · {describe_validity(stored.account, translate=_)}"
-            rows.append(ListRow(stored, f"{_server_names(stored)} · {stored.account.name}", detail, mark, style))
+            rows.append(
+                ListRow(stored, f"{_server_names(stored)} · {account_title(stored.account.name)}", detail, mark, style)
+            )
         signed_in = {name for stored in self._stored_accounts for name in stored.servers}
         rows += [
             ListRow(view, view.name, _(NOT_SIGNED_IN), "◌", "$warning")
@@ -236,7 +246,7 @@ class AccountsScreen(ListScreen):
         self.show_about(
             clean_pairs(
                 [
-                    (_("account"), account.name),
+                    (_("account"), account_title(account.name)),
                     (_("signing in"), _("{status}; s cancels").format(status=status) if status else ""),
                     (
                         _("in use"),
@@ -302,7 +312,11 @@ class AccountsScreen(ListScreen):
             )
             return
         self.show_about(
-            Content(_("Connecting {servers} as {name}…").format(servers=", ".join(servers), name=stored.account.name))
+            Content(
+                _("Connecting {servers} as {name}…").format(
+                    servers=", ".join(servers), name=account_title(stored.account.name)
+                )
+            )
         )
         # A worker of the app, so that it continues when this screen is closed.
         work = partial(self._use_account, servers, stored.account.name)

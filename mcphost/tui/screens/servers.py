@@ -22,7 +22,7 @@ from mcphost.pluralize import translate_count
 from mcphost.protocol.revisions import Revision
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screen_reader import update_seconds
-from mcphost.tui.screen_text import pad_cells
+from mcphost.tui.screen_text import account_title, pad_cells
 from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.server_form import ServerForm
@@ -117,7 +117,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
     told = [(describe_scope(scope, _), scope) for scope in account.scopes]
     rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
     return [
-        (_("signed in"), f"{account.name}, {describe_validity(account, translate=_)}"),
+        (_("signed in"), f"{account_title(account.name)}, {describe_validity(account, translate=_)}"),
         (_("issuer"), f"{account.issuer}, {describe_client(account, _)}" if account.client_kind else account.issuer),
         (_("scopes"), rights or _("none: what the server allows every user")),
         (_("stored"), describe_storage(account, _)),

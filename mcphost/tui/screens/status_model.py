@@ -16,6 +16,7 @@ from mcphost.host.events import (
 )
 from mcphost.host.views import ServerView
 from mcphost.llm.messages import Message, Usage
+from mcphost.tui.screen_text import account_title
 from mcphost.tui.widgets.server_list import ServerRow
 from mcphost.tui.widgets.status_bars import TopBarStatus
 
@@ -138,7 +139,7 @@ def build_server_row(view: ServerView) -> ServerRow:
         tools=len(view.catalog.tools),
         resources=len(view.catalog.resources) + len(view.catalog.templates),
         prompts=len(view.catalog.prompts),
-        account=view.account.name if view.account else "",
+        account=account_title(view.account.name) if view.account else "",
         validity=_load_validity(view.account) if view.account else "",
         is_signing_in=bool(view.sign_in_status),
         starting_seconds=int(view.starting_seconds),
