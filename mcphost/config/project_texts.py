@@ -72,15 +72,17 @@ def find_project_root(folder: Path) -> Path:
     return next((one for one in above if os.path.lexists(one / ".git")), folder)
 
 
-def read_instructions(places: ProjectPlaces, on_problem: Callable[[str], None]) -> tuple[ProjectText, ...]:
+def read_instructions(
+    places: ProjectPlaces, on_problem: Callable[[str], None], *, with_project: bool = True
+) -> tuple[ProjectText, ...]:
     """Read the user's AGENTS.md, then the project's, from its root down to the starting folder.
 
-    A file that is too large, not UTF-8, or a link that leads out of the project is reported and skipped. Blocks while
-    reading.
+    Without *with_project*, only the user's own is read. A file that is too large, not UTF-8, or a link that leads out
+    of the project is reported and skipped. Blocks while reading.
     """
     texts: list[ProjectText] = []
     remaining = MAX_TOTAL_BYTES
-    for path, root in _instruction_paths(places):
+    for path, root in _instruction_paths(places, with_project=with_project):
         text = read_project_text(path, root, on_problem)
         if text is None:
             continue
@@ -94,8 +96,10 @@ def read_instructions(places: ProjectPlaces, on_problem: Callable[[str], None]) 
     return tuple(texts)
 
 
-def _instruction_paths(places: ProjectPlaces) -> Iterator[tuple[Path, Path | None]]:
+def _instruction_paths(places: ProjectPlaces, *, with_project: bool) -> Iterator[tuple[Path, Path | None]]:
     yield places.config_dir / INSTRUCTIONS_FILE, None
+    if not with_project:
+        return
     folder = Path(os.path.realpath(places.folder))
     root = find_project_root(folder)
     below = [one for one in (folder, *folder.parents)[:MAX_FOLDERS] if one.is_relative_to(root)]

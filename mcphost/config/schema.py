@@ -422,7 +422,10 @@ class KeyConfig(Struct, frozen=True):
 
 
 class ContextConfig(Struct, frozen=True, kw_only=True):
-    """Settings that limit how much of the model's context window tool definitions and results use."""
+    """Settings of what the model is sent, and how much of its context window each part may use."""
+
+    project_instructions: bool = True
+    """Whether the AGENTS.md files of a project are read, and used once they are approved."""
 
     max_tools: Annotated[int, Meta(ge=1, le=1_000)] = 40
     """With more tools than this, the model is not sent all definitions, and finds the other tools by search."""

@@ -350,7 +350,8 @@ class _LateParts:
         if self._setup is None:
             return None
         core, servers, (places, _, sources) = self._core, self._servers, self._setup
-        return LiveConfig(core.config, sources, servers, core.model_selection, core.config_rules, places.state_dir)
+        parts = (servers, core.model_selection, core.config_rules, self.instructions)
+        return LiveConfig(core.config, sources, *parts, state_dir=places.state_dir)
 
     @cached_property
     def project_approvals(self) -> "ProjectApprovals":
@@ -370,7 +371,9 @@ class _LateParts:
     def instructions(self) -> "Instructions":
         from mcphost.host.conversation.instructions import Instructions
 
-        return Instructions(self._project, self.project_approvals, self._core.events)
+        core = self._core
+        uses_project = core.config.context.project_instructions
+        return Instructions(self._project, self.project_approvals, core.events, uses_project=uses_project)
 
     @cached_property
     def accounts(self) -> "Accounts":

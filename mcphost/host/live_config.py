@@ -3,7 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Container, Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import anyio
 import anyio.to_thread
@@ -67,6 +67,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
     """New hooks, or all of them if only their order changed."""
 
     hooks_removed: tuple[HookConfig, ...] = ()
+    project_instructions: bool | None = None
     theme: str | None = None
     at_start: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
@@ -83,7 +84,7 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
         It does not if servers are only added or the theme is changed, because the user must approve each new server
         before it starts.
         """
-        has_settings = self.model is not None or self.system_prompt is not None
+        has_settings = any(one is not None for one in (self.model, self.system_prompt, self.project_instructions))
         has_rules = bool(self.never_added or self.never_removed or self.hooks_added or self.hooks_removed)
         return bool(self.changed or self.removed) or has_rules or has_settings
 
@@ -99,9 +100,22 @@ class ConfigChanges(Struct, frozen=True, kw_only=True):
             _describe_names("no longer forbid", self.never_removed),
             _describe_names("run the hook", [hook.name for hook in self.hooks_added]),
             _describe_names("no longer run the hook", [hook.name for hook in self.hooks_removed]),
+            _describe_switch("the project's instructions", self.project_instructions),
             f"the theme {_clean(self.theme) or 'default'}" if self.theme is not None else "",
         ]
         return tuple(line for line in lines if line)
+
+
+class ProjectInstructions(Protocol):
+    """Instructions of the user and, unless they are left out, of the project."""
+
+    @property
+    def uses_project(self) -> bool:
+        """Whether a project's files are read."""
+        ...
+
+    @uses_project.setter
+    def uses_project(self, value: bool) -> None: ...
 
 
 class LiveConfig:
@@ -119,6 +133,7 @@ class LiveConfig:
         servers: Servers,
         model_selection: ModelSelection,
         rules: ConfigRules,
+        instructions: ProjectInstructions,
         state_dir: Path | None = None,
     ) -> None:
         """*state_dir* is the folder of requests to restart a server; None if there are none."""
@@ -128,6 +143,7 @@ class LiveConfig:
         self._servers = servers
         self._model_selection = model_selection
         self._rules = rules
+        self._instructions = instructions
         self._profile: str | None = None
         """The profile that the user chose in this run; None for the one given by the options or files."""
 
@@ -170,6 +186,8 @@ class LiveConfig:
             self._servers.update(server) if self._is_running(server.name) else self._servers.add(server)
         if changes.system_prompt is not None:
             self._model_selection.system_prompt = changes.system_prompt
+        if changes.project_instructions is not None:
+            self._instructions.uses_project = changes.project_instructions
         if changes.model is not None:
             self._model_selection.select(changes.model)
         self.config = changes.config
@@ -229,8 +247,10 @@ class LiveConfig:
         hooks_added = tuple(hook for hook in new.hooks if hook not in old.hooks)
         if new.hooks != old.hooks and not hooks_removed and not hooks_added:
             hooks_added = new.hooks
+        uses_project = new.context.project_instructions
         return ConfigChanges(
             config=new,
+            project_instructions=uses_project if uses_project != self._instructions.uses_project else None,
             hooks_added=hooks_added,
             hooks_removed=hooks_removed,
             added=tuple(server for name, server in after.items() if name not in running),
@@ -262,6 +282,9 @@ def _keep_settings(new: HostConfig, old: HostConfig) -> HostConfig:
 
 
 def _settings_that_differ(old: HostConfig, new: HostConfig) -> tuple[str, ...]:
+    # This setting is applied at once.
+    context = replace(old.context, project_instructions=new.context.project_instructions)
+    old = replace(old, context=context)
     differing = (name for name in _SETTINGS_AT_START if getattr(new, name) != getattr(old, name))
     return tuple(dict.fromkeys(_SETTING_NAMES.get(name, name) for name in differing))
 
@@ -278,6 +301,10 @@ def _describe_names(verb: str, names: Iterable[str]) -> str:
     shown = [_clean(name) for name in names]
     more = f" and {len(shown) - _MAX_NAMES_SHOWN} more" if len(shown) > _MAX_NAMES_SHOWN else ""
     return f"{verb} {', '.join(shown[:_MAX_NAMES_SHOWN])}{more}" if shown else ""
+
+
+def _describe_switch(what: str, value: bool | None) -> str:
+    return "" if value is None else f"use {what}" if value else f"no longer use {what}"
 
 
 def _describe_server(server: ServerConfig) -> str:

@@ -6,6 +6,7 @@ from functools import partial
 import anyio.to_thread
 
 from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder
 from mcphost.host.conversation.request_shares import measure_shares
 from mcphost.host.conversation.tool_selection import Preference, ToolSelection
@@ -48,6 +49,8 @@ class ContextReport(Struct, frozen=True, kw_only=True):
     shortened: int = 0
     summarized: int = 0
     system: str = ""
+    uses_project_instructions: bool = True
+    """Whether the AGENTS.md files of the project are read; see the setting `project_instructions`."""
 
     @property
     def total(self) -> int:
@@ -67,10 +70,12 @@ class ContextMeter:
         tools: ToolSelection,
         active: ActiveConversation,
         model_selection: ModelSelection,
+        instructions: Instructions,
     ) -> None:
         self._requests = requests
         self._active = active
         self._model_selection = model_selection
+        self._instructions = instructions
         self.tools = tools
         """The selection of tools that the open conversation's requests offer."""
 
@@ -107,6 +112,7 @@ class ContextMeter:
             shortened=sum(1 for _ in _iter_shortened(conversation.messages, request.messages)),
             summarized=conversation.covered,
             system=request.system,
+            uses_project_instructions=self._instructions.uses_project,
         )
 
 

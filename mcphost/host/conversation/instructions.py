@@ -1,5 +1,7 @@
 """Instructions for the model from AGENTS.md files: the user's own, and the project's once approved."""
 
+from functools import partial
+
 import anyio
 import anyio.to_thread
 
@@ -25,8 +27,11 @@ class InstructionsStatus(Struct, frozen=True):
 class Instructions:
     """The instructions files in use; the user is asked about a project's new or changed file."""
 
-    def __init__(self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus) -> None:
+    def __init__(
+        self, places: ProjectPlaces | None, approvals: ProjectApprovals, events: EventBus, *, uses_project: bool = True
+    ) -> None:
         """Create an empty list of instructions; without *places*, it stays empty."""
+        self._uses_project = uses_project
         self._places, self._approvals, self._events = places, approvals, events
         self._lock = anyio.Lock()
         self._reported: set[str] = set()
@@ -38,6 +43,16 @@ class Instructions:
         """The texts to include in the system prompt, one for each file."""
         return tuple(_prompt(one.text) for one in self.statuses if one.is_used)
 
+    @property
+    def uses_project(self) -> bool:
+        """Whether a project's files are read; if not, only the user's own file is."""
+        return self._uses_project
+
+    @uses_project.setter
+    def uses_project(self, value: bool) -> None:
+        self._uses_project = value
+        self.statuses = tuple(one for one in self.statuses if value or one.text.is_own)
+
     async def refresh(self, *, again: bool = False) -> None:
         """Read the files again and ask the user about new or changed ones; cancelling withdraws the question.
 
@@ -48,7 +63,8 @@ class Instructions:
             return
         async with self._lock:
             problems: list[str] = []
-            texts = await anyio.to_thread.run_sync(read_instructions, self._places, problems.append)
+            read = partial(read_instructions, self._places, problems.append, with_project=self._uses_project)
+            texts = await anyio.to_thread.run_sync(read)
             sources: list[ApprovalSource]
             try:
                 await self._approvals.ask("instructions", texts, again=again)
@@ -56,7 +72,9 @@ class Instructions:
             except McpHostError as error:
                 problems.append(f"The project's instructions are not used: {error.message}")
                 sources = ["own" if text.is_own else "not asked" for text in texts]
-            self.statuses = tuple(map(InstructionsStatus, texts, sources))
+            statuses = map(InstructionsStatus, texts, sources)
+            # The setting may have changed while the user was asked.
+            self.statuses = tuple(one for one in statuses if self._uses_project or one.text.is_own)
         for problem in problems:
             if problem not in self._reported:
                 self._reported.add(problem)

@@ -56,4 +56,4 @@ class RequestParts:
             shortening=shortening,
             message_stages=(SummaryStage(),),
         )
-        self.context = ContextMeter(self.builder, tools, conversation, model_selection)
+        self.context = ContextMeter(self.builder, tools, conversation, model_selection, instructions)

@@ -47,6 +47,10 @@ class ConfigChangesScreen(ListScreen):
         if changes.system_prompt is not None:
             text = changes.system_prompt or _("the default")
             rows.append(ListRow([(_("system prompt"), text)], _("System prompt"), text, "~", "$warning"))
+        if changes.project_instructions is not None:
+            text = _("are used once approved") if changes.project_instructions else _("are no longer read")
+            title = _("Instructions of the project")
+            rows.append(ListRow([(title, text)], title, text, "~", "$warning"))
         rows += [ListRow([(_("never"), rule)], rule, _("new never-rule"), "+") for rule in changes.never_added]
         rows += [
             ListRow([(_("never"), rule)], rule, _("removed never-rule"), "-", "$error")

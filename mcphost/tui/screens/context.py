@@ -13,6 +13,7 @@ from mcphost.pluralize import translate_count
 from mcphost.translation import N_, _
 from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean_line, pad_cells
+from mcphost.tui.screens.instructions import PROJECT_INSTRUCTIONS_OFF
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.status_bars import KeyBar
@@ -108,7 +109,7 @@ class ContextScreen(ListScreen):
             ("─" * (_BAR_CELLS - filled) if has_bar else "", "$faint"),
             (f" {share}  ", "$muted"),
             clean_line(row.title, 60),
-            (f"  {_describe_sent(part, report)}", "$muted"),
+            (f"  {_describe_omission(part, report)}", "$muted"),
         )
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
@@ -183,11 +184,14 @@ def _mark_style(row: ContextRow) -> str:
 
 
 def _describe(row: ContextRow, report: "ContextReport") -> str:
-    return " · ".join(filter(None, (_("{tokens:,} tokens").format(tokens=row.tokens), _describe_sent(row, report))))
+    tokens = _("{tokens:,} tokens").format(tokens=row.tokens)
+    return " · ".join(filter(None, (tokens, _describe_omission(row, report))))
 
 
-def _describe_sent(row: ContextRow, report: "ContextReport") -> str:
-    """Return how many of a server's tools are sent, or "" if all are, or if the part has no tools."""
+def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
+    """Return what the request leaves out of a part, such as some of a server's tools, or "" if it is nothing."""
+    if row.kind == "system":
+        return "" if report.uses_project_instructions else _("project AGENTS.md off")
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
     sent = sum(tool.is_sent for tool in tools)
     return _("{sent} of {tools_count} sent").format(sent=sent, tools_count=len(tools)) if sent < len(tools) else ""
@@ -211,9 +215,9 @@ def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> 
         case "system":
             shown = report.system[:_MAX_SYSTEM_CHARS]
             rest = len(report.system) - len(shown)
-            return [(_("tokens"), f"{part.tokens:,}")], _("{shown}\n… {rest:,} more characters").format(
-                shown=shown, rest=rest
-            ) if rest else shown
+            project = "" if report.uses_project_instructions else _(PROJECT_INSTRUCTIONS_OFF)
+            pairs = [(_("tokens"), f"{part.tokens:,}"), (_("project's instructions"), project)]
+            return pairs, _("{shown}\n… {rest:,} more characters").format(shown=shown, rest=rest) if rest else shown
         case "definitions":
             tools = [tool for tool in report.tools if tool.server == part.server]
             choices = {tool.preference for tool in tools}

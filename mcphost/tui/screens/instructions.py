@@ -26,6 +26,11 @@ _SOURCES: dict[ApprovalSource, str] = {
     "refused": N_("not used: refused in this session"),
     "not asked": N_("not used: not approved yet"),
 }
+_OFF_ABOUT = N_(
+    "The AGENTS.md files of this project are neither read nor asked about.\n\nTo use them, remove "
+    "project_instructions = false from [context] in config.toml, then type /reload."
+)
+PROJECT_INSTRUCTIONS_OFF = N_("not read: project_instructions is false in config.toml")
 
 
 class InstructionsScreen(ListScreen):
@@ -63,7 +68,7 @@ class InstructionsScreen(ListScreen):
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each file."""
-        return [
+        rows = [
             ListRow(
                 one,
                 one.text.path,
@@ -73,10 +78,17 @@ class InstructionsScreen(ListScreen):
             )
             for one in self.host.instructions.statuses
         ]
+        if not self.host.instructions.uses_project:
+            rows.append(ListRow(None, _("Instructions of the project"), _(PROJECT_INSTRUCTIONS_OFF), "○", "$muted"))
+        return rows
 
     def show_details(self, row: ListRow) -> None:
         """Show why the file is used or not, and its text as the model receives it."""
         self._revoke_candidate = ""
+        if row.value is None:
+            self.show_about(Content.styled(_(_OFF_ABOUT), "$muted"))
+            self.query_one(LongText).show("")
+            return
         one: InstructionsStatus = row.value
         size = len(one.text.model_text)
         pairs = [
@@ -107,7 +119,7 @@ class InstructionsScreen(ListScreen):
     def action_revoke(self) -> None:
         """Stop using the selected file if the key is pressed twice; the first press asks to confirm."""
         row = self.current_row()
-        if row is None:
+        if row is None or row.value is None:
             return
         one: InstructionsStatus = row.value
         if one.text.is_own:
