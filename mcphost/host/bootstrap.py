@@ -562,6 +562,7 @@ class _LateParts:
             servers=self._servers,
             startup=self._startup,
             tool_registry=self._tool_registry,
+            tool_toggles=core.tool_toggles,
             builtin_tools=self.builtin_tools,
             instructions=self.instructions,
         )

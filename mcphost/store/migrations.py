@@ -282,6 +282,18 @@ def m017_recorded_results(db: sqlite3.Connection) -> None:
     )
 
 
+def m018_pinned_tools(db: sqlite3.Connection) -> None:
+    """Create the table of tools that the user wants in each request."""
+    _execute_script(
+        db,
+        """
+        CREATE TABLE pinned_tools (
+            server TEXT NOT NULL, tool TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (server, tool)
+        ) STRICT, WITHOUT ROWID;
+        """,
+    )
+
+
 def create_search_index(db: sqlite3.Connection) -> None:
     """Create the full-text index, without a copy of the texts; do nothing if SQLite lacks FTS5."""
     try:
@@ -318,6 +330,7 @@ MIGRATIONS: Migrations = (
     ("015_system_prompts", m015_system_prompts),
     ("016_character_labels", m016_character_labels),
     ("017_recorded_results", m017_recorded_results),
+    ("018_pinned_tools", m018_pinned_tools),
 )
 
 

@@ -1,4 +1,4 @@
-"""Storage of tool definitions as first seen or last accepted, and of tools that the user disabled."""
+"""Storage of tool definitions as first seen or last accepted, and of tools that the user disabled or pinned."""
 
 import sqlite3
 import time
@@ -178,25 +178,36 @@ MAX_ROWS = 20_000
 
 
 class ToolToggleStore:
-    """Store of the tools that the user disabled. Every method may raise StoreError."""
+    """Store of the tools that the user disabled or pinned. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def load_disabled(self) -> tuple[tuple[str, str], ...]:
         """Return the disabled tools as pairs of server name and tool name, newest first, at most 20,000."""
+        return await self._load("switches")
 
-        def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
-            return db.execute("SELECT server, tool FROM switches ORDER BY at DESC LIMIT ?", (MAX_ROWS,)).fetchall()
-
-        return tuple(await self._database.run(work))
+    async def load_pinned(self) -> tuple[tuple[str, str], ...]:
+        """Return the pinned tools as pairs of server name and tool name, newest first, at most 20,000."""
+        return await self._load("pinned_tools")
 
     async def save(self, server: str, tool: str, *, enabled: bool) -> None:
         """Store whether a tool is enabled."""
+        await self._save("switches", server, tool, is_listed=not enabled)
 
+    async def save_pinned(self, server: str, tool: str, *, pinned: bool) -> None:
+        """Store whether a tool is pinned."""
+        await self._save("pinned_tools", server, tool, is_listed=pinned)
+
+    async def _load(self, table: str) -> tuple[tuple[str, str], ...]:
+        query = f"SELECT server, tool FROM {table} ORDER BY at DESC LIMIT ?"  # noqa: S608
+        return tuple(await self._database.run(lambda db: db.execute(query, (MAX_ROWS,)).fetchall()))
+
+    async def _save(self, table: str, server: str, tool: str, *, is_listed: bool) -> None:
         def work(db: sqlite3.Connection) -> None:
-            db.execute("DELETE FROM switches WHERE server = ? AND tool = ?", (server, tool))
-            if not enabled:
-                db.execute("INSERT INTO switches (server, tool, at) VALUES (?, ?, ?)", (server, tool, time.time()))
+            db.execute(f"DELETE FROM {table} WHERE server = ? AND tool = ?", (server, tool))  # noqa: S608
+            if is_listed:
+                query = f"INSERT INTO {table} (server, tool, at) VALUES (?, ?, ?)"  # noqa: S608
+                db.execute(query, (server, tool, time.time()))
 
         await self._database.run(work)

@@ -240,6 +240,14 @@ ACTIONS: tuple[Action, ...] = (
         "context",
     ),
     Action(
+        "pin_tool",
+        "",
+        N_("always send"),
+        N_("Always send a tool"),
+        N_("Send the selected tool of a server in each request, or end that"),
+        "pin",
+    ),
+    Action(
         "costs",
         "",
         N_("costs"),
@@ -376,7 +384,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Sign-in"), "c", N_("switch between browser and code")),
     (N_("Sign-in"), "q", N_("a QR code; y copies the address or the code")),
     (N_("Servers"), "s", N_("sign in; o twice signs out; a shows its accounts")),
-    (N_("Servers"), "t", N_("its tools: enter calls one, space turns it on or off")),
+    (N_("Servers"), "t", N_("its tools: enter calls one, space turns it on or off, p always sends it")),
     (N_("Servers"), "r", N_("restart; p stops it for now, i diagnoses, c shows changes, g permissions")),
     (N_("Servers"), "b", N_("the registry: enter installs or updates a server")),
     (N_("Servers"), "f", N_("folders shared with it")),

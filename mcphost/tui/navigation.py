@@ -394,6 +394,16 @@ class NavigationApp(InputGuardApp):
 
         self.open_page(ContextScreen(self.host))
 
+    def action_pin_tool(self) -> None:
+        """Pin or unpin the tool that is selected on the tools screen; elsewhere, show how to select one."""
+        from mcphost.tui.screens.tools import ToolsScreen
+
+        if isinstance(self.screen, ToolsScreen):
+            self.screen.pin_selected()
+        else:
+            text = _("Select the tool first: {servers}, then t.")
+            self.notify(self.key_table.fill(text), markup=False, timeout=6)
+
     def action_costs(self) -> None:
         """Open the screen that shows what model requests cost."""
         from mcphost.tui.screens.costs import CostsScreen

@@ -508,6 +508,8 @@ class FakeContext:
     def __init__(self) -> None:
         self.report = ContextReport(window=200_000)
         self.chosen: list[tuple[str, str, str]] = []
+        self.pinned: set[tuple[str, str]] = set()
+        self.pinned_by_setting: set[str] = set()
         self.tools = self
 
     async def measure(self) -> ContextReport:
@@ -515,6 +517,12 @@ class FakeContext:
 
     def prefer(self, server: str, tool: str, preference: str) -> None:
         self.chosen.append((server, tool, preference))
+
+    def pinned_by(self, server: str, tool: str) -> str:
+        return "user" if (server, tool) in self.pinned else "setting" if tool in self.pinned_by_setting else ""
+
+    async def pin(self, server: str, tool: str, *, pinned: bool) -> None:
+        self.pinned.add((server, tool)) if pinned else self.pinned.discard((server, tool))
 
 
 class FakeHost:

@@ -1,9 +1,14 @@
 """Tests for the page of a server's tools: details, use by the model, and the on/off switch."""
 
+import re
+
 import pytest
 
 from mcphost.serialization import replace
-from tests.screens.conftest import Run
+from mcphost.tui.key_table import build_key_table
+from tests.screens.conftest import AppDriver, Run
+from tests.screens.real_program import Files, run_command
+from tests.unit.host.setup_host import DEMO_ENTRY
 
 pytestmark = pytest.mark.anyio
 
@@ -48,3 +53,60 @@ async def test_a_tool_disabled_by_a_file_is_labelled_and_stays_disabled(run: Run
             "the refusal",
         )
         assert driver.host.servers.view("files").disabled_tools == ("search_files",)
+
+
+async def test_a_pinned_tool_is_always_sent_also_after_a_restart_and_until_it_is_unpinned(files: Files) -> None:
+    files.write_servers(demo=DEMO_ENTRY)
+    files.write_settings("[context]\nmax_tools = 1\n")
+
+    async def sent(driver: AppDriver) -> set[str]:
+        return {tool.name for tool in (await driver.host.context.measure()).tools if tool.server and tool.is_sent}
+
+    async with files.open((120, 40)) as driver:
+        await driver.host.servers.ensure_ready("demo")
+        assert await sent(driver) == set()
+        await driver.pilot.press("f3", "t")
+        await driver.until(lambda: "after a search" in driver.text(), "the page")
+        name = driver.app.screen.current_row().title
+        await driver.pilot.press("p")
+        await driver.until(lambda: "always: pinned by you" in driver.text(), "that it is pinned")
+        assert "always sent · " in driver.text()
+        assert await sent(driver) == {name}
+        await driver.pilot.press("escape", "escape")
+        await run_command(driver, "/context")
+        await driver.until(lambda: "Tools of demo" in driver.text(), "the context page")
+        await driver.pilot.press("down", "down", "down")
+        await driver.until(lambda: re.search(r"always sent +1 tool", driver.text()), "the count")
+        await driver.pilot.press("escape")
+    async with files.open((120, 40)) as driver:
+        await driver.host.servers.ensure_ready("demo")
+        await driver.until(lambda: driver.host.context.tools.pinned_by("demo", name), "the pin of the earlier run")
+        assert await sent(driver) == {name}
+        driver.host.context.tools.prefer("demo", "", "deferred")
+        assert await sent(driver) == {name}, "a pinned tool is not part of a choice for all tools of its server"
+        await run_command(driver, "/pin")
+        await driver.until(lambda: driver.has_notified("Select the tool first: F3, then t."), "the hint")
+        await driver.pilot.press("f3", "t")
+        await driver.until(lambda: "always: pinned by you" in driver.text(), "the page")
+        await driver.pilot.press("p")
+        await driver.until(lambda: "always: pinned by you" not in driver.text(), "the end")
+        assert await sent(driver) == set()
+
+
+async def test_a_tool_pinned_by_a_setting_is_labelled_and_stays_pinned(run: Run) -> None:
+    async with run(size=(120, 40)) as driver:
+        driver.host.context.pinned_by_setting.add("search_files")
+        await driver.pilot.press("f3", "t")
+        await driver.until(lambda: 'always: "pinned_tools" in config.toml' in driver.text(), "the reason")
+        await driver.pilot.press("p")
+        await driver.until(lambda: driver.has_notified("remove it there"), "the refusal")
+        assert driver.host.context.pinned == set()
+
+
+async def test_pinning_a_tool_can_have_another_key(run: Run) -> None:
+    async with run(size=(120, 40), keys=build_key_table({"pin_tool": ["alt+p"]})[0]) as driver:
+        await driver.pilot.press("f3", "t")
+        await driver.until(lambda: "after a search" in driver.text(), "the page")
+        await driver.pilot.press("alt+p")
+        await driver.until(lambda: "always: pinned by you" in driver.text(), "that it is pinned")
+        assert driver.host.context.pinned == {("files", "search_files")}

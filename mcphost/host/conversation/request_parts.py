@@ -12,6 +12,7 @@ from mcphost.host.event_bus import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry
+from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.tools.builtin_tools import BuiltinTools
 
 
@@ -28,12 +29,14 @@ class RequestParts:
         servers: Servers,
         startup: ServerStartup,
         tool_registry: ToolRegistry,
+        tool_toggles: ToolToggles,
         builtin_tools: BuiltinTools,
         instructions: Instructions,
     ) -> None:
         tools = ToolSelection(
             config,
             tool_registry=tool_registry,
+            tool_toggles=tool_toggles,
             builtin_tools=builtin_tools,
             conversation=conversation,
             model_selection=model_selection,

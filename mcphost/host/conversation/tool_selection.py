@@ -17,6 +17,7 @@ from mcphost.host.events import ToolsSelected
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import SEARCH_TOOLS
 from mcphost.host.servers.tool_registry import ToolOffer, ToolRegistry
+from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.host.tools.tool_search import parse_matches
 from mcphost.llm.messages import ToolReturnPart
@@ -26,6 +27,7 @@ from mcphost.sanitize import sanitize
 
 MAX_NAMED_SERVERS = 50
 Preference = Literal["auto", "pinned", "deferred"]
+PinnedBy = Literal["", "setting", "user"]
 
 
 class ToolSelection:
@@ -36,6 +38,7 @@ class ToolSelection:
         config: HostConfig,
         *,
         tool_registry: ToolRegistry,
+        tool_toggles: ToolToggles,
         builtin_tools: BuiltinTools,
         conversation: ActiveConversation,
         model_selection: ModelSelection,
@@ -44,6 +47,7 @@ class ToolSelection:
         self._max_sent = config.limits.tools_to_model
         self._config = config.context
         self._tool_registry = tool_registry
+        self._tool_toggles = tool_toggles
         self._builtin_tools = builtin_tools
         self._conversation = conversation
         self._model_selection = model_selection
@@ -118,8 +122,24 @@ class ToolSelection:
 
     def preference(self, server: str, tool: str) -> Preference:
         """Return the user's choice for a tool, or for a whole server if *tool* is ""."""
-        default: Preference = "pinned" if tool and self._is_pinned_by_setting(server, tool) else "auto"
-        return self._preferences.get((server, tool), self._preferences.get((server, ""), default))
+        if (chosen := self._preferences.get((server, tool))) is not None:
+            return chosen
+        pinned_by = self.pinned_by(server, tool) if tool else ""
+        if pinned_by == "user":
+            return "pinned"
+        return self._preferences.get((server, ""), "pinned" if pinned_by else "auto")
+
+    def pinned_by(self, server: str, tool: str) -> PinnedBy:
+        """Return what pins a tool in all conversations: "user", "setting", or "" for nothing."""
+        if self._tool_toggles.is_pinned(server, tool):
+            return "user"
+        is_listed = any(fnmatchcase(f"{server}/{tool}", pattern) for pattern in self._config.pinned_tools)
+        return "setting" if is_listed else ""
+
+    async def pin(self, server: str, tool: str, *, pinned: bool) -> None:
+        """Pin a tool in all conversations, or unpin it; a choice for the open conversation is withdrawn."""
+        self._preferences.pop((server, tool), None)
+        await self._tool_toggles.set_pinned(server, tool, pinned=pinned)
 
     def list_offers(self) -> tuple[ToolOffer, ...]:
         """Return the tools of ready servers that the open conversation's requests may contain."""
@@ -128,9 +148,6 @@ class ToolSelection:
     def find_server(self, name: str) -> str:
         """Return the server of the tool with this model-facing name, or "" for a built-in tool of mcphost."""
         return self._tool_registry.find_server(name)
-
-    def _is_pinned_by_setting(self, server: str, tool: str) -> bool:
-        return any(fnmatchcase(f"{server}/{tool}", pattern) for pattern in self._config.pinned_tools)
 
     def _is_included(self, offer: ToolOffer) -> bool:
         return (self._conversation.id, offer.server) not in self._left_out

@@ -1,6 +1,8 @@
-"""Tools that are switched off: they are not offered to the model, and calls by the model are refused.
+"""Tools that are switched off or pinned.
 
-The user may still call them. A renamed server or tool is new: it is on, and calls to it need approval again.
+Those switched off are not offered to the model, and its calls of them are refused; the user may still call them. A
+pinned tool is part of each request, and never left to the search for tools. A renamed server or tool is new: it is on,
+not pinned, and calls to it need approval again.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,7 +24,7 @@ DisabledBy = Literal["", "file", "user"]
 
 
 class ToolToggles:
-    """Registry of the switched-off tools; `load` reads the ones from earlier runs."""
+    """Registry of the switched-off and the pinned tools; `load` reads the ones from earlier runs."""
 
     def __init__(
         self,
@@ -40,16 +42,18 @@ class ToolToggles:
         self._publish = publish
         self._on_store_error = on_store_error
         self._disabled: dict[str, set[str]] = {}
+        self._pinned: set[tuple[str, str]] = set()
         self._is_loaded = False
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Load the tools switched off in earlier runs. Never raises an error, but may be cancelled."""
+        """Load the tools switched off or pinned in earlier runs. Never raises an error, but may be cancelled."""
         async with self._lock:
             if self._is_loaded:
                 return
             try:
                 stored = await self._stored_toggles.load_disabled()
+                self._pinned.update(await self._stored_toggles.load_pinned())
             except StoreError as error:
                 self._on_store_error(error)
                 stored = ()
@@ -102,6 +106,20 @@ class ToolToggles:
         self._publish(ToolToggled(server.name, tool, on=enabled))
         try:
             await self._stored_toggles.save(server.name, replace_surrogates(tool), enabled=enabled)
+        except StoreError as error:
+            self._on_store_error(error)
+
+    def is_pinned(self, server: str, tool: str) -> bool:
+        """Return whether the user pinned a tool, in this run or, once it is loaded, an earlier one."""
+        return (server, replace_surrogates(tool)) in self._pinned
+
+    async def set_pinned(self, server: str, tool: str, *, pinned: bool) -> None:
+        """Pin a tool, or unpin it, in this and later runs."""
+        await self.load()
+        name = replace_surrogates(tool)
+        self._pinned.add((server, name)) if pinned else self._pinned.discard((server, name))
+        try:
+            await self._stored_toggles.save_pinned(server, name, pinned=pinned)
         except StoreError as error:
             self._on_store_error(error)
 

@@ -232,6 +232,12 @@ def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> 
                     _("tokens"),
                     _("{tokens:,} of {count:,}").format(tokens=part.tokens, count=sum(tool.tokens for tool in tools)),
                 ),
+                (
+                    _("always sent"),
+                    translate_count(pinned, "tool")
+                    if 0 < (pinned := sum(tool.preference == "pinned" for tool in tools)) < len(tools)
+                    else "",
+                ),
                 (_("choice"), ", ".join(sorted(_(_CHOICES[one]) for one in choices)) if part.server else ""),
             ]
             return pairs, "\n".join(_format_tool(tool, width) for tool in tools[:_MAX_SHOWN])

@@ -50,10 +50,12 @@ class ToolsScreen(ListScreen):
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", N_("call"), "screen.call"),
         ("space", N_("on/off"), "screen.toggle_tool"),
+        ("p", N_("always send"), "app.pin_tool"),
         ("g", N_("permissions"), "screen.grants"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "toggle_tool", show=False),
+        Binding("p", "app.pin_tool", show=False),
         Binding("g", "grants", show=False),
     ]
 
@@ -113,8 +115,18 @@ class ToolsScreen(ListScreen):
                     )
                 )
             else:
+                is_pinned = bool(self.host.context.tools.pinned_by(self.server, tool.name))
+                words = " · ".join(filter(None, (_("always sent") if is_pinned else "", words)))
                 out.append(ListRow(tool, tool.name, words, "●", "$success"))
         return out
+
+    def _describe_sending(self, tool: str) -> str:
+        """Return whether the tool is sent in each request, and why."""
+        return {
+            "user": _("always: pinned by you"),
+            "setting": _('always: "pinned_tools" in config.toml'),
+            "": _("while few tools are known; else after a search"),
+        }[self.host.context.tools.pinned_by(self.server, tool)]
 
     def _describe_availability(self, view: ServerView, tool: Tool) -> str:
         if tool.name in view.disabled_tools:
@@ -134,6 +146,7 @@ class ToolsScreen(ListScreen):
             (_("title"), tool.title or ""),
             (_("server"), self.server),
             (_("enabled"), self._describe_availability(self._server_view, tool)),
+            (_("sent"), self._describe_sending(tool.name)),
             (_("annotations"), describe_annotations(tool)),
             (
                 _("costs"),
@@ -197,6 +210,24 @@ class ToolsScreen(ListScreen):
         """Open a form in which the user can enter arguments and call the selected tool."""
         if row := self.current_row():
             self.open_row(row)
+
+    def pin_selected(self) -> None:
+        """Pin the selected tool, so that each request contains it, or unpin it, in this run and in later ones."""
+        if row := self.current_row():
+            self.run_worker(partial(self._pin_tool, row.value.name), group="pin")
+
+    async def _pin_tool(self, tool: str) -> None:
+        tools = self.host.context.tools
+        if tools.pinned_by(self.server, tool) == "setting":
+            self.notify(
+                _('It is in "pinned_tools" of config.toml; remove it there, then restart mcphost.'),
+                severity="warning",
+                markup=False,
+            )
+            return
+        await tools.pin(self.server, tool, pinned=not tools.pinned_by(self.server, tool))
+        if self.is_attached:
+            self.reload()
 
     def action_toggle_tool(self) -> None:
         """Turn the selected tool on or off, in this run and in later ones."""
