@@ -1,7 +1,7 @@
 """A scripted Host for the screens: the same API with turns written in Python, without servers or a model."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from time import time
 from types import SimpleNamespace
@@ -160,6 +160,10 @@ class FakeServerFeatures:
 
         self.watching: dict[tuple[str, str], None] = {}
         self.texts: dict[str, str] = {}
+        self.attached = self
+
+    async def follow(self, resources: Iterable[tuple[str, str]]) -> None:
+        """Subscribe to no attached resource."""
 
     def can_complete(self, server: str) -> bool:
         return True

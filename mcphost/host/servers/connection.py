@@ -529,6 +529,13 @@ class ServerConnection:
         """Return the URIs of the subscribed resources, whether or not the server is connected."""
         return tuple(self._watched_uris)
 
+    async def unwatch(self, uri: str) -> None:
+        """Unsubscribe from one resource; while not connected, only do not subscribe again. Raises ServerError."""
+        if self._watcher is None:
+            self._watched_uris.pop(uri, None)
+        else:
+            await self._watcher.unwatch(uri)
+
     def mark_stale(self) -> None:
         """Mark the tool list as outdated after the server refused a call; see ChangeWatcher."""
         if self._watcher is not None:

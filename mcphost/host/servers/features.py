@@ -8,6 +8,7 @@ from shlex import quote
 
 from mcphost.client.session import Session
 from mcphost.errors import MalformedMessage, RequestRefused, UnsupportedCapability, UsageError
+from mcphost.host.servers.attached_subscriptions import AttachedSubscriptions
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.skills import Skills
 from mcphost.protocol.base import is_set
@@ -56,6 +57,7 @@ class ServerFeatures:
         self._completions: dict[tuple[object, ...], tuple[float, Completion]] = {}
         self._without_completions: dict[str, Session] = {}
         self.skills = Skills(servers)
+        self.attached = AttachedSubscriptions(servers)
 
     async def _session(self, server: str) -> Session:
         return await self._servers.start(server).session()

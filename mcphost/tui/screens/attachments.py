@@ -45,6 +45,13 @@ class Attachments:
         """The rows that are shown, by the identity of their parts; measuring a long text takes many milliseconds."""
 
         self._is_update_due = False
+        self._sources: dict[tuple[str, str], tuple[str, str]] = {}
+        """The resources that were read, by those attached; reading a folder attaches its files."""
+
+        self._sent: dict[tuple[str, str], None] = {}
+        """The resources that were read and sent in the open conversation."""
+
+        self._followed: tuple[tuple[str, str], ...] = ()
 
     def connect(self, host: "Host", presenter: "TranscriptPresenter") -> None:
         """Set the host that reads resources, and the presenter that shows errors; required before reading."""
@@ -60,6 +67,7 @@ class Attachments:
 
     def take_all(self) -> "tuple[Part, ...]":
         """Remove and return all attachments."""
+        self._sent.update(dict.fromkeys(self._attached_sources()))
         taken, self.parts = tuple(self.parts), []
         self._show()
         return taken
@@ -92,7 +100,7 @@ class Attachments:
         return {
             events.ResourceChanged: self._handle_change,
             events.TurnStarted: self._handle_messages,
-            events.ConversationOpened: self._handle_messages,
+            events.ConversationOpened: self._handle_opened,
         }
 
     def _ensure_versions(self) -> "ResourceVersions":
@@ -105,6 +113,11 @@ class Attachments:
     def _handle_change(self, event: "events.ResourceChanged") -> None:
         self._ensure_versions().note_change(event.server, event.uri)
         self._update_soon()
+
+    def _handle_opened(self, event: object) -> None:
+        self._sent.clear()
+        self._follow()
+        self._handle_messages(event)
 
     def _handle_messages(self, _event: object) -> None:
         if self._versions is not None and not self._versions.is_empty:
@@ -207,6 +220,7 @@ class Attachments:
         import anyio.to_thread
 
         from mcphost.host.conversation.resource_attachments import make_resource_attachments
+        from mcphost.llm.messages import resource_key
 
         try:
             result = await self._host.features.read_resource(server, uri)
@@ -217,6 +231,8 @@ class Attachments:
         fitted = await self._host.attachments.fit_resources(read, self._model_facts)
         for one in fitted:
             self._ensure_versions().note_read(one.part)
+            if (key := resource_key(one.part)) is not None:
+                self._sources[key] = (server, uri)
         self._add_noted(*fitted)
 
     async def _read_file(self, path: str) -> None:
@@ -248,10 +264,24 @@ class Attachments:
         model = self._host.model_selection.model
         return ModelFacts() if model is None else model.facts
 
+    def _attached_sources(self) -> "list[tuple[str, str]]":
+        from mcphost.llm.messages import resource_key
+
+        keys = [key for part in self.parts if (key := resource_key(part)) is not None]
+        return [self._sources[key] for key in keys if key in self._sources]
+
+    def _follow(self) -> None:
+        """Subscribe to the resources that are attached or were sent, and end the subscriptions of others."""
+        wanted = tuple(dict.fromkeys((*self._sent, *self._attached_sources())))
+        if wanted != self._followed:
+            self._followed = wanted
+            self._screen.run_worker(partial(self._host.features.attached.follow, wanted), group="follow")
+
     def _show(self) -> None:
         from mcphost.llm.messages import resource_key
 
         self._is_update_due = False
+        self._follow()
         versions = self._versions
         if versions is not None:
             outdated = versions.find_outdated(self._host.conversation.messages)

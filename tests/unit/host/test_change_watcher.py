@@ -13,6 +13,7 @@ from mcphost.errors import ConsentDenied, RequestRefused, ServerError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CatalogChanged, ResourceChanged, ServerLog, ServerState, ToolProgress, ToolStarted
 from mcphost.host.servers import change_watcher
+from mcphost.host.servers.attached_subscriptions import MAX_FOLLOWED
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.notifications import ResourceUpdatedNotification
@@ -499,3 +500,32 @@ async def test_many_updates_are_published_without_blocking_the_event_loop() -> N
             await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     assert len(set(turns)) >= 10
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_attached_resources_are_subscribed_to_within_a_bound_and_only_while_they_are_attached(
+    revision: str, tmp_path: Path
+) -> None:
+    server = ListServer(revision)
+    keys = [("peer", f"a://{number}") for number in range(MAX_FOLLOWED + 5)]
+    async with open_peer_host(tmp_path, server.peer) as host:
+        feed = host.events.subscribe()
+        await host.features.attached.follow(keys[:1])
+        assert host.features.subscribed_uris("peer") == (), "a server that is not connected is not started for it"
+        await host.servers.ensure_ready("peer")
+        await host.features.attached.follow([])
+        await host.features.attached.follow(keys)
+        assert host.features.subscribed_uris("peer") == tuple(uri for _, uri in keys[5:])
+        listening = [one for one in server.peer.seen if one.get("method") == "subscriptions/listen"]
+        subscription = listening[-1]["id"] if revision == "2026-07-28" else None
+        server.tell("notifications/resources/updated", subscription, uri="a://7")
+        assert await wait_for_event(feed, ResourceChanged) == ResourceChanged("peer", "a://7")
+        await host.features.attached.follow(keys[-1:])
+        assert host.features.subscribed_uris("peer") == (keys[-1][1],)
+        await host.features.unsubscribe("peer", keys[-1][1])
+        await host.features.attached.follow(keys[-1:])
+        assert host.features.subscribed_uris("peer") == (), "the user ended it"
+        await host.features.attached.follow([("gone", "a://1"), *keys[:1]])
+        host.servers.stop("peer")
+        await host.features.attached.follow([])
+        assert host.features.subscribed_uris("peer") == ()
