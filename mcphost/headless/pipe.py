@@ -14,9 +14,11 @@ from mcphost.headless.line_io import MAX_LINE_BYTES, LineWriter, OversizedLine, 
 from mcphost.headless.question_answers import PipeFrontend
 from mcphost.headless.run_input import read_files
 from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
+from mcphost.host.conversation.prompt_messages import make_prompt_messages
 from mcphost.host.events import AnyEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
 from mcphost.host.server_requests.roots import parse_root_scope
+from mcphost.llm.model import ModelFacts
 from mcphost.protocol.prompts import PromptReference, ResourceTemplateReference
 from mcphost.serialization import convert, encode, loads
 from mcphost.store.audit_reader import AuditFilter, to_export
@@ -55,6 +57,7 @@ class PipeCommands:
             "verify": self._verify,
             "send": self._send,
             "stop": self._stop,
+            "background": self._background,
             "compact": self._compact,
             "autonomy": self._autonomy,
             "answer": self._answer,
@@ -140,8 +143,21 @@ class PipeCommands:
         return {"uri": uri, **json_output.contents_json(read)}, 0
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
-        arguments = get_texts(message, "arguments")
-        prompt = await self._host.features.get_prompt(get_text(message, "server"), get_text(message, "name"), arguments)
+        """Return a filled prompt; with `insert`, also add its messages to the conversation."""
+        server, name, arguments = (
+            get_text(message, "server"),
+            get_text(message, "name"),
+            get_texts(message, "arguments"),
+        )
+        insert = message.get("insert", False)
+        if not isinstance(insert, bool):
+            raise UsageError('"insert" is true or false.')
+        prompt = await self._host.features.get_prompt(server, name, arguments)
+        if insert:
+            model = self._host.model_selection.model
+            facts = model.facts if model is not None else ModelFacts()
+            made = await make_prompt_messages(server, name, prompt, facts, self._host.attachments)
+            await self._host.conversation.insert(made)
         return json_output.prompt_json(prompt), 0
 
     async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -228,6 +244,11 @@ class PipeCommands:
 
     async def _stop(self, message: dict[str, Any]) -> tuple[Any, int]:
         return {"stopped": self._host.conversation.stop()}, 0
+
+    async def _background(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Send the running call with the id `call` to the background, so that its turn goes on without it."""
+        self._host.conversation.send_to_background(get_text(message, "call"))
+        return {}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Turn on auto-approval of `tools`, which maps server names to lists of tool names.

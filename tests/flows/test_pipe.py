@@ -93,6 +93,37 @@ def test_commands_run_side_by_side_and_events_come_between(program: Program) -> 
         assert kinds[last:] == ["tool_finished", "result"]
 
 
+def test_a_call_goes_on_in_the_background_and_its_result_is_reported(program: Program) -> None:
+    with program.pipe("--mcp-config", program.servers(demo=DEMO), "--model", "demo") as pipe:
+        pipe.ask("connect", server="demo")
+        turn = pipe.send("send", text="count slowly to 3")
+        approve = pipe.event("question", kind="approve_tool")
+        pipe.ask("answer", question=approve["question"], answer="once")
+        call = pipe.event("tool_started", tool="count_slowly")["call"]
+        assert pipe.ask("background", call=call)["ok"]
+        assert pipe.event("tool_backgrounded")["call"] == call
+        assert pipe.result(turn)["ok"]
+        assert pipe.event("background_ended") == {
+            "event": "background_ended", "call": call, "server": "demo", "tool": "count_slowly", "outcome": "ok",
+        }  # fmt: skip
+        added = pipe.event("background_result")["message"]
+        assert added["role"] == "user"
+        assert added["parts"][0]["use_id"] == call
+        assert error_of(pipe.ask("background", call=call)) == ("usage", 2)
+        assert error_of(pipe.ask("background")) == ("usage", 2)
+
+
+def test_the_messages_of_a_prompt_are_inserted_and_reported(program: Program) -> None:
+    with program.pipe("--mcp-config", program.servers(demo=DEMO), "--model", "demo") as pipe:
+        filled = {"server": "demo", "name": "plan", "arguments": {"topic": "tea"}}
+        assert error_of(pipe.ask("prompt", **filled, insert="yes")) == ("usage", 2)
+        assert pipe.ask("prompt", **filled)["ok"]
+        assert not [event for event in pipe.events if event["event"] == "messages_inserted"]
+        assert pipe.ask("prompt", **filled, insert=True)["ok"]
+        (message,) = pipe.event("messages_inserted")["messages"]
+        assert "tea" in message["parts"][0]["text"]
+
+
 @pytest.mark.parametrize(
     ("command", "kind", "code"),
     [
