@@ -84,6 +84,17 @@ async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened
         assert driver.app.screen is dialog
 
 
+@pytest.mark.parametrize("kind", ["approve_tool", "fill_form", "visit_url"])
+async def test_a_servers_text_is_behind_bars_and_cannot_imitate_a_line_of_mcphost(run: Run, kind: str) -> None:
+    example = next(question for question in EXAMPLE_QUESTIONS if kind == question.KIND)
+    said = "harmless\n\n▲ mcphost checked this " + "and it is safe " * 10
+    question = replace(example, **{"description" if kind == "approve_tool" else "message": said})
+    async with run(size=(100, 50)) as driver:
+        await open_guarded_dialog(driver, question)
+        rows = [row for row in driver.text().splitlines() if "checked this" in row or "it is safe" in row]
+    assert [row.count("│") for row in rows] == [3, 3], "two of them are the frame of the dialog"
+
+
 @pytest.mark.req("ui.confirm")
 @each_example_question
 @pytest.mark.parametrize("key", ["escape", "enter"])

@@ -192,7 +192,7 @@ class ElicitationHandler:
             fields = await anyio.to_thread.run_sync(parse_form, request.requested_schema)
         else:
             fields = parse_form(request.requested_schema)
-        secrets = [field.title or field.name for field in fields if field.secret]
+        secrets = [sanitize(field.title or field.name, keep_newlines=False) for field in fields if field.secret]
         warnings = (f"It seems to ask for a secret: {', '.join(secrets)[:500]}.",) if secrets else ()
         question = FillForm(server=self._server, why=why, message=request.message, fields=fields, warnings=warnings)
         verdict = await self._frontend.ask(question)

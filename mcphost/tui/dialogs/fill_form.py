@@ -7,6 +7,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Button, Static, TextArea
 
 from mcphost.errors import MalformedMessage, UsageError
@@ -18,6 +19,7 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.widgets.inputs import OrderedTextArea
+from mcphost.tui.widgets.key_values import QuotedText, quote_statement
 
 
 class FillFormDialog(Dialog[FormVerdict]):
@@ -69,10 +71,10 @@ class FillFormDialog(Dialog[FormVerdict]):
         """Return the server's message for the card shown while the dialog is minimized."""
         return self.details.message
 
-    def body(self) -> list[Content]:
+    def body(self) -> list[Content | Widget]:
         """Return the server's message, the warnings and a note on what will be sent."""
         asked = self.details
-        out = [Content.assemble((_("The server says: "), "$faint"), clean(asked.message))]
+        out: list[Content | Widget] = [quote_statement(_("The server says:"), clean(asked.message))]
         out += [
             Content.styled(f"▲ {clean(translate_sentence(warning))}", "bold $warning") for warning in asked.warnings
         ]
@@ -116,7 +118,8 @@ class FillFormDialog(Dialog[FormVerdict]):
         limit = body.styles.max_height
         room = limit.value if limit is not None and limit.cells is not None else 0
         width = max(20, body.size.width)
-        words = sum(-(-len(piece.plain) // width) for piece in self.body()) + 1
+        texts = [piece.plain for piece in self.body() if isinstance(piece, Content | QuotedText)]
+        words = sum(-(-len(text) // width) for text in texts) + 1
         # 6 spare rows, because a focused field may show its description, or a choice its list of options.
         self.form.show_descriptions(words + self.form.estimated_height + 6 <= room)
 

@@ -39,7 +39,7 @@ from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import account_title, clean, clean_line
 from mcphost.tui.widgets.inputs import OrderedInput
-from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
+from mcphost.tui.widgets.key_values import KeyValueList, quote_statement, render_diff_lines
 from mcphost.unicode_forms import describe_name_risk
 
 _MAX_DESCRIPTION_LENGTH = 4_000
@@ -249,8 +249,8 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             pairs.append((_("account"), clean_line(account_title(self.details.account), 200)))
         return [*pairs, ("", "")] if pairs else []
 
-    def _server_statements(self) -> list[Content]:
-        """Return the tool's annotations, description and title, presented as unverified claims by the server."""
+    def _server_statements(self) -> Iterator[Content | Widget]:
+        """Yield the tool's annotations, description and title, presented as unverified claims by the server."""
         question = self.details
         told = describe_annotations(question.claims)
         said = (
@@ -258,24 +258,18 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             if told
             else _("The server claims nothing about what this tool does")
         )
-        out = [Content.assemble("\n", (said, "$text"), (_("   (a claim, not checked)") if told else "", "$faint"))]
+        yield Content.assemble("\n", (said, "$text"), (_("   (a claim, not checked)") if told else "", "$faint"))
         if question.description:
             words = clean(question.description[:_MAX_DESCRIPTION_LENGTH])
             rest = len(question.description) - _MAX_DESCRIPTION_LENGTH
-            more = (
-                _("\n… {rest:,} more characters of the description: v shows all of it").format(rest=rest)
-                if rest > 0
-                else ""
-            )
-            said = (_("The server describes it as: "), "$faint"), (words, "$muted"), (more, "$warning")
-            out.append(Content.assemble(*said))
+            yield quote_statement(_("The server describes it as:"), words, "$muted")
+            if rest > 0:
+                more = _("… {rest:,} more characters of the description: v shows all of it").format(rest=rest)
+                yield Content.styled(more, "$warning")
         if question.claims.title:
-            out.append(
-                Content.styled(
-                    _('The server titles it "{title}"').format(title=clean_line(question.claims.title, 120)), "$faint"
-                )
+            yield Content.styled(
+                _('The server titles it "{title}"').format(title=clean_line(question.claims.title, 120)), "$faint"
             )
-        return out
 
     @property
     def _has_hidden_characters(self) -> bool:

@@ -17,7 +17,7 @@ from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_reader import update_seconds
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.key_values import KeyValueList, quote_statement
 from mcphost.unicode_forms import split_url
 
 
@@ -93,7 +93,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
             (_("\nThe full address that the browser opens:\n"), "$faint"), highlight_question_host(asked)
         )
         out.append(Static(whole, id="sent", markup=False))
-        out.append(Content.assemble((_("\nThe server says:\n"), "$faint"), clean(asked.message)))
+        out += [Content(""), quote_statement(_("The server says:"), clean(asked.message))]
         out.append(
             Content.styled(
                 _("\nmcphost has not opened it. Neither mcphost nor the model sees the page or what you enter."),

@@ -204,3 +204,8 @@ class QuotedText(Widget):
         """Render the widget again after the selection changed."""
         del selection
         self.refresh()
+
+
+def quote_statement(heading: str, text: str, style: str = "") -> QuotedText:
+    """Return a widget with a server's sanitized text behind bars, so that it cannot imitate lines of mcphost."""
+    return QuotedText([QuotedPart(heading, "$faint", is_heading=True), QuotedPart(text, style)])
