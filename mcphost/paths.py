@@ -15,6 +15,10 @@ _XDG_DIRECTORIES = {
 }
 
 
+BUNDLES_FOLDER = "bundles"
+"""The folder of unpacked bundles, in the data folder."""
+
+
 class SetupPlaces(NamedTuple):
     """The folders and environment to search for models and servers, and where choices are saved."""
 

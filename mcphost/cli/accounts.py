@@ -165,7 +165,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
             f"--account {' or '.join(sorted(quote(one.name) for one in stored_accounts))}",
         )
     signed_out, revoked, forgotten = bool(selected), bool(selected), False
-    trusted = await _approved_or_none(server)  # the CA certificates of an unapproved entry are not used
+    trusted = await approved_or_none(server)  # the CA certificates of an unapproved entry are not used
     for one in selected:
         gone, done = await registry.sign_out_stored(one, trusted, proxy_for=proxy_for)
         signed_out, revoked = signed_out and gone, revoked and done
@@ -221,7 +221,7 @@ async def _load_config(options: "Options") -> "HostConfig":
         return await load_configuration(options, grants)
 
 
-async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
+async def approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
     """Return *server* if the user has approved it, else None."""
     from mcphost.cli.bootstrap import open_grants
     from mcphost.host.servers.approval import approval_source

@@ -37,7 +37,7 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     else:
         parser.add_argument("name", metavar="NAME", help="name of the server")
         if action == "remove":
-            told = "also delete its secrets in the keyring and its opened bundle, unless another server uses them"
+            told = "also delete its secrets, its sign-ins and its unpacked bundle, unless another server uses them"
             parser.add_argument("--forget", action="store_true", help=told)
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
@@ -231,16 +231,26 @@ def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) -> int:
     from mcphost import paths
     from mcphost.cli.output import print_text
+    from mcphost.cli.stored_sign_ins import StoredSignIns
     from mcphost.cli.terminal_frontend import Confirmation
 
     async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
+        others = [other for other in config.servers if other is not server]
+        data = editor.find_data(server, others, paths.data_dir() / paths.BUNDLES_FOLDER)
+        sign_ins = await StoredSignIns.load(options, config, server)
         review = Confirmation(yes=yes, as_json=False)
         review.show(f"{name} ({server.file})\n  {join(server.argv) if server.is_stdio else server.url}")
+        stored = (*data.describe(editor.inputs_file), *sign_ins.describe())
+        for what in stored:
+            review.show(f"  {'also deleted' if forgets else 'kept'}: {what}")
+        if stored and not forgets:
+            review.show("  --forget deletes what is kept, too.")
         review.confirm(f"Remove {name}?", "Nothing was removed.")
+        if forgets:
+            await editor.read_secrets(data)  # nothing is removed if the keyring cannot be used
         saved = await editor.remove(server)
-        others = [other for other in config.servers if other is not server]
-        deleted = await editor.forget(server, others, paths.data_dir() / "bundles") if forgets else ()
+        deleted = (*await editor.forget(server, data), *await sign_ins.sign_out()) if forgets else ()
     print_text(f"Removed {name} from {saved.edit.file.path}")
     for what in deleted:
         print_text(f"  deleted: {what}")

@@ -24,7 +24,7 @@ async def open_source(
     package = option.package
     if option.kind != "mcpb" or package is None:
         return PlanSource(option)
-    folder = paths.data_dir() / "bundles"
+    folder = paths.data_dir() / paths.BUNDLES_FOLDER
     show_download(review, option)
     size = MAX_BUNDLE_BYTES // 1024**2
     question = f"Download it (at most {size} MB) and open it in {folder}? Nothing is started yet."

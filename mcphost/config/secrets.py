@@ -76,11 +76,15 @@ def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
 
 
 def find_own_secrets(server: ServerConfig, others: Iterable[ServerConfig]) -> tuple[str, ...]:
-    """Return the keyring entries that mcphost created for a server and no other server refers to."""
+    """Return the keyring entries that mcphost created for a server and no other server refers to.
+
+    Entries for the server's password inputs are included, even if no value was stored.
+    """
     any_secret = PlaintextSecret(keys=("env", "x"), value="", prefix="", secret="")
     prefix = keyring_entry_name(server.name, any_secret).removesuffix("x")
     used = {name for other in others for name in _list_keyring_names(other)}
-    return tuple(name for name in _list_keyring_names(server) if name.startswith(prefix) and name not in used)
+    names = (name for name in _list_keyring_names(server) if name.startswith(prefix) and name not in used)
+    return (*names, *(one.keyring_entry for one in server.inputs if one.keyring_entry))
 
 
 def _list_keyring_names(server: ServerConfig) -> tuple[str, ...]:

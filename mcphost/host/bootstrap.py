@@ -340,10 +340,12 @@ class _LateParts:
         core = self._core
         places, secrets, _ = self._setup
         editor = ServerEditor(places.config_dir, places.folder, GrantStore(core.store), core.audit, secrets)
-        return Setup(
+        setup = Setup(
             places, self._servers, core.model_selection, editor, secrets, core.config.registry, self.live_config,
             core.events.notify,
         )  # fmt: skip
+        core.lifetime.on_close(setup.server_editor.close)
+        return setup
 
     @cached_property
     def live_config(self) -> "LiveConfig | None":

@@ -27,7 +27,7 @@ from mcphost.llm.model_catalog import PricedModel, find_prices
 from mcphost.llm.model_finder import AvailableModel, ModelFinder, proposed_model
 from mcphost.llm.provider_models import check_key
 from mcphost.llm.providers import key_variables, parse_provider
-from mcphost.paths import SetupPlaces, make_private_directory
+from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, make_private_directory
 from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
 
@@ -84,7 +84,7 @@ class Setup:
         self._model_selection = model_selection
         self._editor = editor
         self._secrets = secrets
-        self.server_editor = LiveServerEditor(editor, servers)
+        self.server_editor = LiveServerEditor(editor, servers, places.data_dir / BUNDLES_FOLDER)
         self._registry_config = registry
         self._live_config = live_config
         self._notify = notify

@@ -387,6 +387,7 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     (N_("Servers"), "t", N_("its tools: enter calls one, space turns it on or off, p always sends it")),
     (N_("Servers"), "r", N_("restart; p stops it for now, i diagnoses, c shows changes, g permissions")),
     (N_("Servers"), "b", N_("the registry: enter installs or updates a server")),
+    (N_("Servers"), "x", N_("twice: remove it; X also deletes its secrets and sign-ins, u undoes")),
     (N_("Servers"), "f", N_("folders shared with it")),
     (N_("Tasks"), "b", N_("move the call to the background; its result comes later")),
     (N_("Tasks"), "x", N_("twice: cancel a call, end a subscription or forget a task")),

@@ -148,12 +148,34 @@ def test_a_removed_servers_own_secrets_are_deleted_on_request_and_those_of_other
         document = json.loads(config_file(program).read_text())
         document["mcpServers"]["demo"]["env"] = shared
         config_file(program).write_text(json.dumps(document))
+        refused = program.run("servers", "remove", "demo", **env).stdout.decode()
+        assert "  kept: keyring: demo-the_token\n  --forget deletes what is kept, too.\n" in refused
         said = program.text("servers", "remove", "demo", "--forget", "--yes", **env)
-        assert "deleted: keyring: demo-the_token" in said
+        assert "also deleted: keyring: demo-the_token" in said
+        assert "\n  deleted: keyring: demo-the_token" in said
         assert "other-the_token" not in said
         program.text("tools", "other", **env)
         program.text("servers", "add", "again", "--env", "A=${keyring:demo-the_token}", "--", *DEMO, **env)
         assert "demo-the_token" in program.error("tools", "again", code=3, **env)
+
+
+@pytest.mark.req("market.update-remove")
+def test_the_values_of_a_removed_servers_inputs_are_deleted_on_request(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    inputs = [
+        {"id": "key", "type": "promptString", "password": True},
+        {"id": "region", "type": "promptString"},
+    ]
+    environment = {"KEY": "${input:key}", "REGION": "${input:region}"}
+    program.configure(demo={"command": DEMO[0], "env": environment, "mcphost": {"inputs": inputs}})
+    with secret_service(tmp_path) as env:
+        program.run("servers", "input", "demo", "key", stdin=f"{CANARY}\n", **env)
+        program.run("servers", "input", "demo", "region", stdin="north\n", **env)
+        said = program.text("servers", "remove", "demo", "--forget", "--yes", **env)
+        deleted = [line for line in said.splitlines() if line.startswith("  deleted: ")]
+        assert "keyring: input-demo-key-" in deleted[0]
+        assert deleted[1].endswith("inputs.json: input region")
+    assert "north" not in (tmp_path / "config" / "inputs.json").read_text()
 
 
 def test_without_a_keyring_a_secret_is_refused_with_a_way_out(program: Program) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 from functools import partial
 from typing import Any
 
@@ -285,3 +286,29 @@ async def test_an_error_of_a_sign_in_names_the_file_that_the_server_is_configure
         )
     assert "declares another resource" in error_text
     assert f"Check the address in {config}." in error_text
+
+
+@pytest.mark.req("auth.signout", "market.update-remove")
+async def test_removing_a_server_says_that_its_sign_in_is_kept_or_revokes_it_on_request(program: Program) -> None:
+    async with run_peer(kind=SignedInServer) as peer:
+        program.configure(tracker={"url": peer.url})
+        (program.home / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
+
+        async def text(*arguments: str) -> str:
+            done = await anyio.run_process(
+                program.command(*arguments), env=program.env, cwd=program.work, check=False, stderr=subprocess.STDOUT
+            )
+            return done.stdout.decode()
+
+        await text("servers", "trust", "tracker", "--yes")
+        async with await start_program(program, "login", "tracker", "--no-browser") as process:
+            await visit_authorization_page(await read_authorization_url(process, bytearray()))
+            assert process.stdout
+            assert await process.wait() == 0
+        sign_in = f"sign-in: default at {peer.origin}"
+        assert f"  kept: {sign_in}\n" in await text("servers", "remove", "tracker")
+        said = await text("servers", "remove", "tracker", "--forget", "--yes")
+        assert f"  also deleted: {sign_in}\n" in said
+        assert f"\n  deleted: {sign_in}\n" in said
+        assert json.loads(await text("accounts", "--json")) == {"accounts": []}
+        assert peer.valid == {}

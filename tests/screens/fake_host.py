@@ -271,6 +271,9 @@ class FakeAccounts:
     async def list_accounts(self) -> tuple[StoredAccount, ...]:
         return tuple(self.kept)
 
+    async def own_accounts(self, server: str) -> tuple[StoredAccount, ...]:
+        return tuple(item for item in self.kept if item.servers == (server,))
+
     async def select_account(self, server: str, account: str) -> None:
         self.kept = [
             replace(item, used_by=(server,) if item.account.name == account else ()) if server in item.servers else item

@@ -9,7 +9,10 @@ import pytest
 from textual.widgets import TextArea
 
 from mcphost.errors import ConfigError
+from mcphost.host.servers.server_editor import ServerData
+from mcphost.serialization import replace
 from tests.screens.conftest import AppDriver, Run
+from tests.screens.example_records import example_accounts
 
 pytestmark = pytest.mark.anyio
 
@@ -19,6 +22,7 @@ class FakeEditor:
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, ...]] = []
+        self.data = ServerData()
 
     @property
     def can_undo(self) -> bool:
@@ -44,8 +48,11 @@ class FakeEditor:
     async def set_disabled(self, name: str, *, disabled: bool) -> None:
         self.changes.append(("disable" if disabled else "enable", name))
 
-    async def remove(self, name: str) -> None:
-        self.changes.append(("remove", name))
+    def find_data(self, name: str) -> ServerData:
+        return self.data
+
+    async def remove(self, name: str, *, forgets: bool = False) -> None:
+        self.changes.append(("remove with data" if forgets else "remove", name))
 
     async def undo(self) -> None:
         self.changes.append(("undo",))
@@ -120,6 +127,26 @@ async def test_a_server_is_disabled_with_one_key_and_removed_with_two(run: Run) 
         await driver.pilot.press("x", "u")
         await driver.until(lambda: len(editor.changes) == 3, "the changes")
         assert editor.changes[1:] == [("remove", name), ("undo",)]
+
+
+async def test_removal_says_what_is_kept_and_another_key_deletes_it_too(run: Run) -> None:
+    editor = FakeEditor()
+    editor.data = ServerData(secrets=("files-token",), bundle=Path("/data/bundles/files"))
+    async with run(size=(120, 40), setup=create_setup(editor)) as driver:
+        name = driver.host.servers.views()[0].name
+        account = example_accounts()[0]
+        driver.host.accounts.kept = [replace(account, servers=(name,)), replace(account, servers=(name, "other"))]
+        await driver.pilot.press("f3")
+        await driver.until(lambda: "n add" in driver.text(), "the page")
+        await driver.pilot.press("x")
+        kept = "Kept: its secrets in the keyring, its unpacked bundle, its sign-ins. X deletes these as well."
+        await driver.until(lambda: kept in notices(driver), "what is kept")
+        assert editor.changes == []
+        await driver.pilot.press("X")
+        await driver.until(lambda: editor.changes, "the removal")
+        assert editor.changes == [("remove with data", name)]
+        assert [account.servers for account in driver.host.accounts.kept] == [(name, "other")]
+        await driver.until(lambda: "undo does not sign you in again" in notices(driver), "the notice")
 
 
 async def test_the_demo_has_nothing_to_change(run: Run) -> None:

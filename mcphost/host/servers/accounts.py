@@ -166,6 +166,10 @@ class Accounts:
             )
         )
 
+    async def own_accounts(self, server: str) -> tuple[StoredAccount, ...]:
+        """Return the stored sign-ins that only this server can use."""
+        return tuple(one for one in await self.list_accounts() if one.servers == (server,))
+
     async def sign_in(self, server: str, account: str | None = None) -> ServerView:
         """Sign in again and reconnect; return a snapshot of the reconnected server.
 

@@ -1,7 +1,9 @@
 """Editor that changes configured servers in their files and in the running program."""
 
 import shlex
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,15 +11,33 @@ import anyio.to_thread
 
 from mcphost.config.json_files import parse_json
 from mcphost.config.pasted_servers import parse_pasted_servers
+from mcphost.config.schema import ServerConfig
 from mcphost.config.server_files import Scope
-from mcphost.errors import ConfigError, UsageError
-from mcphost.host.servers.server_editor import SavedServer, ServerEditor
+from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.host.servers.server_editor import SavedServer, ServerData, ServerEditor, find_bundle_folder
 from mcphost.host.servers.servers import Servers
+from mcphost.serialization import replace
 from mcphost.unicode_forms import split_url
 
 _MAX_UNDO = 20
 _LAUNCHERS = ("npx", "uvx", "uv", "bunx", "pipx", "docker", "podman", "python", "node", "deno", "dnx")
 """Programs whose first argument identifies the server better than the program's name."""
+
+
+class _Change:
+    """A change that can be undone, with the data that was deleted for it; kept in memory only."""
+
+    def __init__(
+        self,
+        saved: SavedServer,
+        server: ServerConfig | None = None,
+        data: ServerData | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        self.saved = saved
+        self.server = server
+        self.data = data
+        self.secrets = secrets or {}
 
 
 class LiveServerEditor:
@@ -27,10 +47,13 @@ class LiveServerEditor:
     StoreError or ConsentDenied; then nothing was changed.
     """
 
-    def __init__(self, editor: ServerEditor, servers: Servers) -> None:
+    def __init__(self, editor: ServerEditor, servers: Servers, bundles: Path) -> None:
+        """Create an editor of *servers*; *bundles* is the folder that contains all unpacked bundles."""
         self._editor = editor
         self._servers = servers
-        self._undo: list[SavedServer] = []
+        self._bundles = bundles
+        self._undo: list[_Change] = []
+        self._unused_bundles: list[Path] = []
 
     @property
     def can_undo(self) -> bool:
@@ -79,27 +102,65 @@ class LiveServerEditor:
         """Disable a server and close its connection, or enable and start it."""
         return await self._apply(await self._editor.set_disabled(self._servers.find(name).config, disabled=disabled))
 
-    async def remove(self, name: str) -> SavedServer:
-        """Remove a server from its file and close its connection; its secrets and its sign-in are kept."""
-        return await self._apply(await self._editor.remove(self._servers.find(name).config))
+    def find_data(self, name: str) -> ServerData:
+        """Return what is stored for a server besides its entry and used by no other server."""
+        server = self._servers.find(name).config
+        others = [connection.config for connection in self._servers if connection.config is not server]
+        return self._editor.find_data(server, others, self._bundles)
+
+    async def remove(self, name: str, *, forgets: bool = False) -> SavedServer:
+        """Remove a server from its file and close its connection.
+
+        Its secrets, input values and unpacked bundle are deleted if *forgets* is set, and kept otherwise. For undo,
+        deleted values are kept in memory, and the bundle is deleted in `close`. The sign-in is kept.
+        """
+        server = self._servers.find(name).config
+        if not forgets:
+            return await self._apply(await self._editor.remove(server))
+        data = self.find_data(name)
+        secrets = await self._editor.read_secrets(data)
+        saved = await self._record(_Change(await self._editor.remove(server), server, data, secrets))
+        await self._editor.forget(server, replace(data, bundle=None))
+        if data.bundle is not None:
+            self._unused_bundles.append(data.bundle)
+        return saved
+
+    async def close(self) -> None:
+        """Delete the bundles of servers that were removed with their data and not restored."""
+        used = {find_bundle_folder(connection.config, self._bundles) for connection in self._servers}
+        for folder in self._unused_bundles:
+            if folder not in used:
+                await anyio.to_thread.run_sync(shutil.rmtree, folder, True)
 
     async def undo(self) -> str:
-        """Undo the latest change and return the name of its server.
+        """Undo the latest change and return the name of its server; secrets deleted for it are stored again.
 
         Raises UsageError if there is none, and ConfigError if the file was changed in the meantime.
         """
         if not self._undo:
             raise UsageError("There is no change to undo.")
-        saved = self._undo[-1]
-        await self._editor.undo(saved)
+        change = self._undo[-1]
+        if change.server is None or change.data is None:
+            await self._editor.undo(change.saved)
+        else:
+            try:
+                await self._editor.restore(change.server, change.data, change.secrets)
+                await self._editor.undo(change.saved)
+            except McpHostError:
+                with suppress(McpHostError):  # the keyring may be the reason
+                    await self._editor.forget(change.server, replace(change.data, bundle=None))
+                raise
         self._undo.pop()
-        await self._update(saved.edit.name)
-        return saved.edit.name
+        await self._update(change.saved.edit.name)
+        return change.saved.edit.name
 
     async def _apply(self, saved: SavedServer) -> SavedServer:
-        self._undo = [*self._undo, saved][-_MAX_UNDO:]
-        await self._update(saved.edit.name)
-        return saved
+        return await self._record(_Change(saved))
+
+    async def _record(self, change: _Change) -> SavedServer:
+        self._undo = [*self._undo, change][-_MAX_UNDO:]
+        await self._update(change.saved.edit.name)
+        return change.saved
 
     async def _update(self, name: str) -> None:
         """Add, update or remove the running server *name* to match the configuration files."""

@@ -22,7 +22,7 @@ from mcphost.host.servers.install_plan import (
 from mcphost.host.servers.live_editor import LiveServerEditor
 from mcphost.host.servers.server_editor import ServerEditor
 from mcphost.host.servers.servers import Servers
-from mcphost.paths import SetupPlaces
+from mcphost.paths import BUNDLES_FOLDER, SetupPlaces
 from mcphost.registry.bundle import fetch_bundle
 from mcphost.registry.client import RegistryAnswer, open_registry
 from mcphost.registry.entries import RegistryEntry, is_newer
@@ -154,7 +154,7 @@ class RegistryInstaller:
         if draft.source is not None or package is None:
             return
         await self._editor.record_download(draft.name, package.identifier, package.file_sha256)
-        bundle = await fetch_bundle(package, self._places.data_dir / "bundles", draft.name)
+        bundle = await fetch_bundle(package, self._places.data_dir / BUNDLES_FOLDER, draft.name)
         draft.source = PlanSource(draft.option, bundle)
 
     async def review(self, draft: InstallDraft, values: Mapping[str, Sequence[str]]) -> InstallReview:

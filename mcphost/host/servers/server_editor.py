@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple, Protocol
@@ -31,6 +31,7 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.servers.approval import approve
 from mcphost.host.servers.project_file import approve_project, load_approved_project
 from mcphost.serialization import Struct
+from mcphost.serialization import replace as replace_fields
 from mcphost.store.grants import GrantStore
 
 
@@ -61,6 +62,23 @@ class SavedServer(Struct, frozen=True, kw_only=True):
     server: ServerConfig | None
     stored_secrets: tuple[str, ...] = ()
     is_approved: bool = False
+
+
+class ServerData(Struct, frozen=True, kw_only=True):
+    """What is stored for a server besides its entry: names of secrets, inputs with a value, its unpacked bundle.
+
+    The values of password inputs are among the secrets.
+    """
+
+    secrets: tuple[str, ...] = ()
+    inputs: tuple[ServerInput, ...] = ()
+    bundle: Path | None = None
+
+    def describe(self, inputs_file: Path) -> tuple[str, ...]:
+        """Return a phrase for each item, such as "keyring: github-token"."""
+        folder = () if self.bundle is None else (str(self.bundle),)
+        values = (f"{inputs_file}: input {one.id}" for one in self.inputs)
+        return (*(f"keyring: {name}" for name in self.secrets), *values, *folder)
 
 
 class _EditRequest(NamedTuple):
@@ -150,33 +168,60 @@ class ServerEditor:
         return await self._save(edit, "disabled" if disabled else "enabled")
 
     async def remove(self, server: ServerConfig) -> SavedServer:
-        """Remove a server from its file; its keyring entries and its sign-in are kept.
+        """Remove a server from its file; what else is stored for it and its sign-in are kept, see `forget`.
 
         Raises ConfigError, UsageError, StoreError or ConsentDenied.
         """
         edit = await anyio.to_thread.run_sync(plan_remove, self._file_of(server), server.name)
         return await self._save(edit, "removed")
 
-    async def forget(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> tuple[str, ...]:
-        """Delete a removed server's keyring secrets and unpacked bundle, unless another server uses them.
+    def find_data(self, server: ServerConfig, others: Iterable[ServerConfig], bundles: Path) -> "ServerData":
+        """Return what is stored for a server and used by none of the *others*, without access to the keyring.
 
-        *others* are the remaining servers; *bundles* is the folder that contains all unpacked bundles. Returns what was
-        deleted. Raises McpHostError if the keyring cannot be used, StoreError or ConsentDenied.
+        *bundles* is the folder that contains all unpacked bundles.
         """
         kept = tuple(others)
-        names = find_own_secrets(server, kept)
         folder = find_bundle_folder(server, bundles)
         if folder is not None and any(find_bundle_folder(other, bundles) == folder for other in kept):
             folder = None
-        deleted = (*(f"keyring: {name}" for name in names), *((str(folder),) if folder is not None else ()))
+        inputs = tuple(one for one in server.inputs if one.stored_value is not None)
+        return ServerData(secrets=find_own_secrets(server, kept), inputs=inputs, bundle=folder)
+
+    async def read_secrets(self, data: "ServerData") -> dict[str, str]:
+        """Return the stored secrets of a server by name. Raises McpHostError if the keyring cannot be used."""
+        found = {name: await self._secrets.get(name) for name in data.secrets}
+        return {name: secret for name, secret in found.items() if secret is not None}
+
+    async def forget(self, server: ServerConfig, data: "ServerData") -> tuple[str, ...]:
+        """Delete what is stored for a removed server; return what was deleted.
+
+        Raises McpHostError if the keyring cannot be used, ConfigError, StoreError or ConsentDenied.
+        """
+        secrets = await self.read_secrets(data)
+        deleted = replace_fields(data, secrets=tuple(secrets)).describe(self.inputs_file)
         for what in deleted:
             subject = AuditSubject(kind="file", server=server.name, name=what)
             await self._audit.record_event(subject, "removed", decision="always", who="person")
-        for name in names:
+        for name in secrets:
             await self._secrets.delete(name)
-        if folder is not None:
-            await anyio.to_thread.run_sync(shutil.rmtree, folder, True)
+        for one in data.inputs:
+            await anyio.to_thread.run_sync(save_input_value, self.config_dir, server, one.id, None)
+        if data.bundle is not None:
+            await anyio.to_thread.run_sync(shutil.rmtree, data.bundle, True)
         return deleted
+
+    async def restore(self, server: ServerConfig, data: "ServerData", secrets: Mapping[str, str]) -> None:
+        """Store the secrets and input values again that `forget` deleted; the bundle is not restored.
+
+        Raises McpHostError if the keyring cannot be used, ConfigError, StoreError or ConsentDenied.
+        """
+        for what in replace_fields(data, secrets=tuple(secrets), bundle=None).describe(self.inputs_file):
+            subject = AuditSubject(kind="file", server=server.name, name=what)
+            await self._audit.record_event(subject, "undone", decision="always", who="person")
+        for name, secret in secrets.items():
+            await self._secrets.set(name, secret)
+        for one in data.inputs:
+            await anyio.to_thread.run_sync(save_input_value, self.config_dir, server, one.id, one.stored_value)
 
     async def load_server(self, name: str) -> ServerConfig | None:
         """Return the server *name* as the next start of mcphost would load it, or None if there is none.

@@ -184,6 +184,7 @@ class ServersScreen(ListScreen):
         Binding("e", "edit", show=False),
         Binding("d", "toggle_disabled", show=False),
         Binding("x", "remove", show=False),
+        Binding("X", "remove_with_data", show=False),
         Binding("u", "undo", show=False),
     ]
 
@@ -445,21 +446,57 @@ class ServersScreen(ListScreen):
 
     def action_remove(self) -> None:
         """Remove the selected server from its configuration file if the key is pressed twice."""
+        self._confirm_removal(forgets=False)
+
+    def action_remove_with_data(self) -> None:
+        """Remove the selected server, its secrets and its sign-ins if the key is pressed twice."""
+        self._confirm_removal(forgets=True)
+
+    def _confirm_removal(self, *, forgets: bool) -> None:
         if (row := self.current_row()) is None or (editor := self._editor()) is None:
             return
-        if self._removal_candidate != row.value:
-            self._removal_candidate = row.value
-            file = self.host.servers.view(row.value).config.file
-            self.notify(
-                _("Press x again to remove {title} from {file}.").format(title=row.title, file=file),
-                markup=False,
-                timeout=4,
-            )
+        is_confirmed, self._removal_candidate = self._removal_candidate == row.value, row.value
+        if not is_confirmed:
+            self.run_worker(partial(self._explain_removal, editor, row.value), group="change")
             return
         self._removal_candidate = ""
-        self._change(
-            partial(editor.remove, row.value), _("{title} was removed. Press u to undo.").format(title=row.title)
-        )
+        self.run_worker(partial(self._remove, editor, row.value, forgets=forgets), group="change")
+
+    async def _explain_removal(self, editor: "LiveServerEditor", name: str) -> None:
+        """Tell the user which key removes a server, and what is stored for it besides its entry."""
+        file = self.host.servers.view(name).config.file
+        text = _("Press x again to remove {title} from {file}.").format(title=name, file=file)
+        stored = await self._describe_data(editor, name)
+        if stored:
+            also = _("Kept: {things}. X deletes these as well.").format(things=_(", ").join(stored))
+            text = f"{text} {also}"
+        self.notify(text, markup=False, timeout=8 if stored else 4)
+
+    async def _describe_data(self, editor: "LiveServerEditor", name: str) -> list[str]:
+        data = editor.find_data(name)
+        sign_ins = await self.host.accounts.own_accounts(name)
+        return [
+            *([_("its secrets in the keyring")] if data.secrets else []),
+            *([_("the values of its inputs")] if data.inputs else []),
+            *([_("its unpacked bundle")] if data.bundle else []),
+            *([_("its sign-ins")] if sign_ins else []),
+        ]
+
+    async def _remove(self, editor: "LiveServerEditor", name: str, *, forgets: bool) -> None:
+        done = _("{title} was removed. Press u to undo.").format(title=name)
+        try:
+            sign_ins = await self.host.accounts.own_accounts(name) if forgets else ()
+            for account in sign_ins:  # first: the tokens are revoked with the server's certificates
+                await self.host.accounts.sign_out_account(account)
+            await editor.remove(name, forgets=forgets)
+        except McpHostError as error:
+            self.reload()
+            self.notify(describe_error(error), severity="warning", markup=False)
+            return
+        if sign_ins:
+            done = f"{done} {_('You are signed out; undo does not sign you in again.')}"
+        self.reload()
+        self.notify(done, markup=False)
 
     def action_undo(self) -> None:
         """Undo the latest change to a server's configuration."""

@@ -1,15 +1,19 @@
 """Tests for adding, changing, disabling, removing and restoring servers while the host runs."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.config.loader import load_config
 from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
 from mcphost.host.events import ServerState
+from mcphost.host.host import Host
 from mcphost.host.questions.questions import TrustOnce
 from mcphost.host.servers.live_editor import parse_entry, parse_server_text
+from mcphost.host.setup import Setup
 from tests.fakes.frontend import ScriptedFrontend
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
@@ -121,6 +125,83 @@ async def test_each_change_is_taken_back_in_turn(tmp_path: Path) -> None:
         assert not editor.can_undo
         with pytest.raises(UsageError, match="no change"):
             await editor.undo()
+
+
+TOKEN = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+INPUTS = [
+    {"id": "key", "type": "promptString", "password": True},
+    {"id": "region", "type": "promptString"},
+]
+
+
+async def add_server_with_data(home: Path, host: Host, setup: Setup) -> Path:
+    """Add a server with a secret, two input values and an unpacked bundle; return the bundle's folder."""
+    bundle = home / "data" / "bundles" / "demo-1"
+    bundle.mkdir(parents=True)
+    (bundle / "server.py").write_text("from mcphost.demo.server import main\nmain()\n")
+    entry = {
+        "command": sys.executable,
+        "args": [str(bundle / "server.py")],
+        "env": {"API_TOKEN": TOKEN, "KEY": "${input:key}", "REGION": "${input:region}"},
+        "mcphost": {"inputs": INPUTS},
+    }
+    editor = setup.server_editor
+    await editor.add({"demo": entry})
+    for one in host.servers.view("demo").config.inputs:
+        await setup._editor.set_input(host.servers.view("demo").config, one, f"the {one.id}")
+    await editor.change("demo", await editor.read_entry("demo"))  # reads the value of the input
+    return bundle
+
+
+async def test_removal_keeps_what_is_stored_for_the_server(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        bundle = await add_server_with_data(tmp_path, host, setup)
+        stored = dict(backend._secrets)
+        assert sorted(stored.values()) == [TOKEN, "the key"]
+        await setup.server_editor.remove("demo")
+        assert backend._secrets == stored
+    assert bundle.is_dir()
+    assert "the region" in (tmp_path / "config" / "inputs.json").read_text()
+
+
+async def test_removal_with_its_data_is_undone_with_its_data(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        bundle = await add_server_with_data(tmp_path, host, setup)
+        stored = dict(backend._secrets)
+        data = setup.server_editor.find_data("demo")
+        assert set(data.secrets) == stored.keys()
+        assert [one.id for one in data.inputs] == ["region"]
+        assert data.bundle == bundle
+        await setup.server_editor.remove("demo", forgets=True)
+        assert backend._secrets == {}
+        assert "the region" not in (tmp_path / "config" / "inputs.json").read_text()
+        await setup.server_editor.undo()
+        assert backend._secrets == stored
+        assert [one.stored_value for one in host.servers.view("demo").config.inputs] == [None, "the region"]
+    assert bundle.is_dir()
+
+
+async def test_a_bundle_is_deleted_when_the_removal_can_no_longer_be_undone(tmp_path: Path) -> None:
+    async with open_setup(tmp_path, backend=MemoryBackend(), frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        bundle = await add_server_with_data(tmp_path, host, setup)
+        await setup.server_editor.remove("demo", forgets=True)
+        assert bundle.is_dir()
+    assert not bundle.exists()
+    assert bundle.parent.is_dir()
+
+
+async def test_data_that_another_server_uses_is_not_deleted(tmp_path: Path) -> None:
+    backend = MemoryBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(*[TrustOnce()] * 2)) as (host, setup):
+        bundle = await add_server_with_data(tmp_path, host, setup)
+        name = next(name for name, secret in backend._secrets.items() if secret == TOKEN)
+        other = {"command": sys.executable, "args": [str(bundle / "x.py")], "env": {"A": f"${{keyring:{name}}}"}}
+        await setup.server_editor.add({"other": other})
+        await setup.server_editor.remove("demo", forgets=True)
+        assert backend._secrets == {name: TOKEN}
+    assert bundle.is_dir()
 
 
 async def test_a_file_that_was_changed_by_another_program_is_not_overwritten_by_undo(tmp_path: Path) -> None:
