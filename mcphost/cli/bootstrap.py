@@ -235,13 +235,17 @@ class ModelFactory:
             from mcphost.llm.demo_model import DemoModel
 
             return DemoModel()
+        from mcphost.config.tool_refusals import ToolRefusals
         from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
         from mcphost.llm.worker_client import WorkerProcess
 
         if self._worker is None:
             self._worker = WorkerProcess(_log.info)
         deadlines = ModelDeadlines() if self._timeout is None else ModelDeadlines(total=self._timeout)
-        return LiteLlmModel(config, self._worker, environ=os.environ, keyring=self.secrets.get, deadlines=deadlines)
+        return LiteLlmModel(
+            config, self._worker, environ=os.environ, keyring=self.secrets.get, deadlines=deadlines,
+            refusals=ToolRefusals(paths.state_dir()),
+        )  # fmt: skip
 
     async def close(self) -> None:
         """Stop the worker process if it is running."""

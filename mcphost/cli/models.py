@@ -17,30 +17,57 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         "provider", nargs="?", metavar="PROVIDER", help="list all models of one provider, such as openai"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--retry-tools", action="store_true", help="offer tools again to the models whose provider refused them"
+    )
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """List the models."""
+    """List the models, or offer tools again to those whose provider refused them."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.parser import build_options
 
     options = build_options(args)
 
     async def work() -> int:
+        if args.retry_tools:
+            return await _retry_tools()
         return await _list(options, args.provider, as_json=args.json)
 
     return run_command(options, work)
 
 
+async def _retry_tools() -> int:
+    import anyio.to_thread
+
+    from mcphost import paths
+    from mcphost.cli.output import print_text
+    from mcphost.config.tool_refusals import ToolRefusals
+    from mcphost.errors import McpHostError
+
+    try:
+        count = await anyio.to_thread.run_sync(ToolRefusals(paths.state_dir()).forget_all)
+    except OSError as error:
+        raise McpHostError(
+            f"The refusals cannot be forgotten: {error.strerror}.", f"Check {paths.state_dir()}."
+        ) from error
+    models = "1 model" if count == 1 else f"{count} models"
+    print_text(f"The next run offers tools again to {models}." if count else "No model refused tools in the last week.")
+    return 0
+
+
 async def _list(options: "Options", provider: str | None, *, as_json: bool) -> int:
+    from mcphost import paths
     from mcphost.cli.bootstrap import create_secrets, load_configuration, open_grants
     from mcphost.cli.output import print_json, print_note, print_table, show_status
+    from mcphost.config.tool_refusals import ToolRefusals
     from mcphost.llm.model_finder import ModelFinder
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
     with show_status("Searching for models…", quiet=options.quiet):
-        finder = ModelFinder(os.environ, create_secrets(config.secret_store).get)
+        refusals = ToolRefusals(paths.state_dir())
+        finder = ModelFinder(os.environ, create_secrets(config.secret_store).get, refusals=refusals)
         models = await (finder.find_proposed() if provider is None else finder.list_all())
     if provider is not None:
         known = sorted({model.provider for model in models})

@@ -14,6 +14,7 @@ from mcphost.config.remembered_models import RememberedModels
 from mcphost.config.schema import ModelConfig, RegistryConfig, ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
+from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeLevel
 from mcphost.host.model_selection import ModelSelection
@@ -26,7 +27,7 @@ from mcphost.llm.default_models import PROVIDER_TITLES, FoundKey, recognize_prov
 from mcphost.llm.model_catalog import PricedModel, find_prices
 from mcphost.llm.model_finder import AvailableModel, ModelFinder, proposed_model
 from mcphost.llm.provider_models import check_key
-from mcphost.llm.providers import key_variables, parse_provider
+from mcphost.llm.providers import add_default_provider, add_local_address, key_variables, parse_provider
 from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, make_private_directory
 from mcphost.redact import register_secret
 from mcphost.serialization import Struct, replace
@@ -88,7 +89,8 @@ class Setup:
         self._registry_config = registry
         self._live_config = live_config
         self._notify = notify
-        self._finder = ModelFinder(places.environ, secrets.get, secrets.is_session_only)
+        self._refusals = ToolRefusals(places.state_dir)
+        self._finder = ModelFinder(places.environ, secrets.get, secrets.is_session_only, self._refusals)
         self._remembered = RememberedModels(places.state_dir)
 
     @cached_property
@@ -198,6 +200,23 @@ class Setup:
             raise McpHostError(
                 f"The favorites cannot be saved: {error.strerror}.", f"Check {self._places.state_dir}."
             ) from error
+
+    async def retry_tools(self, model: ModelConfig) -> None:
+        """Offer tools again to a model whose provider refused them. Raises McpHostError."""
+        used = self._resolve(model)
+        try:
+            await anyio.to_thread.run_sync(self._refusals.forget, used.name, used.api_base)
+        except OSError as error:
+            raise McpHostError(
+                f"The refusal cannot be forgotten: {error.strerror}.", f"Check {self._places.state_dir}."
+            ) from error
+        current = self._model_selection.config
+        selected = self._resolve(current)
+        if (selected.name, selected.api_base) == (used.name, used.api_base):
+            self._model_selection.select(current)  # a new model, which has not learnt it
+
+    def _resolve(self, model: ModelConfig) -> ModelConfig:
+        return add_local_address(add_default_provider(model), self._places.environ)
 
     async def protect_headers(self, model: ModelConfig) -> ModelConfig:
         """Move plaintext secrets from a model's headers to the keyring; return the model with references.

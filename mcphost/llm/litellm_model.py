@@ -8,13 +8,15 @@ environ=os.environ, keyring=keyring.get)
 
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
 from mcphost.config.schema import ModelConfig
-from mcphost.errors import ModelError
+from mcphost.config.tool_refusals import ToolRefusals
+from mcphost.errors import ConfigError, ModelError
 from mcphost.llm import providers, worker_protocol
 from mcphost.llm.model import (
     ModelEvent,
@@ -74,7 +76,9 @@ class LiteLlmModel:
         environ: Mapping[str, str],
         keyring: providers.KeyLookup | None = None,
         deadlines: ModelDeadlines | None = None,
+        refusals: ToolRefusals | None = None,
     ) -> None:
+        """Create a model; *refusals* remembers across runs that its provider refuses tools."""
         self._config = providers.add_local_address(providers.add_default_provider(config), environ)
         self._worker = worker
         self._environ = environ
@@ -83,6 +87,9 @@ class LiteLlmModel:
         self._facts = ModelFacts(context_window=config.context_window)
         self._has_loaded_facts = self._supports_answer_schema = False
         self._has_reported_tools = False
+        self._refusals = refusals
+        self._refusal = ToolsRefused()
+        self._is_refusal_new = False
         self._quarantined: set[tuple[str, str, bytes]] = set()
         self._simplified: dict[tuple[str, str, bytes], ToolSpec] = {}
 
@@ -126,13 +133,12 @@ class LiteLlmModel:
         deadline = anyio.current_time() + self._deadlines.total
         attempt = 1
         searches = 0
-        reason = ""
         while True:
             if request.tools and self._facts.supports_tools is False:
                 request = replace(request, tools=(), tool_choice="auto")
                 if not self._has_reported_tools:
                     self._has_reported_tools = True
-                    yield ToolsRefused(reason)
+                    yield self._refusal
             offered = (self._simplified.get(_key(spec), spec) for spec in request.tools)
             request = replace(request, tools=tuple(spec for spec in offered if _key(spec) not in self._quarantined))
             completion = self._make_completion_request(request, key, headers)
@@ -143,7 +149,6 @@ class LiteLlmModel:
                 return
             except _ToolsRefusedError as refused:
                 self._learn_missing_tools(refused)
-                reason = refused.reason
                 continue
             except _DefinitionRefusedError as refused:
                 searches += 1
@@ -200,6 +205,8 @@ class LiteLlmModel:
                     assembler.char_count or event.input_tokens or event.output_tokens
                 ):
                     raise self._empty_answer_error()
+                if isinstance(event, worker_protocol.WorkerFinished):
+                    await self._remember_refusal()
                 for model_event in assembler.feed(self._apply_prices(event)):
                     yield model_event
                 if isinstance(event, worker_protocol.WorkerFinished):
@@ -238,6 +245,24 @@ class LiteLlmModel:
         if self._facts.supports_tools is False:
             raise refused.error from None
         self._facts = replace(self._facts, supports_tools=False)
+        self._refusal, self._is_refusal_new = ToolsRefused(refused.reason), True
+
+    async def _remember_refusal(self) -> None:
+        """Store a refusal for later runs, after the same request succeeded without tools."""
+        if self._is_refusal_new and self._refusals is not None:
+            self._is_refusal_new = False
+            config, reason = self._config, self._refusal.reason
+            with suppress(OSError, ConfigError):  # at worst, the next run tries again
+                await anyio.to_thread.run_sync(self._refusals.record, config.name, config.api_base, reason)
+
+    async def _recall_refusal(self) -> None:
+        """Offer no tools if the provider refused them in an earlier run."""
+        if self._refusals is None or self._config.tools != "auto" or self._facts.supports_tools is False:
+            return
+        known = await anyio.to_thread.run_sync(self._refusals.find, self._config.name, self._config.api_base)
+        if known is not None:
+            self._facts = replace(self._facts, supports_tools=False)
+            self._refusal = ToolsRefused(known.reason, known.refused_at)
 
     def _set_aside(self, tool: "RefusedTool") -> ToolSimplified | ToolQuarantined:
         """Replace a refused tool with its simpler form in later requests, or omit the tool if it has none."""
@@ -448,6 +473,7 @@ class LiteLlmModel:
                 supports_audio=event.supports_audio if event.is_known else None,
                 **self._prices(event),
             )
+            await self._recall_refusal()
 
     def _prices(self, event: worker_protocol.WorkerModelFacts) -> dict[str, float | None]:
         """Return the configured prices, or those of litellm's list, in US dollars per token."""

@@ -82,10 +82,12 @@ class RetryScheduled(Struct, frozen=True):
 class ToolsRefused(Struct, frozen=True):
     """Notice, once per model, that the model does not support tools and the request has none.
 
-    `reason` is the provider's message, or "" if this was known before the request.
+    `reason` is the provider's message, or "" if this was known without a request. `refused_at` is the time of the
+    refusal in an earlier run in seconds since 1970, or 0.
     """
 
     reason: str = ""
+    refused_at: float = 0.0
 
 
 class ToolQuarantined(Struct, frozen=True):

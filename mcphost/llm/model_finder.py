@@ -7,6 +7,7 @@ import anyio.to_thread
 
 from mcphost.config.remembered_models import RememberedModel
 from mcphost.config.schema import ModelConfig
+from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.llm.default_models import DEFAULT_MODELS, PROVIDER_TITLES, FoundKey, find_keys
 from mcphost.llm.local_servers import (
     LocalModel,
@@ -17,7 +18,7 @@ from mcphost.llm.local_servers import (
 )
 from mcphost.llm.model_catalog import CatalogModel, load_catalog
 from mcphost.llm.provider_models import LISTING_PROVIDERS, ListedModel, list_provider_models
-from mcphost.llm.providers import KeyLookup, key_variables, parse_provider
+from mcphost.llm.providers import KeyLookup, add_default_provider, add_local_address, key_variables, parse_provider
 from mcphost.serialization import Struct, replace
 
 KEYRING_SECONDS = 2.0
@@ -38,6 +39,9 @@ class AvailableModel(Struct, frozen=True, kw_only=True):
     key_variable: str = ""
     context_window: int = 0
     supports_tools: bool | None = None
+    tools_refused_at: float = 0
+    """When the provider refused tools for this model, in seconds since 1970; 0 if it did not, or long ago."""
+
     supports_images: bool | None = None
     supports_reasoning: bool | None = None
     input_price: float | None = None
@@ -63,7 +67,10 @@ class ModelFinder:
         environ: Mapping[str, str],
         keyring: KeyLookup | None,
         is_session_only: Callable[[str], bool] = lambda name: False,
+        refusals: ToolRefusals | None = None,
     ) -> None:
+        """Create a finder; models in *refusals* are described as models without tools."""
+        self._refusals = refusals
         self._environ = environ
         self._keyring = keyring
         self._is_session_only = is_session_only
@@ -75,7 +82,8 @@ class ModelFinder:
         """
         keys, local, catalog = await self._search()
         by_name = {model.name: model for model in catalog}
-        proposed = [_make_proposed(key, by_name) for key in keys]
+        proposed = await self._mark_refused([_make_proposed(key, by_name) for key in keys])
+        local = await self._mark_refused(local)
         local.sort(key=lambda model: (model.supports_tools is False, model.supports_tools is None))
         return (*proposed, *local[:_MAX_PROPOSED_MODELS])
 
@@ -102,7 +110,8 @@ class ModelFinder:
             )
             for item in remembered
         ]
-        return (*first, *(model for model in found if (model.config.name, model.config.api_base) in by_key))
+        rest = (model for model in found if (model.config.name, model.config.api_base) in by_key)
+        return tuple(await self._mark_refused([*first, *rest]))
 
     async def add_listed(self, models: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
         """Ask the providers for their models, and return *models* with the missing ones added.
@@ -115,9 +124,29 @@ class ModelFinder:
         origins = {key.provider: describe_key(key) for key in keys}
         known = {model.config.name for model in models}
         listed = await list_provider_models(secrets, self._environ)
-        added = [_from_list(model, origins[model.provider]) for model in listed if model.name not in known]
+        added = await self._mark_refused(
+            [_from_list(model, origins[model.provider]) for model in listed if model.name not in known]
+        )
         first = max((at for at, model in enumerate(models, 1) if model.is_usable), default=0)
         return (*models[:first], *added, *models[first:])
+
+    async def _mark_refused(self, models: list[AvailableModel]) -> list[AvailableModel]:
+        """Return the models, those whose provider refused tools marked as models without tools."""
+        if self._refusals is None:
+            return models
+        refused = await anyio.to_thread.run_sync(self._refusals.load)
+        times = {(one.model, one.api_base.rstrip("/")): one.refused_at for one in refused}
+        if not times:
+            return models
+
+        def mark(model: AvailableModel) -> AvailableModel:
+            used = add_local_address(add_default_provider(model.config), self._environ)
+            refused_at = times.get((used.name, used.api_base.rstrip("/")), 0)
+            if not refused_at or model.config.tools != "auto":
+                return model
+            return replace(model, supports_tools=False, tools_refused_at=refused_at)
+
+        return [mark(model) for model in models]
 
     async def _find_keys(self, providers: Iterable[str] = DEFAULT_MODELS) -> tuple[FoundKey, ...]:
         """Search the environment and the keyring; without the keyring if it does not respond in time."""

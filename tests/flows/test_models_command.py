@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from mcphost.config.tool_refusals import ToolRefusals
 from tests.fakes.json_server import json_server
 from tests.flows.program import CANARY, Program
 
@@ -44,3 +45,13 @@ def test_all_models_of_a_provider_are_listed_with_prices_and_the_missing_key(pro
 
 def test_an_unknown_provider_is_refused_with_the_known_ones(program: Program) -> None:
     assert "anthropic" in program.error("models", "nosuch", code=2, **NOTHING)
+
+
+def test_tools_are_offered_again_to_models_that_refused_them(program: Program) -> None:
+    ToolRefusals(program.home / "state").record("openai/gpt-5", "", "no tools")
+    document = json.loads(program.text("models", "openai", "--json", **NOTHING))
+    assert next(model for model in document["models"] if model["name"] == "openai/gpt-5")["tools"] is False
+    assert "offers tools again to 1 model" in program.text("models", "--retry-tools", **NOTHING)
+    document = json.loads(program.text("models", "openai", "--json", **NOTHING))
+    assert next(model for model in document["models"] if model["name"] == "openai/gpt-5")["tools"] is True
+    assert "No model refused tools" in program.text("models", "--retry-tools", **NOTHING)

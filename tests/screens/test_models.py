@@ -9,6 +9,7 @@ from textual.widgets import TextArea
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
 from mcphost.llm.model_finder import AvailableModel
+from mcphost.serialization import replace
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +39,10 @@ class FakeModels:
         self.configs: list[ModelConfig] = []
         self.favorites: set[str] = set()
         self.keys: list[tuple[str, str]] = []
+        self.retried: list[str] = []
+
+    async def retry_tools(self, model: ModelConfig) -> None:
+        self.retried.append(model.name)
 
     async def list_models(self) -> tuple[AvailableModel, ...]:
         return USABLE, LOCAL, KEYLESS
@@ -84,6 +89,33 @@ async def test_a_model_is_found_and_used_from_the_search_line(run: Run) -> None:
         await driver.until(lambda: setup.used, "the use")
         assert setup.used == [("ollama_chat/two", False)]
         await driver.until(lambda: "Using ollama_chat/two from now on." in driver.text(), "the notice")
+
+
+async def test_a_model_whose_provider_refused_tools_is_tried_again_on_request(run: Run) -> None:
+    setup = FakeModels()
+    refused = replace(LOCAL, tools_refused_at=1_795_000_000.0)
+
+    async def list_models() -> tuple[AvailableModel, ...]:
+        return USABLE, refused, KEYLESS
+
+    async with run(size=(120, 40), setup=setup) as driver:
+        await open_page(driver)
+        assert "^R" not in driver.text()
+        await driver.pilot.press("ctrl+r", "escape")
+        await driver.until(lambda: "3 of 3" not in driver.text(), "the chat")
+        setup.list_models = list_models
+        await open_page(driver)
+        assert "^R retry tools" in driver.text()
+        await driver.pilot.press("ctrl+r", "down")
+        await driver.until(lambda: "the provider refused them on 2026-11-1" in driver.text(), "the details")
+        assert setup.retried == []
+        await driver.pilot.press("ctrl+r")
+        notices = driver.app._notifications
+        await driver.until(
+            lambda: [one.message for one in notices] == ["ollama_chat/two is offered tools again."], "the notice"
+        )
+        assert setup.retried == ["ollama_chat/two"]
+        assert "^R" not in driver.text()
 
 
 async def test_what_is_typed_before_the_models_are_listed_is_searched_for(run: Run) -> None:

@@ -313,7 +313,7 @@ class Turn:
     def _report_refusal(self, event: llm.ToolsRefused | llm.ToolSimplified | llm.ToolQuarantined) -> None:
         match event:
             case llm.ToolsRefused():
-                self._events.notify("warning", *_describe_tools_refused(self._model.name, event.reason))
+                self._events.notify("warning", *_describe_tools_refused(self._model.name, event))
             case llm.ToolSimplified():
                 self._events.notify("info", *_describe_simplified(self._model.name, event))
             case llm.ToolQuarantined():
@@ -386,8 +386,13 @@ def _describe_quarantine(model: str, tool: llm.ToolQuarantined) -> tuple[str, st
     )
 
 
-def _describe_tools_refused(model: str, reason: str) -> tuple[str, str]:
+def _describe_tools_refused(model: str, event: llm.ToolsRefused) -> tuple[str, str]:
     """Return a notice and a hint for the user about a model that does not support tools."""
-    detail = f" The provider said: {sanitize(reason[:300], keep_newlines=False)}" if reason else ""
+    said = sanitize(event.reason[:300], keep_newlines=False)
+    detail = f" The provider said: {said}" if said else ""
     hint = 'To send tools nevertheless: tools = "always" under [model] in config.toml.'
+    if event.refused_at:
+        day = time.strftime("%Y-%m-%d", time.localtime(event.refused_at))
+        detail = f" It refused them on {day}.{detail}"
+        hint = "To try them again: Ctrl+R in /models, or: mcphost models --retry-tools"
     return f"{model} does not support tools and answers without them.{detail}", hint

@@ -1,5 +1,6 @@
 """Models screen: search all models, choose one, and enter the API key of its provider."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
@@ -80,6 +81,7 @@ class ModelsScreen(ListScreen):
         ("^E", N_("settings"), "screen.edit"),
         ("^N", N_("another"), "screen.create"),
         ("^T", N_("favorite"), "screen.toggle_favorite"),
+        ("^R", N_("retry tools"), "screen.retry_tools"),
     )
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.create"})
     # With priority, because the search line has its own bindings for some of these keys.
@@ -88,6 +90,7 @@ class ModelsScreen(ListScreen):
         Binding("ctrl+e", "edit", show=False, priority=True),
         Binding("ctrl+n", "create", show=False, priority=True),
         Binding("ctrl+t", "toggle_favorite", show=False, priority=True),
+        Binding("ctrl+r", "retry_tools", show=False, priority=True),
     ]
 
     def __init__(self, setup: "Setup", current: str) -> None:
@@ -140,7 +143,7 @@ class ModelsScreen(ListScreen):
                         if model.context_window
                         else _("unknown"),
                     ),
-                    (_("tools"), _format_ability(model.supports_tools)),
+                    (_("tools"), _format_tools(model)),
                     (_("images"), _format_ability(model.supports_images)),
                     (_("reasoning"), _format_ability(model.supports_reasoning)),
                     (_("price"), _format_price(model) or _("unknown")),
@@ -200,6 +203,27 @@ class ModelsScreen(ListScreen):
         self._models = tuple(changed if known is model else known for known in self._models)
         self.reload()
 
+    def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
+        """Return a (key, label, action) tuple for each key; "retry tools" only if a model refused them."""
+        is_refused = any(model.tools_refused_at for model in self._models)
+        return tuple(key for key in super()._key_bar_items() if is_refused or key[2] != "screen.retry_tools")
+
+    def action_retry_tools(self) -> None:
+        """Offer tools again to the selected model if its provider refused them."""
+        if (row := self.current_row()) and row.value.tools_refused_at:
+            self.run_worker(partial(self._retry_tools, row.value), group="retry", exclusive=True)
+
+    async def _retry_tools(self, model: "AvailableModel") -> None:
+        try:
+            await self._setup.retry_tools(model.config)
+        except McpHostError as error:
+            self.notify(f"{error.message} {error.hint}".strip(), severity="error", markup=False)
+            return
+        changed = replace(model, supports_tools=None, tools_refused_at=0)
+        self._models = tuple(changed if known is model else known for known in self._models)
+        self.reload()
+        self.notify(_("{name} is offered tools again.").format(name=model.config.name), markup=False)
+
     def _use(self, model: "AvailableModel", *, is_default: bool) -> None:
         if model.is_usable:
             self.dismiss(ModelChoice(model.config, is_default))
@@ -246,6 +270,13 @@ def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
 
 def _format_ability(is_supported: bool | None) -> str:
     return _("unknown") if is_supported is None else _("yes") if is_supported else _("no")
+
+
+def _format_tools(model: "AvailableModel") -> str:
+    if not model.tools_refused_at:
+        return _format_ability(model.supports_tools)
+    day = time.strftime("%Y-%m-%d", time.localtime(model.tools_refused_at))
+    return _("no: the provider refused them on {day}; ^R tries again").format(day=day)
 
 
 def _format_price(model: "AvailableModel") -> str:

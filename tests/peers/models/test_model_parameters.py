@@ -1,11 +1,13 @@
 """Tests for model parameters in the bytes sent by the real worker, and for models that do not accept tools."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcphost.config.schema import ModelConfig
+from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.llm.litellm_model import MAX_TOOL_SEARCHES, LiteLlmModel, ModelDeadlines
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelRequest, ToolQuarantined, ToolSimplified, ToolSpec, ToolsRefused
@@ -26,11 +28,16 @@ REFUSALS = {
 
 
 def create_unknown_model(
-    base: str, worker: WorkerProcess, deadlines: ModelDeadlines | None = None, **settings: Any
+    base: str,
+    worker: WorkerProcess,
+    deadlines: ModelDeadlines | None = None,
+    refusals: ToolRefusals | None = None,
+    **settings: Any,
 ) -> LiteLlmModel:
     config = ModelConfig(name="openai/some-local-model", api_base=f"{base}/v1", api_key_env="TEST_KEY", **settings)
     environ = {"TEST_KEY": KEY, "TEAM": "research"}
-    return LiteLlmModel(config, worker, environ=environ, deadlines=deadlines or ModelDeadlines(retry_delay=0.01))
+    deadlines = deadlines or ModelDeadlines(retry_delay=0.01)
+    return LiteLlmModel(config, worker, environ=environ, deadlines=deadlines, refusals=refusals)
 
 
 @pytest.fixture
@@ -100,6 +107,43 @@ async def test_a_model_that_refuses_tools_is_asked_again_without_them_and_gets_n
     second = await ask_model(model, "again")
     assert not second.events_of(ToolsRefused)
     assert ["tools" in body for body in ours.bodies] == [True, False, False]
+
+
+async def test_a_refusal_of_tools_is_remembered_in_the_next_run_until_it_is_forgotten(
+    worker: WorkerProcess, brief_provider: tuple[RawProvider, str], tmp_path: Path
+) -> None:
+    ours, base = brief_provider
+    ours.refuses_tools = REFUSALS["vllm"]
+    refusals = ToolRefusals(tmp_path)
+
+    def new_run(**settings: Any) -> LiteLlmModel:
+        return create_unknown_model(base, worker, refusals=refusals, **settings)
+
+    await ask_model(new_run(), "hi")
+    assert ["tools" in body for body in ours.bodies] == [True, False]
+    reply = await ask_model(new_run(), "hi")
+    assert ["tools" in body for body in ours.bodies] == [True, False, False]
+    (refused,) = reply.events_of(ToolsRefused)
+    assert refused.reason == REFUSALS["vllm"]
+    assert refused.refused_at == refusals.load()[0].refused_at
+    await ask_model(new_run(tools="always"), "hi")
+    assert "tools" in ours.bodies[-1]
+    ours.refuses_tools = ""
+    refusals.forget("openai/some-local-model", f"{base}/v1")
+    reply = await ask_model(new_run(), "hi")
+    assert "tools" in ours.bodies[-1]
+    assert not reply.events_of(ToolsRefused)
+
+
+async def test_a_refusal_is_not_remembered_if_the_request_without_tools_fails_too(
+    worker: WorkerProcess, brief_provider: tuple[RawProvider, str], tmp_path: Path
+) -> None:
+    ours, base = brief_provider
+    ours.refuses_tools, ours.status = REFUSALS["openrouter"], 400
+    refusals = ToolRefusals(tmp_path)
+    reply = await ask_model(create_unknown_model(base, worker, refusals=refusals), "hi")
+    assert reply.error is not None
+    assert refusals.load() == ()
 
 
 async def test_a_model_set_to_never_gets_no_tools_and_says_so_once(

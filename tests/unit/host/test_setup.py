@@ -11,6 +11,7 @@ from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.config.loader import load_config
 from mcphost.config.schema import ModelConfig
 from mcphost.config.settings import Overrides
+from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeEvent
 from tests.fakes.json_server import json_server
@@ -49,6 +50,23 @@ async def test_keys_local_models_and_servers_are_found_and_nothing_is_written(tm
     assert SECRET not in repr(offers)
     assert [candidate.name for candidate in offers.servers] == ["demo"]
     assert not (tmp_path / "config").exists()
+
+
+async def test_a_model_that_refused_tools_is_listed_without_them_until_they_are_tried_again(tmp_path: Path) -> None:
+    answers = {"GET /api/version": {"version": "1"}, "GET /api/tags": {"models": [{"model": "qwen3"}]}}
+    with json_server({**answers, "POST /api/show": {"capabilities": ["tools"]}}) as ollama:
+        ToolRefusals(tmp_path / "state").record("ollama_chat/qwen3", ollama.url, "no tools")
+        async with open_setup(tmp_path, {"OLLAMA_HOST": ollama.url}) as (host, setup):
+            (offer,) = (await setup.find()).models
+            assert (offer.supports_tools, offer.tools_refused_at > 0) == (False, True)
+            (listed,) = [model for model in await setup.list_models() if model.provider == "ollama"]
+            assert (listed.supports_tools, listed.tools_refused_at > 0) == (False, True)
+            await setup.use_model(offer.config, is_default=False)
+            before = host.model_selection.model
+            await setup.retry_tools(offer.config)
+            assert host.model_selection.model is not before
+            (offer,) = (await setup.find()).models
+            assert (offer.supports_tools, offer.tools_refused_at) == (True, 0)
 
 
 async def test_models_that_use_no_tools_come_last(tmp_path: Path) -> None:
