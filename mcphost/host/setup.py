@@ -136,6 +136,13 @@ class Setup:
                 tasks.start_soon(search)
         return SetupOffers(models, servers)
 
+    async def find_late_models(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
+        """Search a few seconds longer for local model servers; return the models that are not among *known*.
+
+        May be cancelled.
+        """
+        return await self._finder.find_late(known)
+
     async def apply(
         self, model: ModelConfig | None, servers: Sequence[ImportCandidate], seen: Set[str] = frozenset()
     ) -> SetupResult:

@@ -21,6 +21,9 @@ LocalServerKind = Literal["ollama", "lm_studio", "llama_cpp", "vllm", "openai_co
 PROBE_SECONDS = 0.3
 """Time limit for finding servers; all addresses are probed concurrently."""
 
+LATE_PROBE_SECONDS = 5.0
+"""Time limit for finding servers that did not respond in PROBE_SECONDS, for example while they load a model."""
+
 DETAILS_SECONDS = 2.0
 """Time limit for asking Ollama what its models support."""
 
@@ -112,7 +115,7 @@ async def find_local_servers(
     unknown response are left out. May be cancelled.
     """
     found: dict[LocalAddress, LocalModelServer] = {}
-    async with JsonClient(uses_proxies=False, timeout=DETAILS_SECONDS) as client:
+    async with JsonClient(uses_proxies=False, timeout=max(DETAILS_SECONDS, seconds or 0)) as client:
 
         async def probe(address: LocalAddress) -> None:
             for identify in _identification_order(address.kind):

@@ -10,6 +10,7 @@ from mcphost.config.schema import ModelConfig
 from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.llm.default_models import DEFAULT_MODELS, PROVIDER_TITLES, FoundKey, find_keys
 from mcphost.llm.local_servers import (
+    LATE_PROBE_SECONDS,
     LocalModel,
     LocalModelServer,
     find_local_servers,
@@ -86,6 +87,16 @@ class ModelFinder:
         local = await self._mark_refused(local)
         local.sort(key=lambda model: (model.supports_tools is False, model.supports_tools is None))
         return (*proposed, *local[:_MAX_PROPOSED_MODELS])
+
+    async def find_late(self, known: Sequence[AvailableModel]) -> tuple[AvailableModel, ...]:
+        """Return the local models that are not among *known*, from servers that take some seconds to respond.
+
+        May be cancelled.
+        """
+        keys = {(model.config.name, model.config.api_base) for model in known}
+        local = await self._search_local(LATE_PROBE_SECONDS)
+        late = [model for model in local if (model.config.name, model.config.api_base) not in keys]
+        return tuple((await self._mark_refused(late))[:_MAX_PROPOSED_MODELS])
 
     async def list_all(self, remembered: Sequence[RememberedModel] = ()) -> tuple[AvailableModel, ...]:
         """Return all models: remembered ones, then those with an API key, local ones, and others.
@@ -194,9 +205,7 @@ class ModelFinder:
             keys = await self._find_keys()
 
         async def search_local() -> None:
-            for server in await find_local_servers(list_addresses(self._environ)):
-                detailed = await load_model_details(server)
-                local.extend(_from_server(detailed, model) for model in detailed.models)
+            local.extend(await self._search_local())
 
         async def load() -> None:
             nonlocal catalog
@@ -206,6 +215,11 @@ class ModelFinder:
             for search in (search_keys, search_local, load):
                 tasks.start_soon(search)
         return keys, local, catalog
+
+    async def _search_local(self, seconds: float | None = None) -> list[AvailableModel]:
+        servers = await find_local_servers(list_addresses(self._environ), seconds=seconds)
+        detailed = [await load_model_details(server) for server in servers]
+        return [_from_server(server, model) for server in detailed for model in server.models]
 
 
 def describe_key(key: FoundKey) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from textual import events
+from textual.widgets import Input, OptionList
 
 from mcphost.config.foreign.entries import ForeignServer
 from mcphost.config.schema import ModelConfig, ServerConfig
@@ -51,6 +52,12 @@ class FakeSetup:
         self.keys: list[str] = []
         self.is_found = anyio.Event()
         self.is_found.set()
+        self.late: tuple[AvailableModel, ...] = ()
+        self.is_late_found = anyio.Event()
+
+    async def find_late_models(self, known: Any) -> tuple[AvailableModel, ...]:
+        await self.is_late_found.wait()
+        return self.late
 
     def mark_shown(self) -> None:
         self.is_first_run = False
@@ -122,6 +129,67 @@ async def test_without_entering_the_card_nothing_is_chosen(run: Run, key: str) -
         await driver.until(lambda: "Choose a model to start chatting." in driver.text(), "the chat")
         assert "Set up mcphost" not in driver.text()
         assert setup.applied == []
+
+
+LATE = AvailableModel(
+    config=ModelConfig(name="lm_studio/late", api_base="http://127.0.0.1:1234/v1"), provider="lm_studio",
+    provider_title="LM Studio", origin="LM Studio at 127.0.0.1:1234",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("cursor", [0, 1, 2])
+async def test_a_model_server_that_responds_late_is_added_without_a_change_of_choice_or_focus(
+    run: Run, cursor: int
+) -> None:
+    setup = FakeSetup()
+    setup.late = (LATE,)
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab", *["down"] * cursor, "space")
+        models = driver.app.screen.query_one("#models", OptionList)
+        chosen = ("● anthropic/one", "● ollama_chat/two", "● No model for now")[cursor]
+        await driver.until(lambda: chosen in driver.text(), "the choice")
+        setup.is_late_found.set()
+        await driver.until(lambda: "○ lm_studio/late" in driver.text(), "the late model")
+        assert chosen in driver.text()
+        assert driver.app.screen.focused is models
+        assert models.highlighted == (0, 1, 3)[cursor]
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied or "Choose a model" in driver.text(), "the end")
+        assert [choice[0] for choice in setup.applied] == [["anthropic/one"], ["ollama_chat/two"], []][cursor]
+
+
+async def test_a_late_model_comes_above_the_field_for_a_key_and_only_the_user_chooses_it(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    setup.late = (LATE,)
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        await driver.pilot.press("tab")
+        field = driver.app.screen.query_one("#key", Input)
+        await driver.until(lambda: driver.app.screen.focused is field, "the field")
+        setup.is_late_found.set()
+        await driver.until(lambda: "○ lm_studio/late" in driver.text(), "the late model")
+        assert "● No model for now" in driver.text()
+        assert "Found on this machine" in driver.text()
+        assert driver.app.screen.focused is field
+        await driver.pilot.press("shift+tab", "home", "space")
+        await driver.until(lambda: "● lm_studio/late" in driver.text(), "the choice")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.applied, "the end")
+        assert setup.applied == [("lm_studio/late", [], set())]
+
+
+async def test_a_key_is_pasted_although_a_late_model_was_found(run: Run) -> None:
+    setup = FakeSetup(SetupOffers())
+    setup.late = (LATE,)
+    async with run(size=(80, 24), **first_run(setup)) as driver:
+        await card(driver)
+        setup.is_late_found.set()
+        await driver.until(lambda: "○ lm_studio/late" in driver.text(), "the late model")
+        driver.app.screen.post_message(events.Paste("good"))
+        await driver.until(lambda: driver.app.screen.query_one("#key", Input).value == "good", "the key")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: setup.keys == ["good"], "the key")
 
 
 async def test_enter_pressed_twice_takes_the_best_model_and_no_server(run: Run) -> None:

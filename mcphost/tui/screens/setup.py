@@ -105,12 +105,12 @@ class SetupScreen(FormScreen[SetupChoice]):
     def body(self) -> ComposeResult:
         """Yield the lists of models and servers; without a model, an API key input replaces the first list."""
         has_anything = bool(self._models or self._servers)
-        yield Static(_(_ABOUT) if has_anything else _(_NOTHING), markup=False)
+        yield Static(_(_ABOUT) if has_anything else _(_NOTHING), id="about", markup=False)
         yield Static(_("Model"), classes="heading", markup=False)
         if self._models:
             yield OptionList(*self._model_options(), id="models", markup=False, compact=True)
         else:
-            yield Static(_(_KEY_LABEL), markup=False)
+            yield Static(_(_KEY_LABEL), id="key-label", markup=False)
             yield OrderedInput(password=True, id="key", compact=True, placeholder=_("paste a key, then press Enter"))
         if self._servers:
             yield Static(_("Servers of other hosts"), classes="heading", markup=False)
@@ -134,6 +134,25 @@ class SetupScreen(FormScreen[SetupChoice]):
         """Focus the first list or input, unless mcphost opened the screen without being asked."""
         if self._is_entered:
             self._focus_first()
+        self.run_worker(self._add_late_models, group="late models")
+
+    async def _add_late_models(self) -> None:
+        """Add the models of local servers that respond late; the choice, the cursor and the focus stay as they are."""
+        found = await self._setup.find_late_models(self._models)
+        if not found:
+            return
+        first, count = len(self._models), len(self._models) + len(found)
+        self._models += found
+        if self._model_index == first:
+            self._model_index = count  # no model for now
+        for lines in self.query("#models").results(OptionList):
+            self._redraw(lines, count if lines.highlighted == first else lines.highlighted)
+        if first == 0:
+            models = OptionList(*self._model_options(), id="models", markup=False, compact=True)
+            await self.mount(models, before="#key-label")
+            models.highlighted = None
+            self.query_one("#about", Static).update(_(_ABOUT))
+        self.on_resize()
 
     def on_resize(self) -> None:
         """Divide the available height between the lists of models and servers."""
@@ -162,11 +181,11 @@ class SetupScreen(FormScreen[SetupChoice]):
 
     def on_paste(self, event: events.Paste) -> None:
         """Insert a pasted API key into its input if there is one and no widget has the focus yet."""
-        if not self._is_entered and not self._models:
-            event.stop()
-            field = self.query_one("#key", Input)
-            field.value = event.text.strip()
-            field.focus()
+        for field in self.query("#key").results(Input):
+            if not self._is_entered:
+                event.stop()
+                field.value = event.text.strip()
+                field.focus()
 
     def _model_options(self) -> list[Option]:
         width = max(cell_len(offer.config.name) for offer in self._models)
@@ -279,16 +298,18 @@ class SetupScreen(FormScreen[SetupChoice]):
         if key:
             self.run_worker(partial(self._start_with_key, key), exclusive=True)
             return
-        model = self._models[self._model_index].config if self._model_index < len(self._models) else None
-        self._finish(model)
+        self._finish(self._chosen_model())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Store the entered API key, if any, and close the screen; without a key, no model is chosen."""
+        """Store the entered API key, if any, and close the screen; without a key, use the chosen model, if any."""
         event.stop()
         if event.value.strip():
             self.run_worker(partial(self._start_with_key, event.value.strip()), exclusive=True)
         else:
-            self._finish(None)
+            self._finish(self._chosen_model())
+
+    def _chosen_model(self) -> "ModelConfig | None":
+        return self._models[self._model_index].config if self._model_index < len(self._models) else None
 
     async def _start_with_key(self, key: str) -> None:
         try:

@@ -14,6 +14,7 @@ from mcphost.config.settings import Overrides
 from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeEvent
+from mcphost.llm import local_servers
 from tests.fakes.json_server import json_server
 from tests.unit.host.setup_host import DEMO_ENTRY, open_setup
 
@@ -67,6 +68,20 @@ async def test_a_model_that_refused_tools_is_listed_without_them_until_they_are_
             assert host.model_selection.model is not before
             (offer,) = (await setup.find()).models
             assert (offer.supports_tools, offer.tools_refused_at) == (True, 0)
+
+
+async def test_a_model_server_that_responds_after_the_first_search_is_found_by_the_longer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"GET /api/version": {"version": "1"}, "GET /api/tags": {"models": [{"model": "qwen3"}]}}
+    with json_server({**answers, "POST /api/show": {"capabilities": ["tools"]}}) as ollama:
+        async with open_setup(tmp_path, {"OLLAMA_HOST": ollama.url}) as (_, setup):
+            monkeypatch.setattr(local_servers, "PROBE_SECONDS", 0)
+            offers = await setup.find()
+            assert offers.models == ()
+            (late,) = await setup.find_late_models(offers.models)
+            assert (late.config.name, late.supports_tools) == ("ollama_chat/qwen3", True)
+            assert await setup.find_late_models((late,)) == ()
 
 
 async def test_models_that_use_no_tools_come_last(tmp_path: Path) -> None:
