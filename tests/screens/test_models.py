@@ -91,6 +91,38 @@ async def test_a_model_is_found_and_used_from_the_search_line(run: Run) -> None:
         await driver.until(lambda: "Using ollama_chat/two from now on." in driver.text(), "the notice")
 
 
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_list_shows_the_context_and_the_price_of_each_model_completely(
+    run: Run, size: tuple[int, int]
+) -> None:
+    setup = FakeModels()
+    free = replace(LOCAL, supports_tools=True, context_window=40_960, input_price=0.0, output_price=0.0)
+    dear = replace(
+        USABLE, config=ModelConfig(name="openai/dear"), origin="A_VERY_LONG_VARIABLE_NAME_API_KEY is in the keyring",
+        context_window=1_050_000, supports_reasoning=True, input_price=0.075, output_price=12.25,
+    )  # fmt: skip
+
+    async def list_models() -> tuple[AvailableModel, ...]:
+        return dear, free, KEYLESS
+
+    setup.list_models = list_models
+    async with run(size=size, setup=setup) as driver:
+        await open_page(driver)
+        text = driver.text()
+    assert "1.05M context · $0.075/$12.25 · tools · images" in text
+    assert "41k context · free · tools" in text
+    assert "price      $0.075 in, $12.25 out per million tokens" in text
+
+
+async def test_the_buttons_and_keys_of_the_form_are_visible_in_a_small_terminal(run: Run) -> None:
+    async with run(size=(80, 24), setup=FakeModels()) as driver:
+        await open_page(driver)
+        await driver.pilot.press("ctrl+e")
+        await driver.until(lambda: "Settings of anthropic/one" in driver.text(), "the form")
+        assert "Use now" in driver.text()
+        assert "^S use and save · esc back" in driver.text()
+
+
 async def test_a_model_whose_provider_refused_tools_is_tried_again_on_request(run: Run) -> None:
     setup = FakeModels()
     refused = replace(LOCAL, tools_refused_at=1_795_000_000.0)
@@ -107,7 +139,7 @@ async def test_a_model_whose_provider_refused_tools_is_tried_again_on_request(ru
         await open_page(driver)
         assert "^R retry tools" in driver.text()
         await driver.pilot.press("ctrl+r", "down")
-        await driver.until(lambda: "the provider refused them on 2026-11-1" in driver.text(), "the details")
+        await driver.until(lambda: "no, refused on 2026-11-1" in driver.text(), "the details")
         assert setup.retried == []
         await driver.pilot.press("ctrl+r")
         notices = driver.app._notifications

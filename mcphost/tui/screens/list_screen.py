@@ -88,6 +88,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     ListScreen.narrow #entries { width: 1fr; max-width: 100%; height: auto; }
     ListScreen.narrow #side { width: 1fr; height: 1fr; margin: 1 0 0 0; }
     ListScreen.narrow #facts { max-height: 75%; }
+    ListScreen.narrow.bare #facts { max-height: 100%; }
     """
 
     def __init__(self) -> None:

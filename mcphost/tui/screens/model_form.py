@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from mcphost.host.setup import Setup
 
 
+_ROOMY_HEIGHT = 26
+
+
 class ModelChoice(Struct, frozen=True):
     """A model that the user chose, and whether to save it as the default."""
 
@@ -36,6 +39,9 @@ class ModelForm(FormScreen[ModelChoice]):
     ModelForm LabeledInput { margin: 0; }
     ModelForm TextArea { height: 3; border: none; padding: 0 1; background: $surface; margin: 0 0 0 16; }
     ModelForm #headers-label { margin: 1 0 0 0; color: $muted; }
+    ModelForm.small #box { max-height: 100%; padding: 0 2; }
+    ModelForm.small TextArea { height: 2; }
+    ModelForm.small #headers-label { margin: 0; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
 
@@ -81,6 +87,10 @@ class ModelForm(FormScreen[ModelChoice]):
             else:
                 self.query_one(f"#{key}", Input).value = text
         self.query_one(LabeledInputGroup).focus_input()
+
+    def on_resize(self) -> None:
+        """Leave out empty lines on a small screen, so that the buttons and the key hints are visible."""
+        self.set_class(self.size.height < _ROOMY_HEIGHT, "small")
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
         """Use the model if Enter was pressed in the last input."""

@@ -72,6 +72,10 @@ class ProviderKeyForm(FormScreen[ModelConfig]):
 class ModelsScreen(ListScreen):
     """List of all models; its result is a ModelChoice, or None if the user leaves."""
 
+    DEFAULT_CSS = """
+    ModelsScreen #entries, ModelsScreen #side { width: 1fr; }
+    ModelsScreen #entries { max-width: 70; }
+    """
     TITLE_TEXT: ClassVar[str] = N_("Models")
     EMPTY_TEXT: ClassVar[str] = N_("Searching…")
     AUTO_FOCUS: ClassVar[str] = "#search"
@@ -237,7 +241,10 @@ class ModelsScreen(ListScreen):
 
 
 def describe_model(model: "AvailableModel") -> str:
-    """Return a line with the origin, context size, capabilities and prices of a model."""
+    """Return a line with the context size, price, capabilities and origin of a model.
+
+    What differs between the models of a provider comes first, because a narrow list cuts the line.
+    """
     abilities = [
         name
         for name, is_supported in (
@@ -247,15 +254,17 @@ def describe_model(model: "AvailableModel") -> str:
         )
         if is_supported
     ]
-    parts = [model.origin or _("{provider_title} · needs a key").format(provider_title=model.provider_title)]
-    parts += (
-        [_("{context_window} context").format(context_window=_format_tokens(model.context_window))]
-        if model.context_window
-        else []
-    )
-    parts += [*abilities, *([_("no tools")] if model.supports_tools is False else [])]
-    parts += [price] if (price := _format_price(model)) else []
-    return " · ".join(parts)
+    missing = _("{provider_title} · needs a key").format(provider_title=model.provider_title)
+    context = _("{context_window} context").format(context_window=_format_tokens(model.context_window))
+    parts = [
+        "" if model.is_usable else missing,
+        context if model.context_window else "",
+        _format_short_price(model),
+        *abilities,
+        _("no tools") if model.supports_tools is False else "",
+        model.origin,
+    ]
+    return " · ".join(filter(None, parts))
 
 
 def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
@@ -276,15 +285,26 @@ def _format_tools(model: "AvailableModel") -> str:
     if not model.tools_refused_at:
         return _format_ability(model.supports_tools)
     day = time.strftime("%Y-%m-%d", time.localtime(model.tools_refused_at))
-    return _("no: the provider refused them on {day}; ^R tries again").format(day=day)
+    return _("no, refused on {day}; ^R tries again").format(day=day)
 
 
 def _format_price(model: "AvailableModel") -> str:
     if model.input_price is None or model.output_price is None:
         return ""
+    if not model.input_price and not model.output_price:
+        return _("free")
     return _("${input_price:g} in, ${output_price:g} out per million tokens").format(
         input_price=model.input_price, output_price=model.output_price
     )
+
+
+def _format_short_price(model: "AvailableModel") -> str:
+    """Return the prices of a million input and output tokens, such as "$3/$15", or "" if they are unknown."""
+    if model.input_price is None or model.output_price is None:
+        return ""
+    if not model.input_price and not model.output_price:
+        return _("free")
+    return f"${model.input_price:g}/${model.output_price:g}"
 
 
 def _format_tokens(count: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.config.inputs import save_input_value
 from mcphost.config.loader import load_config
 from mcphost.errors import ConfigError, McpHostError, ServerError, UsageError
 from mcphost.host.events import ServerState
@@ -134,7 +135,27 @@ INPUTS = [
 ]
 
 
-async def add_server_with_data(home: Path, host: Host, setup: Setup) -> Path:
+class VisibleBackend(MemoryBackend):
+    """Secrets that a test can list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secrets: dict[str, str] = {}
+
+    async def get(self, name: str) -> str | None:
+        """Return the secret."""
+        return self.secrets.get(name)
+
+    async def set(self, name: str, secret: str) -> None:
+        """Store the secret."""
+        self.secrets[name] = secret
+
+    async def delete(self, name: str) -> None:
+        """Remove the secret."""
+        self.secrets.pop(name, None)
+
+
+async def add_server_with_data(home: Path, host: Host, setup: Setup, backend: MemoryBackend) -> Path:
     """Add a server with a secret, two input values and an unpacked bundle; return the bundle's folder."""
     bundle = home / "data" / "bundles" / "demo-1"
     bundle.mkdir(parents=True)
@@ -147,45 +168,48 @@ async def add_server_with_data(home: Path, host: Host, setup: Setup) -> Path:
     }
     editor = setup.server_editor
     await editor.add({"demo": entry})
-    for one in host.servers.view("demo").config.inputs:
-        await setup._editor.set_input(host.servers.view("demo").config, one, f"the {one.id}")
+    server = host.servers.view("demo").config
+    key, region = server.inputs
+    await backend.set(key.keyring_entry, "the key")
+    save_input_value(home / "config", server, region.id, "the region")
     await editor.change("demo", await editor.read_entry("demo"))  # reads the value of the input
     return bundle
 
 
 async def test_removal_keeps_what_is_stored_for_the_server(tmp_path: Path) -> None:
-    backend = MemoryBackend()
+    backend = VisibleBackend()
     async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
-        bundle = await add_server_with_data(tmp_path, host, setup)
-        stored = dict(backend._secrets)
+        bundle = await add_server_with_data(tmp_path, host, setup, backend)
+        stored = dict(backend.secrets)
         assert sorted(stored.values()) == [TOKEN, "the key"]
         await setup.server_editor.remove("demo")
-        assert backend._secrets == stored
+        assert backend.secrets == stored
     assert bundle.is_dir()
     assert "the region" in (tmp_path / "config" / "inputs.json").read_text()
 
 
 async def test_removal_with_its_data_is_undone_with_its_data(tmp_path: Path) -> None:
-    backend = MemoryBackend()
+    backend = VisibleBackend()
     async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
-        bundle = await add_server_with_data(tmp_path, host, setup)
-        stored = dict(backend._secrets)
+        bundle = await add_server_with_data(tmp_path, host, setup, backend)
+        stored = dict(backend.secrets)
         data = setup.server_editor.find_data("demo")
         assert set(data.secrets) == stored.keys()
         assert [one.id for one in data.inputs] == ["region"]
         assert data.bundle == bundle
         await setup.server_editor.remove("demo", forgets=True)
-        assert backend._secrets == {}
+        assert backend.secrets == {}
         assert "the region" not in (tmp_path / "config" / "inputs.json").read_text()
         await setup.server_editor.undo()
-        assert backend._secrets == stored
+        assert backend.secrets == stored
         assert [one.stored_value for one in host.servers.view("demo").config.inputs] == [None, "the region"]
     assert bundle.is_dir()
 
 
 async def test_a_bundle_is_deleted_when_the_removal_can_no_longer_be_undone(tmp_path: Path) -> None:
-    async with open_setup(tmp_path, backend=MemoryBackend(), frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
-        bundle = await add_server_with_data(tmp_path, host, setup)
+    backend = VisibleBackend()
+    async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(TrustOnce())) as (host, setup):
+        bundle = await add_server_with_data(tmp_path, host, setup, backend)
         await setup.server_editor.remove("demo", forgets=True)
         assert bundle.is_dir()
     assert not bundle.exists()
@@ -193,14 +217,14 @@ async def test_a_bundle_is_deleted_when_the_removal_can_no_longer_be_undone(tmp_
 
 
 async def test_data_that_another_server_uses_is_not_deleted(tmp_path: Path) -> None:
-    backend = MemoryBackend()
+    backend = VisibleBackend()
     async with open_setup(tmp_path, backend=backend, frontend=ScriptedFrontend(*[TrustOnce()] * 2)) as (host, setup):
-        bundle = await add_server_with_data(tmp_path, host, setup)
-        name = next(name for name, secret in backend._secrets.items() if secret == TOKEN)
+        bundle = await add_server_with_data(tmp_path, host, setup, backend)
+        name = next(name for name, secret in backend.secrets.items() if secret == TOKEN)
         other = {"command": sys.executable, "args": [str(bundle / "x.py")], "env": {"A": f"${{keyring:{name}}}"}}
         await setup.server_editor.add({"other": other})
         await setup.server_editor.remove("demo", forgets=True)
-        assert backend._secrets == {name: TOKEN}
+        assert backend.secrets == {name: TOKEN}
     assert bundle.is_dir()
 
 
