@@ -5,20 +5,21 @@ from typing import Any
 
 from mcphost.config.schema import InvalidValue, ModelConfig, convert_value, settable_fields
 from mcphost.errors import UsageError
+from mcphost.translation import N_
 
 MODEL_FIELDS: tuple[tuple[str, str, str], ...] = (
-    ("name", "model", "provider/model"),
-    ("api_base", "address", "the provider's own"),
-    ("api_key_env", "key variable", "the provider's own"),
-    ("temperature", "temperature", "0 to 2"),
-    ("top_p", "top_p", "above 0, at most 1"),
-    ("max_output_tokens", "output tokens", "limit of one answer"),
-    ("context_window", "context tokens", "if litellm does not know it"),
-    ("input_price", "input price", "dollars per million tokens"),
-    ("output_price", "output price", "dollars per million tokens"),
-    ("reasoning_effort", "reasoning", "low, medium, high"),
-    ("tools", "tools", "auto, always or never"),
-    ("api", "API", "auto, chat or responses"),
+    ("name", N_("model"), N_("provider/model")),
+    ("api_base", N_("address"), N_("the provider's own")),
+    ("api_key_env", N_("key variable"), N_("the provider's own")),
+    ("temperature", N_("temperature"), N_("0 to 2")),
+    ("top_p", N_("top_p"), N_("above 0, at most 1")),
+    ("max_output_tokens", N_("output tokens"), N_("limit of one answer")),
+    ("context_window", N_("context tokens"), N_("if litellm does not know it")),
+    ("input_price", N_("input price"), N_("dollars per million tokens")),
+    ("output_price", N_("output price"), N_("dollars per million tokens")),
+    ("reasoning_effort", N_("reasoning"), N_("low, medium, high")),
+    ("tools", N_("tools"), N_("auto, always or never")),
+    ("api", N_("API"), N_("auto, chat or responses")),
 )
 """The key, label and placeholder of each single-line field."""
 

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from mcphost.auth.url_policy import UnsafeUrl, check_url
 from mcphost.config.json_files import read_bytes
-from mcphost.errors import ConfigError, McpHostError, RegistryError
+from mcphost.errors import ConfigError, McpHostError, RegistryError, RequestNotSent
 from mcphost.registry.entries import (
     RegistryEntry,
     RegistryPage,
@@ -259,6 +259,10 @@ class HttpRegistry:
                     response.close()
         except TimeoutError as error:
             raise RegistryUnreachable(f"{self._host} did not answer within {REQUEST_TIMEOUT:g} s.", _RETRY) from error
+        except RequestNotSent as error:
+            cause = error.__cause__
+            reason = (cause.message if isinstance(cause, RequestNotSent) else error.message).rstrip(".")
+            raise RegistryUnreachable(f"The registry {self._host} cannot be reached: {reason}.", _RETRY) from error
         except McpHostError as error:
             message = error.message.replace(f"The server {self._client.name!r}", f"The registry {self._host}")
             raise RegistryUnreachable(message, _RETRY) from error

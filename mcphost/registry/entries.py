@@ -4,13 +4,14 @@ The schema of server.json is that of version 2025-12-11.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, cast
 
 from mcphost.errors import MalformedMessage, RegistryError
 from mcphost.protocol.base import Icon
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Raw, Struct, WireStruct, convert, decode, decode_array, loads
+from mcphost.translation import N_
 from mcphost.unicode_forms import describe_name_risk
 
 MAX_ENTRIES = 500
@@ -281,12 +282,12 @@ def _check_value(value: Any, depth: int = 0) -> Any:
             return value
 
 
-def describe_publisher(entry: RegistryEntry) -> str:
+def describe_publisher(entry: RegistryEntry, translate: Callable[[str], str] = str) -> str:
     """Return who proved ownership of the namespace, as a phrase: a GitHub account or a domain."""
     labels = entry.namespace.split(".")
     if labels[:2] == ["io", "github"] and len(labels) == 3:
-        return f"GitHub account {labels[2]}"
-    return f"domain {'.'.join(reversed(labels))}"
+        return translate(N_("GitHub account {name}")).format(name=labels[2])
+    return translate(N_("domain {name}")).format(name=".".join(reversed(labels)))
 
 
 def version_key(version: str) -> tuple[Any, ...] | None:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import functools
+import os
 import socket
 import ssl
 import time
@@ -129,7 +130,7 @@ class HttpConnectionPool:
         except ssl.SSLError as error:
             raise RequestNotSent(f"the TLS handshake failed ({error.reason or error})") from error
         except (OSError, ValueError) as error:  # ValueError: an invalid host name
-            raise RequestNotSent(str(error) or type(error).__name__) from error
+            raise RequestNotSent(_describe_failure(error)) from error
 
     async def _connect_directly(self) -> HttpConnection:
         context = self._ssl_context if self._scheme == "https" else None
@@ -140,7 +141,7 @@ class HttpConnectionPool:
         try:
             connection = await _open_connection(host, port, self._ssl_context if scheme == "https" else None)
         except OSError as error:
-            raise RequestNotSent(f"through the proxy at {_authority(*proxy)}: {error}") from error
+            raise RequestNotSent(f"through the proxy at {_authority(*proxy)}: {_describe_failure(error)}") from error
         if self._scheme != "https":
             return connection
         try:
@@ -239,3 +240,11 @@ def _proxy_credentials(proxy: str) -> str:
         return ""
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     return "Basic " + base64.b64encode(pair.encode()).decode()
+
+
+def _describe_failure(error: OSError | ValueError) -> str:
+    """Return the reason of a failed connection, without the error number and address that asyncio adds."""
+    number = error.errno if isinstance(error, OSError) and not isinstance(error, socket.gaierror) else None
+    if number:
+        return os.strerror(number)
+    return getattr(error, "strerror", "") or str(error) or type(error).__name__

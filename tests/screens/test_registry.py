@@ -11,6 +11,7 @@ import pytest
 from mcphost.llm.messages import ResourcePart
 from mcphost.registry.entries import SourceRepository
 from mcphost.registry.install_guide import InstallGuide, fetch_guide, guide_urls
+from mcphost.translation import set_language
 from mcphost.tui import input_guard
 from mcphost.tui.screens.install_form import InstallForm
 from tests.fakes.bundles import bundle, manifest, sha256_of
@@ -106,6 +107,36 @@ async def test_a_server_is_found_installed_used_updated_and_taken_back(
             await driver.until(lambda: "Use the server" not in driver.text(), "the list")
             await driver.pilot.press("x", "x")
             await driver.until(lambda: files.read_servers() == {}, "the removal")
+
+
+async def test_why_a_registry_cannot_be_reached_is_on_the_page_with_the_way_to_ask_again(
+    files: Files,
+) -> None:
+    files.write_servers()
+    files.write_settings('[registry]\nurl = "http://127.0.0.1:9"\n')
+    async with files.open((80, 24), approved=False) as driver:
+        await driver.pilot.press("f3", "b")
+        await driver.until(lambda: "cannot be reached: Connection refused." in driver.text(), "the reason")
+        assert "To ask again: ^F, then enter." in driver.text()
+        assert "^F search" in driver.text()
+
+
+@pytest.mark.req("market.one-click")
+async def test_the_plan_is_shown_in_the_language_of_the_user(files: Files, runners: Path) -> None:
+    del runners
+    with registry_server([published(CLOCK)]) as registry:
+        files.write_servers()
+        use_registry(files, registry)
+        async with files.open((120, 40), approved=False) as driver:
+            await driver.pilot.press("f3", "b")
+            await driver.until(lambda: "io.github.ada/clock" in driver.text(), "the server")
+            set_language("zh-CN")
+            try:
+                await driver.pilot.press("enter")
+                await driver.until(lambda: "运行: uvx clock-mcp@1.0.0" in driver.text(), "the plan")
+                assert "参数 1: clock-mcp@1.0.0" in driver.text()
+            finally:
+                set_language("en")
 
 
 async def test_an_embedded_logo_is_drawn_and_a_linked_one_is_never_fetched(
@@ -236,14 +267,6 @@ async def test_a_bundle_is_downloaded_only_after_its_address_was_shown(
             await driver.pilot.press("escape")
             bundles = files.folder.parent / "data" / "bundles"
             await driver.until(lambda: not any(bundles.iterdir()), "nothing left behind")
-
-
-async def test_a_registry_that_is_not_reached_says_so(files: Files) -> None:
-    files.write_servers()
-    files.write_settings('[registry]\nurl = "http://127.0.0.1:9"\n')
-    async with files.open(approved=False) as driver:
-        await driver.pilot.press("f3", "b")
-        await driver.until(lambda: "was not read" in driver.text(), "the reason")
 
 
 async def test_versions_are_listed_by_a_key(files: Files) -> None:

@@ -12,7 +12,7 @@ from textual.widgets import Button, Input, Static
 from mcphost.errors import McpHostError
 from mcphost.registry.bundle import MAX_BUNDLE_BYTES
 from mcphost.registry.entries import describe_publisher
-from mcphost.translation import _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.screens.form_screen import FormScreen
@@ -69,7 +69,9 @@ class InstallForm(FormScreen[str]):
         entry = self.draft.entry
         source = entry.repository.url or _("no repository is given")
         with VerticalScroll(id="content", can_focus=False):
-            yield Static(Content(clean_line(f"{describe_publisher(entry)} · {source}", 200)), id="about", markup=False)
+            yield Static(
+                Content(clean_line(f"{describe_publisher(entry, _)} · {source}", 200)), id="about", markup=False
+            )
             yield LabeledInputGroup(*self._lines())
             yield Static("", id="plan", markup=False)
 
@@ -160,8 +162,8 @@ class InstallForm(FormScreen[str]):
         self.show_fault(review.problem or missing)
 
     def _show_plan(self, lines: "list[str] | tuple[str, ...]", warnings: tuple[str, ...]) -> None:
-        parts = [(f"▲ {clean(warning)}", "$warning") for warning in warnings]
-        parts += [(clean(line), "") for line in lines]
+        parts = [(f"▲ {clean(translate_sentence(warning))}", "$warning") for warning in warnings]
+        parts += [(clean(_translate_line(line)), "") for line in lines]
         self.query_one("#plan", Static).update(Content("\n").join(Content.styled(text, style) for text, style in parts))
         self.call_after_refresh(self._mark_read)
 
@@ -246,6 +248,37 @@ class InstallForm(FormScreen[str]):
         self.show_fault("")
         self._focus_first()
         await self._show_review()
+
+
+_LINE_LABELS = frozenset(
+    {
+        N_("address"),
+        N_("argument"),
+        N_("certificates"),
+        N_("command"),
+        N_("environment"),
+        N_("environment file"),
+        N_("file"),
+        N_("folder"),
+        N_("header"),
+        N_("inputs"),
+        N_("needs"),
+        N_("runs"),
+        N_("sign-in"),
+        N_("started in"),
+    }
+)
+"""The label of each line of a plan; `argument`, `environment`, `header` and `sign-in` precede a number or a name."""
+
+
+def _translate_line(line: str) -> str:
+    """Translate the label of a line of a plan, which may follow the mark of a difference."""
+    mark, text = (line[:2], line[2:]) if line.startswith(("- ", "+ ", "  ")) else ("", line)
+    label, colon, value = text.partition(": ")
+    kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")
+    if not colon or kind not in _LINE_LABELS:
+        return line
+    return f"{mark}{' '.join(filter(None, (_(kind), subject)))}: {value}"
 
 
 def _placeholder(one: "PlanInput") -> str:

@@ -67,7 +67,9 @@ class ModelForm(FormScreen[ModelChoice]):
 
     def body(self) -> ComposeResult:
         """Yield an input for each setting and a text area for the headers."""
-        yield LabeledInputGroup(*(LabeledInput(label, key, placeholder=hint) for key, label, hint in MODEL_FIELDS))
+        yield LabeledInputGroup(
+            *(LabeledInput(_(label), key, placeholder=_(hint)) for key, label, hint in MODEL_FIELDS)
+        )
         yield Static(_("headers, one per line, such as X-Team: ${env:TEAM}"), id="headers-label", markup=False)
         yield OrderedTextArea(id="headers", tab_behavior="focus", compact=True)
 

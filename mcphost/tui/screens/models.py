@@ -273,7 +273,7 @@ def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
     The model's name and address are left out, and the values of headers.
     """
     texts = format_fields(config)
-    pairs = [(label, texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
+    pairs = [(_(label), texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
     return [*pairs, (_("headers"), ", ".join(config.headers))]
 
 

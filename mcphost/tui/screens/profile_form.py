@@ -62,7 +62,7 @@ class ProfileForm(FormScreen[Profile]):
         if self._draft.model is None:
             return _("unchanged")
         texts = format_fields(self._draft.model)
-        parts = [f"{label} {texts[key]}" for key, label, _hint in MODEL_FIELDS if key != "name" and texts[key]]
+        parts = [f"{_(label)} {texts[key]}" for key, label, _hint in MODEL_FIELDS if key != "name" and texts[key]]
         return clean_line(" · ".join((texts["name"], *parts)), _MAX_MODEL_LENGTH)
 
     def buttons(self) -> tuple[tuple[str, str], ...]:

@@ -16,6 +16,7 @@ from mcphost.registry.lookalikes import find_warnings
 from mcphost.registry.plan import list_options, suggest_name
 from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.messages import TextViewRequested
+from mcphost.tui.screen_text import clean
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.widgets.long_text import LongText
 
@@ -78,13 +79,27 @@ class RegistryScreen(ListScreen):
             self._installed = await self._registry.list_installed()
             answer = await self._registry.search(text)
         except McpHostError as error:
-            self.show_about(Content.styled(_("The registry was not read."), "$muted"))
-            self.notify(describe_error(error), severity="error", markup=False, timeout=10)
+            self._show_failure(describe_error(error))
             return
         self._found = answer.entries
         self.reload()
         if notes := _describe_answer(answer):
             self.notify(notes, severity="warning", markup=False, timeout=8)
+
+    def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
+        """Return a (key, label, action) tuple for each key; the search works without entries, too."""
+        *keys, back = super()._key_bar_items()
+        if all(action != "screen.search" for _key, _label, action in keys):
+            keys.append(("^F", _("search"), "screen.search"))
+        return (*keys, back)
+
+    def _show_failure(self, fault: str) -> None:
+        """Show why the registry was not read, in place of the list if there is none, and how to ask again."""
+        if self._found:
+            self.notify(fault, severity="error", markup=False, timeout=10)
+            return
+        again = _("To ask again: ^F, then enter.")
+        self.show_about(Content.assemble((clean(fault), "$error"), "\n\n", (again, "$muted")))
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each server that was found."""
@@ -112,12 +127,12 @@ class RegistryScreen(ListScreen):
                     (_("server"), entry.name),
                     (_("title"), entry.title),
                     (_("version"), f"{entry.version}{published}"),
-                    (_("versions"), self._versions.get(entry.name, "")),
+                    (_("all versions"), self._versions.get(entry.name, "")),
                     (
                         _("installed"),
                         _("{version}, as {name}").format(version=known.version, name=known.name) if known else "",
                     ),
-                    (_("publisher"), describe_publisher(entry)),
+                    (_("publisher"), describe_publisher(entry, _)),
                     (_("status"), "" if entry.status == "active" else f"{entry.status} {entry.status_message}"),
                     (
                         _("repository"),
