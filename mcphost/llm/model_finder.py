@@ -226,7 +226,9 @@ def describe_key(key: FoundKey) -> str:
     """Describe where an API key was found, such as "OPENAI_API_KEY is set"."""
     if key.is_session_only:
         return f"{key.variable} is in memory"
-    return f"{key.variable} is {'in the keyring' if key.is_in_keyring else 'set'}"
+    if key.is_in_keyring:
+        return f"{key.variable} is in the keyring"
+    return f"{key.variable} is set"
 
 
 def proposed_model(key: FoundKey) -> AvailableModel | None:

@@ -10,6 +10,7 @@ from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
 from mcphost.llm.model_finder import AvailableModel
 from mcphost.serialization import replace
+from mcphost.translation import set_language
 from tests.screens.conftest import AppDriver, Run
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +113,16 @@ async def test_the_list_shows_the_context_and_the_price_of_each_model_completely
     assert "1.05M context · $0.075/$12.25 · tools · images" in text
     assert "41k context · free · tools" in text
     assert "price      $0.075 in, $12.25 out per million tokens" in text
+
+
+async def test_where_a_key_was_found_is_said_in_the_language_of_the_user(run: Run) -> None:
+    async with run(size=(120, 40), setup=FakeModels()) as driver:
+        set_language("zh-CN")
+        try:
+            await driver.pilot.press("ctrl+b")
+            await driver.until(lambda: "已设置 ANTHROPIC_API_KEY" in driver.text(), "the origin")
+        finally:
+            set_language("en")
 
 
 async def test_the_buttons_and_keys_of_the_form_are_visible_in_a_small_terminal(run: Run) -> None:

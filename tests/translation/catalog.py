@@ -93,7 +93,7 @@ PHRASE_MODULES = {
     "auth/interactive_flow.py", "host/project_approvals.py", "host/consent/auto_approve.py",
     "host/consent/grants.py", "host/conversation/compactor.py", "host/conversation/turn.py",
     "host/questions/form_fields.py", "host/servers/approval.py",
-    "host/servers/tool_changes.py",
+    "host/servers/tool_changes.py", "llm/model_finder.py",
     "host/server_requests/request_handler.py", "host/server_requests/root_list.py",
     "host/server_requests/sampling_policy.py",
 }  # fmt: skip

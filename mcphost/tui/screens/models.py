@@ -13,7 +13,7 @@ from mcphost.config.model_fields import MODEL_FIELDS, format_fields
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError
 from mcphost.serialization import replace
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.model_form import ModelChoice, ModelForm
@@ -138,7 +138,8 @@ class ModelsScreen(ListScreen):
                     (_("provider"), model.provider_title),
                     (
                         _("available"),
-                        model.origin or _("needs a key ({key_variable})").format(key_variable=model.key_variable),
+                        translate_sentence(model.origin)
+                        or _("needs a key ({key_variable})").format(key_variable=model.key_variable),
                     ),
                     (_("address"), model.config.api_base),
                     (
@@ -262,7 +263,7 @@ def describe_model(model: "AvailableModel") -> str:
         _format_short_price(model),
         *abilities,
         _("no tools") if model.supports_tools is False else "",
-        model.origin,
+        translate_sentence(model.origin),
     ]
     return " · ".join(filter(None, parts))
 

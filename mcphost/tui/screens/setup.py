@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from mcphost.errors import McpHostError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
-from mcphost.translation import N_, _
+from mcphost.translation import N_, _, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.input_guard import FOCUS_KEYS
 from mcphost.tui.key_table import keys_in_use
@@ -191,7 +191,7 @@ class SetupScreen(FormScreen[SetupChoice]):
         width = max(cell_len(offer.config.name) for offer in self._models)
         lines = [
             f"{pad_cells(clean_line(offer.config.name, 60), min(60, width))}  "
-            f"{clean_line(offer.origin, 60)}{_tools_note(offer)}"
+            f"{clean_line(translate_sentence(offer.origin), 60)}{_tools_note(offer)}"
             for offer in self._models
         ]
         marks = ["●" if at == self._model_index else "○" for at in range(len(lines) + 1)]
