@@ -11,6 +11,7 @@ from mcphost.tui.transcript.blocks import MarkdownBlock, ThinkingBlock, Transcri
 from mcphost.tui.transcript.find import FindQuery, FindResult
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
+from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.find_bar import FindBar
 from tests.screens.conftest import AppDriver, Run
 
@@ -136,3 +137,11 @@ def test_a_count_of_matches_is_bounded() -> None:
 def test_special_characters_are_text_and_case_does_not_matter() -> None:
     assert FindQuery("a.b[").count("A.B[ axb[ a.b[") == 2
     assert FindQuery("ÄÖ").count("äö ÄÖ") == 2
+
+
+async def test_letters_that_arrive_together_with_escape_are_typed_into_the_message(run: Run) -> None:
+    async with run(size=(80, 24)) as driver:
+        await open_bar(driver)
+        driver.press_together("escape", "h", "e", "l", "l", "o")
+        await driver.until(lambda: not driver.app.chat.query(FindBar), "the end of the bar")
+        await driver.until(lambda: driver.app.query_one(Composer).composer_input.text == "hello", "the message")

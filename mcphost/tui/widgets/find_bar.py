@@ -30,7 +30,8 @@ class FindBar(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "go(1)", show=False),
         Binding("shift+enter,up", "go(-1)", show=False),
-        Binding("escape", "close", show=False),
+        # Handled before later keys: over a slow connection keys arrive together, and letters belong to the message.
+        Binding("escape", "close", show=False, priority=True),
     ]
 
     def __init__(self, transcript: Transcript) -> None:
@@ -130,5 +131,5 @@ class FindBar(Horizontal):
     def action_close(self) -> None:
         """Close the bar and focus the composer; the block with the shown match stays current."""
         self._transcript.show_find(None)
-        self.screen.query_one("#prompt").focus()
+        self.screen.set_focus(self.screen.query_one("#prompt"))
         self.remove()
