@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import anyio
 
@@ -21,6 +22,15 @@ _RETRY_SECONDS = 5.0
 _DELETED_TEXT = "Another mcphost deleted this conversation. You can continue here, but only new messages are saved."
 
 
+class ForkPoint(NamedTuple):
+    """A copy of a conversation: its id, the original, the last copied message's number there, and how many were."""
+
+    id: str
+    source: str
+    after: int
+    length: int
+
+
 class Conversation:
     """The messages of one conversation, in memory and in the store; only `append` adds a message."""
 
@@ -36,6 +46,9 @@ class Conversation:
 
         The sizes of earlier requests are not comparable with later ones.
         """
+
+        self.forked: ForkPoint | None = None
+        """Where the conversation was copied from in this run; None if it was not."""
 
         self._system_prompts: list[str] = []  # set by the user, oldest first
         self._unsaved_prompts: list[str] = []  # the newest prompts, until the conversation is stored
@@ -226,8 +239,8 @@ class Conversation:
         del self._numbers[count:]
         self._choose_compaction()
 
-    async def fork(self, count: int) -> str:
-        """Copy the first *count* messages to a new stored conversation; return its id.
+    async def fork(self, count: int) -> ForkPoint:
+        """Copy the first *count* messages to a new stored conversation; return its id and where it begins.
 
         Raises UsageError as `rewind` does, or if there is nothing to copy, and StoreError.
         """
@@ -236,7 +249,7 @@ class Conversation:
         new_id = secrets.token_hex(6)
         numbers = [number for number in self._numbers[:count] if number]
         await self._store.fork(self.id, numbers, new_id=new_id, at=time.time())
-        return new_id
+        return ForkPoint(new_id, self.id, numbers[-1], count)
 
     def _find_saved_number(self, count: int) -> int:
         """Return the number of the last saved message among the first *count*, or 0 if there is none."""

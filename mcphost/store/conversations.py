@@ -305,7 +305,9 @@ class ConversationStore:
         return tuple(branches)
 
     async def fork(self, conversation_id: str, numbers: Sequence[int], *, new_id: str, at: float) -> None:
-        """Copy the messages *numbers* and the system prompt to a new conversation. Raises StoreError.
+        """Copy the messages *numbers*, what finds their results, and the system prompt to a new conversation.
+
+        Raises StoreError.
 
         *at* is the creation time of the new conversation, in seconds since 1970.
         """
@@ -320,6 +322,11 @@ class ConversationStore:
                 "INSERT INTO messages (conversation, seq, body)"
                 " SELECT ?, ?, body FROM messages WHERE conversation = ? AND seq = ?",
                 ((new_id, at, conversation_id, number) for at, number in enumerate(numbers, 1)),
+            )
+            db.execute(
+                "INSERT INTO recorded_results SELECT ?2, use_id, call, definition, grant_id, at FROM recorded_results"
+                " WHERE conversation = ?1",
+                (conversation_id, new_id),
             )
             db.execute(
                 "INSERT INTO system_prompts (conversation, text, at) SELECT ?2, text, ?3 FROM system_prompts"

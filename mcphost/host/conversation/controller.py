@@ -206,7 +206,9 @@ class ConversationController:
         Raises UsageError while a turn is running or if there is no saved message, and StoreError.
         """
         self._active.require_idle()
-        await self._active.open(await self._active.current.fork(len(self.messages) if count is None else count))
+        forked = await self._active.current.fork(len(self.messages) if count is None else count)
+        await self._active.open(forked.id)
+        self._active.current.forked = forked
 
     # -- system prompt
     @property

@@ -20,25 +20,25 @@ _log = logging.getLogger(__name__)
 class RecordedResults:
     """Results of earlier read-only calls, which are reused while an earlier answer is repeated.
 
-    A result is reused only in the first turn after the user has gone back in the conversation, and only for a call with
-    the same server, account, tool, definition and arguments.
+    A result is reused only in the first turn after the user has gone back in the conversation or copied it, and only
+    for a call with the same server, account, tool, definition and arguments.
     """
 
     def __init__(self, active: ActiveConversation, store: RecordedResultStore, grants: ActiveGrants) -> None:
         self._active = active
         self._store = store
         self._grants = grants
-        self._after: int | None = None
+        self._source, self._after = "", -1
         self._used: set[str] = set()
 
     @property
     def is_available(self) -> bool:
         """Whether an earlier answer is being repeated, so that results may be reused."""
-        return self._after is not None
+        return bool(self._source)
 
     async def begin_turn(self, *, is_allowed: bool) -> None:
         """Begin a turn, before its message is added; *is_allowed* says whether it may reuse results."""
-        self._after = None
+        self._source, self._after = "", -1
         self._used.clear()
         conversation = self._active.current
         if not is_allowed or not conversation.id:
@@ -48,7 +48,10 @@ class RecordedResults:
             return  # the last message is not saved yet
         try:
             if await self._store.has_later(conversation.id, after):
-                self._after = after
+                self._source, self._after = conversation.id, after
+            elif (fork := conversation.forked) is not None and fork.length == len(conversation.numbers):
+                # Nothing was added to the copy yet: its original has the earlier answer.
+                self._source, self._after = fork.source, fork.after
         except StoreError as error:
             _log.warning("recorded results are not available: %s", error)
 
@@ -58,12 +61,12 @@ class RecordedResults:
         Each result is returned at most once in a turn, the oldest first. If a grant allowed the earlier call, its
         result is returned only while that grant is valid.
         """
-        if self._after is None:
+        if not self._source:
             return None
         call = identify_call(identity, arguments)
         try:
             found = await self._store.find(
-                self._active.id, call, after=self._after, since=time.time() - MAX_AGE, used=self._used
+                self._source, call, after=self._after, since=time.time() - MAX_AGE, used=self._used
             )
         except StoreError as error:
             _log.warning("a recorded result cannot be read: %s", error)

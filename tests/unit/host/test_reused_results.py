@@ -192,3 +192,28 @@ async def test_deleting_a_conversation_deletes_what_finds_its_results(tmp_path: 
         host.conversation.open_new()
         await host.history.delete(conversation)
     assert stored(tmp_path, "SELECT count(*) FROM recorded_results") == [0]
+
+
+async def test_a_retry_in_a_copy_uses_the_result_of_the_original(tmp_path: Path) -> None:
+    peer = counting_peer()
+    async with opened(tmp_path, peer, asking_model({}), AllowOnce()) as host:
+        await host.conversation.send("when?")
+        await host.conversation.fork()
+        await host.conversation.retry()
+        assert [(part.text, part.reused_at > 0) for part in results(host)] == [("reading 1", True)]
+        assert len(peer.asked("tools/call")) == 1
+
+
+async def test_the_first_message_in_a_copy_without_the_answer_uses_its_result_and_the_next_does_not(
+    tmp_path: Path,
+) -> None:
+    peer = counting_peer()
+    model = ScriptedModel(text_round("hello"), *[tool_round(("peer__tide", {})), text_round("done")] * 3)
+    async with opened(tmp_path, peer, model, AllowOnce(), AllowOnce()) as host:
+        await host.conversation.send("hi")
+        await host.conversation.send("when?")
+        await host.conversation.fork(2)
+        await host.conversation.send("when, please?")
+        assert [(part.text, part.reused_at > 0) for part in results(host)] == [("reading 1", True)]
+        await host.conversation.send("and now?")
+        assert [part.text for part in results(host)] == ["reading 1", "reading 2"]
