@@ -373,9 +373,8 @@ class _LateParts:
     def instructions(self) -> "Instructions":
         from mcphost.host.conversation.instructions import Instructions
 
-        core = self._core
-        uses_project = core.config.context.project_instructions
-        return Instructions(self._project, self.project_approvals, core.events, uses_project=uses_project)
+        uses_project = self._core.config.context.project_instructions
+        return Instructions(self._project, self.project_approvals, self._core.events, uses_project=uses_project)
 
     @cached_property
     def accounts(self) -> "Accounts":
