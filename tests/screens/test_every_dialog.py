@@ -142,7 +142,9 @@ async def test_a_click_outside_a_question_answers_nothing(run: Run, clock: Manua
 async def test_a_list_of_calls_obeys_the_same_rules(run: Run, clock: ManualClock) -> None:
     async with run() as driver:
         pending = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
-        await driver.until(lambda: "3 calls wait" in driver.text() and driver.app.screen.guard.is_shown, "the list")
+        await driver.until(
+            lambda: "3 calls are waiting" in driver.text() and driver.app.screen.guard.is_shown, "the list"
+        )
         await driver.pilot.press("enter", "escape", "down", "ctrl+s")
         assert [question.answer for question in pending] == [None] * 3
         clock.now += 60

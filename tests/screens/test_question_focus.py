@@ -274,7 +274,7 @@ async def test_several_waiting_calls_are_shown_as_one_beside_the_message(run: Ru
     async with run() as driver:
         await driver.type("x")
         pending = [PendingQuestion(driver, replace(CALL, call=f"c{number}")) for number in range(3)]
-        await wait_for_card(driver, "3 calls wait", "github · create_issue")
+        await wait_for_card(driver, "3 calls are waiting", "github · create_issue")
         await driver.pilot.press("f8")
         await driver.until(lambda: type(driver.dialog).__name__ == "WaitingCallsDialog" or clock.now, "the list")
         await driver.until(

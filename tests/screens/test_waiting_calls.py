@@ -18,7 +18,7 @@ async def open_call_list(driver: Any, *arguments: dict[str, Any]) -> list[Pendin
         for number, given in enumerate(arguments)
     ]
     await driver.until(
-        lambda: f"{len(arguments)} calls wait" in driver.text() and driver.dialog is not None, "the list"
+        lambda: f"{len(arguments)} calls are waiting" in driver.text() and driver.dialog is not None, "the list"
     )
     await driver.enter()
     return pending
@@ -120,12 +120,12 @@ async def test_a_new_call_moves_neither_the_focus_nor_the_selected_row(run: Run)
         await driver.pilot.press("down", "down", "up")
         before = dialog.cursor
         PendingQuestion(driver, tool_question(call="late", arguments={"n": 4}))
-        await driver.until(lambda: "4 calls wait" in driver.text(), "the fourth")
+        await driver.until(lambda: "4 calls are waiting" in driver.text(), "the fourth")
         assert driver.app.screen is dialog
         assert driver.app.focused.id == "refuse"
         assert dialog.cursor == before
         pending[0].worker.cancel()
-        await driver.until(lambda: "3 calls wait" in driver.text(), "one less")
+        await driver.until(lambda: "3 calls are waiting" in driver.text(), "one less")
         assert dialog.cursor == before
         await driver.pilot.press("o")
         assert (await wait_for_call(driver)).details.arguments == {"n": 2}

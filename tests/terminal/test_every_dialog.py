@@ -345,7 +345,7 @@ def test_several_calls_and_the_results_of_one(user: DialogUser) -> None:
     )  # fmt: skip
     user.terminal.wait_for("list_notes says: list_notes ran")
 
-    both, wait = user.message_action("add 1 and 2 and list my notes"), "2 calls wait"
+    both, wait = user.message_action("add 1 and 2 and list my notes"), "2 calls are waiting"
     user.expect_refusal(
         WaitingCallsDialog, both, wait, "2 not read yet", ahead=["A", "d"], answers=["tool deny", "tool deny"]
     )
