@@ -5,11 +5,13 @@ is shown. Named fields are filled in afterwards: `_("{calls} calls of {server}")
 Output for programs, texts for models, the audit log and exports are never translated.
 
 Sentences of the layers below the screen, such as those of errors, also go to programs and models, so they stay English
-there. The screen translates them as a whole with `translate_sentence`.
+there. The screen and the commands translate them as a whole with `translate_sentence`. Errors of the commands
+themselves, which `--json` reports in English, are such sentences, too.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 ENGLISH, CHINESE, AUTO = "en", "zh-CN", "auto"
 LANGUAGES = (ENGLISH, CHINESE)
-_FOLDERS = {CHINESE: "zh_CN"}
+FOLDERS = {CHINESE: "zh_CN"}
+"""The folders of the catalogs below `locale`."""
+
 _SIMPLIFIED = {"cn", "sg", "my", "hans"}
 
 SENTENCE = "sentence"
@@ -39,18 +43,48 @@ def set_language(language: str) -> None:
     Texts that are already on the screen do not change. A language without a catalog means English.
     """
     global _language  # noqa: PLW0603 - a process has one language, and `_` must stay a cheap call
-    if language == _language:
+    if language == _language and not isinstance(_catalog, _UndecidedCatalog):
         return
     _language = ENGLISH
     use_catalog(None)
-    if folder := _FOLDERS.get(language, ""):
+    if folder := FOLDERS.get(language, ""):
         import gettext
         from pathlib import Path
 
         file = Path(__file__).parent / "locale" / folder / "LC_MESSAGES" / "mcphost.mo"
-        with file.open("rb") as catalog:
+        with suppress(FileNotFoundError), file.open("rb") as catalog:
             use_catalog(gettext.GNUTranslations(catalog))
-        _language = language
+            _language = language
+
+
+def set_language_later(choose: "Callable[[], str]") -> None:
+    """Call *choose* with the first text that is shown, and translate to the language that it returns.
+
+    A command that shows no text reads neither its configuration nor a catalog for it.
+    """
+    use_catalog(cast("GNUTranslations", _UndecidedCatalog(choose)))
+
+
+class _UndecidedCatalog:
+    """Replacement of the catalog until the first text, when the language is chosen."""
+
+    def __init__(self, choose: "Callable[[], str]") -> None:
+        self._choose = choose
+
+    def decide(self) -> None:
+        set_language(self._choose())
+
+    def gettext(self, message: str) -> str:
+        self.decide()
+        return _(message)
+
+    def ngettext(self, singular: str, plural: str, number: int) -> str:
+        self.decide()
+        return ngettext(singular, plural, number)
+
+    def pgettext(self, context: str, message: str) -> str:
+        self.decide()
+        return pgettext(context, message)
 
 
 def use_catalog(catalog: "GNUTranslations | None") -> None:
@@ -61,6 +95,8 @@ def use_catalog(catalog: "GNUTranslations | None") -> None:
 
 def current_language() -> str:
     """Return the language that texts are translated to."""
+    if isinstance(_catalog, _UndecidedCatalog):
+        _catalog.decide()
     return _language
 
 
@@ -125,7 +161,7 @@ class SentencePatterns:
             number, noun = count.groups()
             if (template := self._counts.get(noun if number == "1" else noun.removesuffix("s"))) is not None:
                 return template.replace(_NUMBER, f"{number} ")
-        for start in {sentence[:1], ""}:
+        for start in dict.fromkeys((sentence[:1], "")):  # templates that begin with text come first
             for literals, fields, translation in self._templates.get(start, ()):
                 values = _match_template(sentence, literals)
                 if values is not None:
@@ -166,6 +202,8 @@ def _match_template(sentence: str, literals: list[str]) -> list[str] | None:
 def translate_sentence(sentence: str) -> str:
     """Translate one or more sentences of a lower layer; return them unchanged without a translation."""
     global _sentences  # noqa: PLW0603 - built with the first sentence
+    if isinstance(_catalog, _UndecidedCatalog):
+        _catalog.decide()
     if _catalog is None or not sentence:
         return sentence
     if _sentences is None:

@@ -5,6 +5,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, UsageError
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.auth.accounts import Account
@@ -93,7 +94,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.config.loader import add_file_name
 
     try:
-        async with open_grants_and_audit() as (_, audit):
+        async with open_grants_and_audit() as (_grants, audit):
             frontend = audit.wrap_frontend(TerminalFrontend(open_browser=not (args.no_browser or args.device)))
             oauth, server = await _create_oauth_provider(options, args, frontend)
             try:
@@ -117,12 +118,16 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     if args.json:
         print_json(account_json(account))
         return 0
-    whose = f" as {account.name}" if account.account else ""
-    print_text(f"Signed in to {account.server}{whose} at {account.issuer}.")
+    text = (
+        _("Signed in to {server} as {account} at {issuer}.")
+        if account.account
+        else _("Signed in to {server} at {issuer}.")
+    )
+    print_text(text.format(server=account.server, account=account.name, issuer=account.issuer))
     if account.place == FETCHED_ON_DEMAND:
-        print_note("The token is not stored: each run requests one when it needs it.")
+        print_note(_("The token is not stored: each run requests one when it needs it."))
     elif not account.is_stored:
-        print_note("The sign-in is not stored and ends with this command. See: mcphost doctor")
+        print_note(_("The sign-in is not stored and ends with this command. See: mcphost doctor"))
     return 0
 
 
@@ -180,9 +185,11 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
         return 0
     _print_sign_out(args.server, signed_out=signed_out, revoked=revoked)
     if left:
-        print_note(" ".join(describe_other_accounts(args.server, left)))
+        print_note(" ".join(map(translate_sentence, describe_other_accounts(args.server, left))))
     if args.forget_client:
-        print_text("The next sign-in registers mcphost again." if forgotten else "mcphost was not registered there.")
+        print_text(
+            _("The next sign-in registers mcphost again.") if forgotten else _("mcphost was not registered there.")
+        )
     return 0
 
 
@@ -190,10 +197,10 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
     from mcphost.cli.output import print_text
 
     if not signed_out:
-        print_text(f"You were not signed in to {server}.")
+        print_text(_("You were not signed in to {server}.").format(server=server))
     else:
-        erased = "Its tokens were revoked." if revoked else "Its tokens were deleted here."
-        print_text(f"Signed out of {server}. {erased}")
+        erased = _("Its tokens were revoked.") if revoked else _("Its tokens were deleted here.")
+        print_text(_("Signed out of {server}. {erased}").format(server=server, erased=erased))
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
@@ -316,7 +323,7 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     server = next(server for server in config.servers if server.name == args.server)
     registry = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
     registry.token_store.warn = print_note
-    async with open_grants_and_audit() as (_, audit):
+    async with open_grants_and_audit() as (_grants, audit):
         span = await audit.start_span(AuditSubject(kind="account", server=server.name, name=args.account), who="person")
         chosen = False
         try:
@@ -327,7 +334,9 @@ async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     if args.json:
         print_json({"server": server.name, "account": args.account})
     else:
-        print_text(f"{server.name} is used with the account {args.account} from now on.")
+        print_text(
+            _("{name} is used with the account {account} from now on.").format(name=server.name, account=args.account)
+        )
     return 0
 
 
@@ -335,7 +344,7 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.cli.output import print_json, print_note, print_table
     from mcphost.config.references import resolve_target
-    from mcphost.headless.json_output import account_state, stored_account_json
+    from mcphost.headless.json_output import stored_account_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_storage
 
@@ -349,18 +358,32 @@ async def _list_accounts(options: "Options", *, as_json: bool) -> int:
     rows = [
         (
             f"{'*' if stored.used_by else ' '} {stored.account.server} {stored.account.name}",
-            account_state(stored.account),
-            describe_storage(stored.account),
+            _describe_state(stored.account),
+            describe_storage(stored.account, _),
             stored.account.issuer,
             " ".join(stored.account.scopes),
         )
         for stored in accounts
     ]
-    print_table(rows, ("  Account", "State", "Stored", "Authorization server", "Scopes"))
+    print_table(rows, (_("  Account"), _("State"), _("Stored"), _("Authorization server"), _("Scopes")))
     if not accounts:
-        print_note("You are not signed in to any server.")
+        print_note(_("You are not signed in to any server."))
     elif any(stored.used_by for stored in accounts):
-        print_note("* is in use. To use another one: mcphost accounts use SERVER NAME")
+        print_note(_("* is in use. To use another one: mcphost accounts use SERVER NAME"))
     if gone := sorted({stored.account.server for stored in accounts if not stored.servers}):
-        print_note(f"No longer configured: {', '.join(gone)}. Sign out with: mcphost logout {quote(gone[0])}")
+        print_note(
+            _("No longer configured: {names}. Sign out with: mcphost logout {name}").format(
+                names=", ".join(gone), name=quote(gone[0])
+            )
+        )
     return 0
+
+
+def _describe_state(account: "Account") -> str:
+    """Return whether a sign-in is valid, and for how long."""
+    from mcphost.host.servers.accounts import describe_validity, validity
+
+    if validity(account) == "ended":
+        return _("expired")
+    text = _("signed in, {validity}") if account.is_renewable else _("signed in {validity}")
+    return text.format(validity=describe_validity(account, translate=_))

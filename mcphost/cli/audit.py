@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from mcphost.errors import UsageError
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.store.audit_reader import AuditFilter, AuditReader
@@ -91,16 +92,22 @@ def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: b
     if as_json:
         print_json({"rows": [to_export(row) for row in rows]})
         return 0
-    print_table([_table_cells(row) for row in rows], ("Row", "Time", "Kind", "Event", "Subject", "Details"))
+    print_table(
+        [_table_cells(row) for row in rows], (_("Row"), _("Time"), _("Kind"), _("Event"), _("Subject"), _("Details"))
+    )
     if not rows:
-        print_note("Nothing is recorded.")
+        print_note(_("Nothing is recorded."))
     return 0
 
 
 def _table_cells(row: "AuditRow") -> tuple[str, ...]:
     from mcphost.cli.styles import Excerpt
 
-    more = [row.decision, f"by {row.who}" if row.who else "", f"{row.duration} ms" if row.duration else ""]
+    more = [
+        row.decision,
+        _("by {who}").format(who=_(row.who)) if row.who else "",
+        _("{number} ms").format(number=row.duration) if row.duration else "",
+    ]
     return (str(row.seq), format_time(row.at), row.kind, row.event, Excerpt(f"{row.server} {row.subject}".strip()[:80]),
             ", ".join(part for part in more if part))  # fmt: skip
 
@@ -141,13 +148,21 @@ def _verify(reader: "AuditReader", *, as_json: bool) -> int:
     if as_json:
         print_json(verification_json(verification))
     elif verification.is_intact:
-        print_text(f"All {verification.rows:,} rows are unchanged.")
-        print_text(f"The last one is {verification.reached.seq}, with the hash {verification.reached.hash}")
+        print_text(_("All {rows:,} rows are unchanged.").format(rows=verification.rows))
+        print_text(
+            _("The last one is {seq}, with the hash {hash}").format(
+                seq=verification.reached.seq, hash=verification.reached.hash
+            )
+        )
     else:
         for finding in verification.findings:
-            print_text(finding.text)
-        extent = "the check ended early" if verification.stopped else "that is all of them"
-        print_text(f"{verification.rows:,} rows were read; {extent}.")
+            print_text(translate_sentence(finding.text))
+        text = (
+            _("{rows:,} rows were read; the check ended early.")
+            if verification.stopped
+            else _("{rows:,} rows were read; that is all of them.")
+        )
+        print_text(text.format(rows=verification.rows))
     return 0 if verification.is_intact else 5
 
 
@@ -177,7 +192,7 @@ def export_rows(reader: "AuditReader", query: "AuditFilter", target: str, file_f
             if isinstance(error, OSError):
                 raise UsageError(f"{target} cannot be written: {error.strerror}.", "Is there enough space?") from error
             raise
-    print_note(f"{count:,} rows.")
+    print_note(_("{count:,} rows.").format(count=count))
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.serialization import Raw, loads
+from mcphost.translation import _
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -70,7 +71,7 @@ def run(command: str, args: argparse.Namespace) -> int:
         from mcphost.cli.output import show_status
 
         async with open_host_for_server(options, args.server) as host:
-            with show_status(f"Connecting to {args.server}…", quiet=options.quiet):
+            with show_status(_("Connecting to {server}…").format(server=args.server), quiet=options.quiet):
                 try:
                     return await handlers[command](host, args)
                 finally:
@@ -99,12 +100,13 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
     view = await host.servers.ensure_ready(args.server)
     tool = next((tool for tool in view.catalog.tools if tool.name == args.name), None)
     if tool is None:
-        names = ", ".join(sorted(tool.name for tool in view.catalog.tools)[:20]) or "none"
+        names = ", ".join(sorted(tool.name for tool in view.catalog.tools)[:20])
         raise UsageError(
-            f"The server {args.server!r} has no tool named {args.name!r}.", f"Its tools: {names}. {HIDDEN_TOOLS_HINT}"
+            f"The server {args.server!r} has no tool named {args.name!r}.",
+            f"Its tools: {names}. {HIDDEN_TOOLS_HINT}" if names else f"Its tools: none. {HIDDEN_TOOLS_HINT}",
         )
     arguments = parse_arguments(args.pairs, args.args, tool.input_schema)
-    update_status(f"Calling {args.name}…")
+    update_status(_("Calling {name}…").format(name=args.name))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_show_progress, host, args.name)
         result = await host.tools.call(args.server, args.name, arguments)
@@ -126,7 +128,7 @@ async def _show_progress(host: "Host", tool: str) -> None:
     async for event in host.events.subscribe():
         if isinstance(event, ToolProgress):
             shown = format_progress(event.progress, event.total, event.message)
-            update_status(f"Calling {tool}: {shown}", keep_time=True)
+            update_status(_("Calling {tool}: {progress}").format(tool=tool, progress=shown), keep_time=True)
 
 
 async def _prompt(host: "Host", args: argparse.Namespace) -> int:
@@ -157,8 +159,12 @@ async def _complete(host: "Host", args: argparse.Namespace) -> int:
     for value in completion.values:
         print_text(value)
     if completion.has_more:
-        of = f" of {completion.total:,.0f}" if completion.total else ""
-        print_note(f"There are more than these {len(completion.values)}{of}; type more of the value.")
+        text = (
+            _("There are more than these {count} of {total:,.0f}; type more of the value.")
+            if completion.total
+            else _("There are more than these {count}; type more of the value.")
+        )
+        print_note(text.format(count=len(completion.values), total=completion.total or 0))
     return 0
 
 
@@ -205,8 +211,12 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
         if part.text is not None:
             (print_markdown if part.mime_type == "text/markdown" else print_text)(part.text)
         elif sys.stdout.isatty():
-            kind = f" of type {part.mime_type}" if part.mime_type else ""
-            print_text(f"[{len(_decode_contents(part))} bytes{kind}; write them to a file with: -o FILE]")
+            text = (
+                _("[{count} bytes of type {kind}; write them to a file with: -o FILE]")
+                if part.mime_type
+                else _("[{count} bytes; write them to a file with: -o FILE]")
+            )
+            print_text(text.format(count=len(_decode_contents(part)), kind=part.mime_type))
         else:
             sys.stdout.flush()
             sys.stdout.buffer.write(_decode_contents(part))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.cli import parser as parsing
 from mcphost.errors import McpHostError, StoreError, UsageError
-from mcphost.translation import choose_language, set_language
+from mcphost.translation import N_, _, choose_language, set_language
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
@@ -28,7 +28,7 @@ SETTINGS_FILE = "config.toml"
 SERVED_DRIVER = "mcphost.tui.web_driver:ServedDriver"
 """The value of TEXTUAL_DRIVER for a chat that a browser shows."""
 
-GREETING = """Everything here is real but the model: demo (not an AI) follows a few simple rules.
+GREETING = N_("""Everything here is real but the model: demo (not an AI) follows a few simple rules.
 
 Try, one after the other:
 
@@ -40,7 +40,7 @@ Try, one after the other:
    open a page                 it sends you to an address
    ask the model               it asks the model something
 
-You approve each tool call. Your files and settings are not touched, and everything is deleted when you leave."""
+You approve each tool call. Your files and settings are not touched, and everything is deleted when you leave.""")
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -75,7 +75,7 @@ def _chat(args: argparse.Namespace, *, demo: bool) -> int:
         asyncio.run(_run_app(options, ended))
     finally:
         if ended and not demo and not options.quiet:
-            _print_note(f"to continue this conversation: mcphost --resume {ended[0][:12]}")
+            _print_note(_("to continue this conversation: mcphost --resume {id}").format(id=ended[0][:12]))
     return 0
 
 
@@ -97,17 +97,17 @@ async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     logging.getLogger().addHandler(logging.NullHandler())
     settings = _read_screen_settings(options)
     set_language(choose_language(_get_screen_setting(settings, "language"), os.environ))
-    keys, _ = build_key_table(read_wanted(settings.get("keys")))
+    keys, _faults = build_key_table(read_wanted(settings.get("keys")))
     app = McpHostApp(
         theme=_choose_theme(options, settings),
         keys=keys,
         reader=wants_reader(options, settings),
-        greeting=GREETING if options.demo else "",
+        greeting=_(GREETING) if options.demo else "",
         demo=options.demo,
     )
     user_left = asyncio.Event()
     failures: list[Exception] = []
-    waiting = Timer(1.0, _print_note, ["waiting up to five seconds for servers to stop"])
+    waiting = Timer(1.0, _print_note, [_("waiting up to five seconds for servers to stop")])
     _install_signal_handlers(app)
     try:
         # asyncio's own group: importing anyio would cost a tenth of the time to the first frame.
@@ -224,7 +224,7 @@ def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConf
     from mcphost.tui.key_table import build_key_table, has_kitty_keys
 
     config = check_theme(options, config)
-    _, faults = build_key_table({one.action: one.keys for one in config.keys}, kitty=has_kitty_keys(os.environ))
+    _keys, faults = build_key_table({one.action: one.keys for one in config.keys}, kitty=has_kitty_keys(os.environ))
     if not faults:
         return config
     text = ""

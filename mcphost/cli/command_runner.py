@@ -95,7 +95,10 @@ def require_server(config: HostConfig, name: str) -> None:
         raise ConfigError(problem)
     names = ", ".join(server.name for server in config.servers)
     unused = "".join(f" {problem}" for problem in config.problems if "is not used" in problem)
-    raise UsageError(f"There is no server named {name!r}.{unused}", f"Configured servers: {names or 'none'}.")
+    raise UsageError(
+        f"There is no server named {name!r}.{unused}",
+        f"Configured servers: {names}." if names else "Configured servers: none.",
+    )
 
 
 def print_config_problems(config: HostConfig, options: Options) -> None:

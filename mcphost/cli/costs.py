@@ -1,8 +1,16 @@
 """Command `costs`: shows the cost of model requests, by day and model, and by part of the requests."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from mcphost.errors import UsageError
+from mcphost.translation import _
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mcphost.host.cost_report import CostPeriod
+    from mcphost.store.spending import DailySpending, SpendingSum
 
 _MAX_DAYS = 3_650
 _MAX_PARTS = 20
@@ -27,10 +35,9 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.output import print_json, print_note, print_table
-        from mcphost.host.cost_report import describe_part, summarize
+        from mcphost.cli.output import print_json, print_note
+        from mcphost.host.cost_report import summarize
         from mcphost.host.questions.frontend import RefusingFrontend
-        from mcphost.pluralize import format_dollars, pluralize
         from mcphost.serialization import to_builtins
 
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
@@ -47,31 +54,52 @@ def run(command: str, args: argparse.Namespace) -> int:
                 }
             )
             return 0
-        print_table(
-            [
-                (row.day, row.model, format_dollars(row.total.cost), str(row.total.requests), f"{row.total.tokens:,}")
-                for row in days
-            ],
-            ("Day", "Model", "Cost", "Requests", "Tokens"),
-        )
-        print_table(
-            [
-                (
-                    describe_part(part.kind, part.server, part.tool),
-                    "unknown" if part.cost is None else format_dollars(part.cost),
-                    f"{part.tokens:,}",
-                )
-                for part in period.parts[:_MAX_PARTS]
-            ],
-            ("For", "Cost", "Tokens"),
-        )
-        unknown = f", and {period.total.unpriced_tokens:,} tokens of unknown price" * bool(period.total.unpriced_tokens)
+        _print_tables(days, period)
         if not options.quiet:
-            requests = pluralize(period.total.requests, "request")
-            print_note(
-                f"{format_dollars(period.total.cost)}{unknown} in the {period.title} ({requests}); "
-                f"{format_dollars(today.day.cost)} today."
-            )
+            print_note(_format_total(args.days, period.total, today.day))
         return 0
 
     return run_command(options, work)
+
+
+def _print_tables(days: "Sequence[DailySpending]", period: "CostPeriod") -> None:
+    from mcphost.cli.output import print_table
+    from mcphost.host.cost_report import describe_part
+    from mcphost.pluralize import format_dollars
+
+    print_table(
+        [
+            (row.day, row.model, format_dollars(row.total.cost), str(row.total.requests), f"{row.total.tokens:,}")
+            for row in days
+        ],
+        (_("Day"), _("Model"), _("Cost"), _("Requests"), _("Tokens")),
+    )
+    print_table(
+        [
+            (
+                describe_part(part.kind, part.server, part.tool, _),
+                _("unknown") if part.cost is None else format_dollars(part.cost),
+                f"{part.tokens:,}",
+            )
+            for part in period.parts[:_MAX_PARTS]
+        ],
+        (_("For"), _("Cost"), _("Tokens")),
+    )
+
+
+def _format_total(days: int, total: "SpendingSum", today: "SpendingSum") -> str:
+    """Return a sentence with the cost of the last *days* days and of today."""
+    from mcphost.pluralize import format_dollars, translate_count
+
+    text = (
+        _("{cost}, and {unpriced} tokens of unknown price in the last {days} days ({requests}); {today} today.")
+        if total.unpriced_tokens
+        else _("{cost} in the last {days} days ({requests}); {today} today.")
+    )
+    return text.format(
+        cost=format_dollars(total.cost),
+        unpriced=f"{total.unpriced_tokens:,}",
+        days=days,
+        requests=translate_count(total.requests, "request"),
+        today=format_dollars(today.cost),
+    )

@@ -15,6 +15,7 @@ from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revis
 from mcphost.protocol.skills import EXTENSION as SKILLS
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.serialization import Struct, field
+from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.command_runner import ServerConnectResult
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 
 
 Status = Literal["ok", "warning", "failed"]
+
+
+CHECK_NAMES = (
+    N_("version"), N_("configuration"), N_("data"), N_("state"), N_("cache"), N_("log"), N_("config"), N_("model"),
+    N_("keyring"), N_("sign-ins"), N_("terminal"), N_("server"),
+)  # fmt: skip
+"""Names of the checks; that of a server's check is "server NAME"."""
 
 
 class Check(Struct, frozen=True):
@@ -68,7 +76,7 @@ def run(command: str, args: argparse.Namespace) -> int:
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
             for name in args.names:
                 require_server(host.config, name)
-            with show_status("Connecting to servers…", quiet=options.quiet) as update:
+            with show_status(_("Connecting to servers…"), quiet=options.quiet) as update:
                 checks += await _check_servers(host, args.names, update)
         if args.json:
             print_json({"ok": all(check.status != "failed" for check in checks), "checks": checks})
@@ -99,18 +107,40 @@ def _print_checks(checks: list[Check]) -> None:
     if sys.stdout.isatty():
         rows: list[tuple[str, str, str]] = []
         for check in checks:
-            rows.append((StateWord(check.status), check.name, _text_of(check)))
-            rows += [(StateWord(step.status), f"  {step.name}", _text_of(step)) for step in check.steps]
+            rows.append((StateWord(check.status), _name_of(check), _text_of(check)))
+            rows += [(StateWord(step.status), f"  {_(step.name)}", _text_of(step)) for step in check.steps]
         print_table(rows, wrap=True)
         return
     for check in checks:
-        print_text(f"{check.status:<8} {check.name}: {_text_of(check)}")
+        print_text(f"{_pad(check.status)} {_name_of(check)}: {_text_of(check)}")
         for step in check.steps:
-            print_text(f"  {step.status:<8} {step.name}: {_text_of(step)}")
+            print_text(f"  {_pad(step.status)} {_(step.name)}: {_text_of(step)}")
+
+
+def _pad(status: str) -> str:
+    from mcphost.cli.output import count_cells
+
+    return _(status) + " " * (len("warning ") - count_cells(_(status)))
+
+
+def _name_of(check: Check) -> str:
+    """Return the name of a check in the user's language; the name of a server follows the word "server"."""
+    word, space, rest = check.name.partition(" ")
+    return f"{_(word)}{space}{rest}"
 
 
 def _text_of(result: Check | DiagnosisStep) -> str:
-    return f"{result.detail} {result.hint}".rstrip()
+    return f"{_translate_detail(result.detail)} {translate_sentence(result.hint)}".rstrip()
+
+
+def _translate_detail(text: str) -> str:
+    """Translate a sentence, or else each part of a list such as "2026-07-28, 10 tools"."""
+    for separator in ("", "; ", ", "):
+        parts = text.split(separator) if separator else [text]
+        shown = separator.join(map(translate_sentence, parts))
+        if shown != text:
+            return shown
+    return text
 
 
 def _print_conformance(*, as_json: bool) -> int:
@@ -182,8 +212,9 @@ async def _check_model(config: "HostConfig") -> Check:
 
     model = config.model
     if not model.name:
-        fix = f"Set [model] name in {config.settings_file}, or use --model."
-        return Check("model", "warning", "No model is chosen.", fix)
+        return Check(
+            "model", "warning", "No model is chosen.", f"Set [model] name in {config.settings_file}, or use --model."
+        )
     if model.name != "demo":
         try:
             await find_key(model, os.environ, create_secrets(config.secret_store).get)
@@ -199,8 +230,9 @@ async def _check_keyring(config: "HostConfig") -> Check:
     try:
         description = await KeyringBackend().describe()
     except McpHostError as error:
-        hint = error.hint if config.secret_store in ("", "keyring") else "Sign-ins do not need it."
-        return Check("keyring", "warning" if config.secret_store in ("", "keyring") else "ok", error.message, hint)
+        if config.secret_store in ("", "keyring"):
+            return Check("keyring", "warning", error.message, error.hint)
+        return Check("keyring", "ok", error.message, "Sign-ins do not need it.")
     return Check("keyring", "ok", description)
 
 
@@ -256,7 +288,7 @@ async def _check_servers(host: Any, names: list[str], update: Callable[[str], ob
 
     checks: list[Check] = []
     for answer in await connect_servers(host, names):
-        update(f"Diagnosing {answer.view.name}…")
+        update(_("Diagnosing {name}…").format(name=answer.view.name))
         steps = await _diagnose(host, answer.view.name) if names or answer.error is not None else ()
         checks += [replace(check, steps=steps) for check in _summarize_server(answer)]
     return checks
@@ -274,8 +306,8 @@ def _summarize_server(answer: "ServerConnectResult") -> list[Check]:
     error, facts, name = answer.error, answer.view.facts, f"server {answer.view.name}"
     if error is None and facts is not None:
         catalog = answer.view.catalog
-        detail = f"{facts.revision.value}, {pluralize(len(catalog.tools), 'tool')}, {answer.seconds:.2f} s"
-        return [Check(name, "ok", detail)]
+        tools = pluralize(len(catalog.tools), "tool")
+        return [Check(name, "ok", f"{facts.revision.value}, {tools}, {answer.seconds:.2f} s")]
     if error is not None:
         status: Status = "warning" if error.exit_code == 5 else "failed"
         return [Check(name, status, error.message, error.hint, error.exit_code)]
@@ -391,41 +423,46 @@ def _limits() -> tuple[Limit, ...]:
 
     defaults = Limits()
     return (
-        Limit("message, decoded", lines.MESSAGE_LIMIT, "bytes"),
-        Limit("event of a stream", event_stream.EVENT_LIMIT, "bytes"),
-        Limit("headers of a response", http1.HEAD_LIMIT, "bytes"),
-        Limit("members of a batch", jsonrpc.BATCH_LIMIT, "messages"),
-        Limit("redirects, inside the origin", http_client.MAX_REDIRECTS, "times"),
-        Limit("a list", pagination.MAX_ITEMS, "items"),
-        Limit("pages of a list", pagination.MAX_PAGES, "pages"),
-        Limit("input rounds of a request", input_required.MAX_ROUNDS, "rounds"),
-        Limit("schema", schema_limits.MAX_SCHEMA_SIZE, "bytes"),
-        Limit("depth of a schema", schema_limits.MAX_SCHEMA_DEPTH, "levels"),
-        Limit("time to connect", defaults.connect_timeout, "seconds"),
-        Limit("time of a request", defaults.request_timeout, "seconds"),
-        Limit("time of a request that reports progress", defaults.request_timeout_max, "seconds"),
-        Limit("time of a task", defaults.task_timeout, "seconds"),
+        Limit(N_("message, decoded"), lines.MESSAGE_LIMIT, N_("bytes")),
+        Limit(N_("event of a stream"), event_stream.EVENT_LIMIT, N_("bytes")),
+        Limit(N_("headers of a response"), http1.HEAD_LIMIT, N_("bytes")),
+        Limit(N_("members of a batch"), jsonrpc.BATCH_LIMIT, N_("messages")),
+        Limit(N_("redirects, inside the origin"), http_client.MAX_REDIRECTS, N_("times")),
+        Limit(N_("a list"), pagination.MAX_ITEMS, N_("items")),
+        Limit(N_("pages of a list"), pagination.MAX_PAGES, N_("pages")),
+        Limit(N_("input rounds of a request"), input_required.MAX_ROUNDS, N_("rounds")),
+        Limit(N_("schema"), schema_limits.MAX_SCHEMA_SIZE, N_("bytes")),
+        Limit(N_("depth of a schema"), schema_limits.MAX_SCHEMA_DEPTH, N_("levels")),
+        Limit(N_("time to connect"), defaults.connect_timeout, N_("seconds")),
+        Limit(N_("time of a request"), defaults.request_timeout, N_("seconds")),
+        Limit(N_("time of a request that reports progress"), defaults.request_timeout_max, N_("seconds")),
+        Limit(N_("time of a task"), defaults.task_timeout, N_("seconds")),
     )
 
 
 def format_report(report: ConformanceReport, width: int = LINE_WIDTH) -> list[str]:
     """Return the report as lines of text, wrapped at *width* characters."""
-    lines = [f"mcphost {report.version} speaks these revisions of MCP:"]
+    from mcphost.cli.output import count_cells
+
+    lines = [_("mcphost {version} speaks these revisions of MCP:").format(version=report.version)]
     for support in report.revisions:
-        lines += ["", f"{support.revision} ({support.era} era) over {', '.join(support.transports)}"]
+        text = _("{revision} ({era} era) over {transports}").format(
+            revision=support.revision, era=support.era, transports=", ".join(support.transports)
+        )
+        lines += ["", text]
         for what, names in (
-            ("sends", support.requests),
-            ("notifies", support.notifications),
-            ("answers", support.answered_requests),
-            ("receives", support.received_notifications),
-            ("declares", _capability_names(support.capabilities)),
+            (_("sends"), support.requests),
+            (_("notifies"), support.notifications),
+            (_("answers"), support.answered_requests),
+            (_("receives"), support.received_notifications),
+            (_("declares"), _capability_names(support.capabilities)),
         ):
-            lines += _wrap_names(f"  {what:<10}", names, width)
-    lines += ["", "extensions:"]
+            lines += _wrap_names(f"  {what}{' ' * (10 - count_cells(what))}", names, width)
+    lines += ["", _("extensions:")]
     for name, sends in report.extensions.items():
         lines += _wrap_names(f"  {name}: ", sends, width)
-    lines += ["", *_wrap_names("JSON Schema dialects: ", report.schema_dialects, width), "", "limits:"]
-    return lines + [f"  {limit.name}: {limit.value:,.0f} {limit.unit}" for limit in report.limits]
+    lines += ["", *_wrap_names(_("JSON Schema dialects: "), report.schema_dialects, width), "", _("limits:")]
+    return lines + [f"  {_(limit.name)}: {limit.value:,.0f} {_(limit.unit)}" for limit in report.limits]
 
 
 def _wrap_names(start: str, names: Iterable[str], width: int) -> list[str]:

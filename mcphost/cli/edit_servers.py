@@ -10,6 +10,7 @@ from shlex import join, quote
 from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.errors import UsageError
+from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -17,13 +18,21 @@ if TYPE_CHECKING:
     from mcphost.host.servers.server_editor import SavedServer, ServerEditor
 
 _MAX_PASTED_BYTES = 400_000
+SAVED = {
+    "added": N_("Added {name} in {file}"),
+    "changed": N_("Changed {name} in {file}"),
+    "imported": N_("Imported {name} in {file}"),
+    "installed": N_("Installed {name} in {file}"),
+    "updated": N_("Updated {name} in {file}"),
+}
+"""Texts about saved changes."""
 _ADD_HINT = "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON"
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers add`, `edit`, `remove`, `enable`, `disable` or `restart`."""
     if action in ("add", "edit"):
-        parser.usage = f"{parser.prog} NAME [flags] [-- COMMAND ARGUMENT… | URL]"
+        parser.usage = N_("%(prog)s NAME [flags] [-- COMMAND ARGUMENT… | URL]")
         parser.add_argument("name", nargs="?", metavar="NAME", help="name of the server")
         parser.add_argument("target", nargs="*", metavar="COMMAND|URL", help="after --: the program and its arguments")
         _add_entry_flags(parser)
@@ -37,8 +46,10 @@ def add_arguments(action: str, parser: "CommandParser") -> None:
     else:
         parser.add_argument("name", metavar="NAME", help="name of the server")
         if action == "remove":
-            told = "also delete its secrets, its sign-ins and its unpacked bundle, unless another server uses them"
-            parser.add_argument("--forget", action="store_true", help=told)
+            parser.add_argument(
+                "--forget", action="store_true",
+                help="also delete its secrets, its sign-ins and its unpacked bundle, unless another server uses them",
+            )  # fmt: skip
     parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
@@ -112,10 +123,14 @@ async def _restart(options: "Options", name: str) -> int:
     from mcphost.cli.output import print_text
     from mcphost.config.restart_requests import RestartRequests
 
-    async with open_server_editor(options) as (_, config):
+    async with open_server_editor(options) as (_editor, config):
         server = _find(config, name)
     await anyio.to_thread.run_sync(RestartRequests(paths.state_dir()).add, server.name, server.file)
-    print_text(f"Every running chat restarts {name} within seconds. Other commands start servers of their own.")
+    print_text(
+        _("Every running chat restarts {name} within seconds. Other commands start servers of their own.").format(
+            name=name
+        )
+    )
     return 0
 
 
@@ -127,16 +142,17 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
     if not args.name or not target:
         raise UsageError("What should be added?", _ADD_HINT)
     entry = await _apply_flags(_make_entry(target), args)
-    async with open_server_editor(options) as (editor, _):
+    async with open_server_editor(options) as (editor, _config):
         saved = await editor.add(args.name, entry, args.scope, replace=args.replace)
-    print_saved(saved, "Added")
-    print_text(f"Does it answer? mcphost servers check {quote(args.name)}")
+    print_saved(saved, "added")
+    print_text(_("Does it answer? mcphost servers check {name}").format(name=quote(args.name)))
     return 0
 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Show what the servers in pasted JSON start or connect to, ask the user, and add them."""
     from mcphost.cli.input_prompts import ask_missing_inputs
+    from mcphost.cli.output import translate_line
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, is_interactive
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.pasted_servers import parse_pasted_servers
@@ -152,24 +168,24 @@ async def _add_pasted(options: "Options", args: argparse.Namespace, target: list
     elif args.name:
         raise UsageError(f"The text has {len(entries)} servers, which keep their names.", "Leave the name out.")
     review = Confirmation(yes=args.yes, as_json=False)
-    async with open_server_editor(options) as (editor, _):
+    async with open_server_editor(options) as (editor, _config):
         for name, entry in entries.items():
             entries[name] = await _apply_flags(entry, args)
             edit = plan_set(scope_file(args.scope, editor.config_dir, editor.folder), name, entries[name],
                             replace=args.replace)  # fmt: skip
             if edit.server is None:
                 continue
-            review.show("\n".join([name, *(f"  {line}" for line in describe_server(edit.server))]))
+            review.show("\n".join([name, *(f"  {translate_line(line)}" for line in describe_server(edit.server))]))
             for warning in server_warnings(edit.server):
-                review.show(f"  Warning: {warning}")
-        review.confirm(f"Add and approve {'it' if len(entries) == 1 else 'them'}?", "Nothing was added.")
+                review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
+        review.confirm("Add and approve it?" if len(entries) == 1 else "Add and approve them?", "Nothing was added.")
         reader = TerminalInput() if is_interactive() and not args.yes else None
         answers: dict[tuple[str, ServerInput], str] = {}
         for name, entry in entries.items():
             saved = await editor.add(name, entry, args.scope, replace=args.replace)
-            print_saved(saved, "Added")
+            print_saved(saved, "added")
             if saved.server is not None:
-                await ask_missing_inputs(editor, saved.server, reader, answers, "the pasted text")
+                await ask_missing_inputs(editor, saved.server, reader, answers, _("the pasted text"))
     return 0
 
 
@@ -189,9 +205,9 @@ async def _edit(options: "Options", args: argparse.Namespace, target: list[str])
         if entry == before:
             from mcphost.cli.output import print_text
 
-            print_text("Nothing was changed.")
+            print_text(_("Nothing was changed."))
             return 0
-        print_saved(await editor.change(server, entry), "Changed")
+        print_saved(await editor.change(server, entry), "changed")
     return 0
 
 
@@ -243,17 +259,18 @@ async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) ->
         review.show(f"{name} ({server.file})\n  {join(server.argv) if server.is_stdio else server.url}")
         stored = (*data.describe(editor.inputs_file), *sign_ins.describe())
         for what in stored:
-            review.show(f"  {'also deleted' if forgets else 'kept'}: {what}")
+            text = _("  also deleted: {what}") if forgets else _("  kept: {what}")
+            review.show(text.format(what=translate_sentence(what)))
         if stored and not forgets:
-            review.show("  --forget deletes what is kept, too.")
+            review.show(_("  --forget deletes what is kept, too."))
         review.confirm(f"Remove {name}?", "Nothing was removed.")
         if forgets:
             await editor.read_secrets(data)  # nothing is removed if the keyring cannot be used
         saved = await editor.remove(server)
         deleted = (*await editor.forget(server, data), *await sign_ins.sign_out()) if forgets else ()
-    print_text(f"Removed {name} from {saved.edit.file.path}")
+    print_text(_("Removed {name} from {path}").format(name=name, path=saved.edit.file.path))
     for what in deleted:
-        print_text(f"  deleted: {what}")
+        print_text(_("  deleted: {what}").format(what=translate_sentence(what)))
     return 0
 
 
@@ -263,10 +280,12 @@ async def _set_disabled(options: "Options", name: str, *, disabled: bool) -> int
     async with open_server_editor(options) as (editor, config):
         server = _find(config, name)
         if server.disabled == disabled:
-            print_text(f"{name} is already {'disabled' if disabled else 'enabled'}.")
+            text = _("{name} is already disabled.") if disabled else _("{name} is already enabled.")
+            print_text(text.format(name=name))
             return 0
         saved = await editor.set_disabled(server, disabled=disabled)
-    print_text(f"{'Disabled' if disabled else 'Enabled'} {name} in {saved.edit.file.path}")
+    text = _("Disabled {name} in {file}") if disabled else _("Enabled {name} in {file}")
+    print_text(text.format(name=name, file=saved.edit.file.path))
     return 0
 
 
@@ -293,8 +312,9 @@ async def _apply_flags(entry: dict[str, Any], args: argparse.Namespace) -> dict[
     is_url = "url" in entry
     for values, key, separator in ((args.env, "env", "="), (args.header, "headers", ":")):
         if values and (key == "headers") != is_url:
-            flag, kind = ("--header", "URL") if key == "headers" else ("--env", "command")
-            raise UsageError(f"{flag} is for servers with a {kind}.")
+            raise UsageError(
+                "--header is for servers with a URL." if key == "headers" else "--env is for servers with a command."
+            )
         for value in values:
             name, text = await _split_pair(value, separator)
             entry[key] = {**entry.get(key, {}), name: text}
@@ -322,27 +342,27 @@ async def _split_pair(text: str, separator: str) -> tuple[str, str]:
         return name, value.strip() if separator == ":" else value
     if not is_interactive():
         raise UsageError(f"{name} has no value.", f"Write {name}{separator}VALUE, or run it at a terminal to type it.")
-    typed = await TerminalInput().read_secret(f"Value of {name} (not shown): ")
+    typed = await TerminalInput().read_secret(_("Value of {name} (not shown): ").format(name=name))
     if not typed:
         raise UsageError(f"{name} has no value.", "Nothing was added.")
     return name, typed
 
 
 def print_saved(saved: "SavedServer", what: str) -> None:
-    """Print the change that was saved and any approval; *what* is a past participle such as "Added"."""
+    """Print the change that was saved and any approval; *what* is a key of SAVED."""
     from mcphost.cli.output import print_note, print_text
 
     edit = saved.edit
-    print_text(f"{what} {edit.name} in {edit.file.path}")
+    print_text(_(SAVED[what]).format(name=edit.name, file=edit.file.path))
     for reference in saved.stored_secrets:
-        print_text(f"  a secret was stored in the keyring as {reference}")
+        print_text(_("  a secret was stored in the keyring as {reference}").format(reference=reference))
     if saved.is_approved and saved.server is not None:
         server = saved.server
-        print_text(f"  approved: {join(server.argv) if server.is_stdio else server.url}")
+        print_text(_("  approved: {command}").format(command=join(server.argv) if server.is_stdio else server.url))
     elif edit.server is not None:
         hidden = edit.file.source != "project"
         print_note(
-            f"{edit.name} is not used yet: another file has a server with this name."
+            _("{name} is not used yet: another file has a server with this name.").format(name=edit.name)
             if hidden
-            else f"{edit.file.path} is not approved. Read it, then: mcphost servers trust .mcp.json"
+            else _("{path} is not approved. Read it, then: mcphost servers trust .mcp.json").format(path=edit.file.path)
         )

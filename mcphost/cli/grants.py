@@ -6,6 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import UsageError
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
@@ -30,8 +31,9 @@ def run(command: str, args: argparse.Namespace) -> int:
     from mcphost.cli.parser import build_options
 
     if args.action != "list" and not args.what:
-        asked, usage = ("What for", "search TEXT") if args.action == "search" else ("Which one", "revoke ID")
-        raise UsageError(f"{asked}?", f"mcphost grants {usage}; ids: mcphost grants list")
+        if args.action == "search":
+            raise UsageError("What for?", "mcphost grants search TEXT; ids: mcphost grants list")
+        raise UsageError("Which one?", "mcphost grants revoke ID; ids: mcphost grants list")
     if args.action == "list" and args.what:
         raise UsageError("grants list takes no text.", f"mcphost grants search {quote(args.what)}")
     if args.action == "revoke" and args.server:
@@ -57,7 +59,7 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
             if as_json:
                 print_json({"revoked": grant.id, "rule": grant.text})
             else:
-                print_text(f"Revoked: {grant.text}. You will be asked again.")
+                print_text(_("Revoked: {rule}. You will be asked again.").format(rule=grant.text))
             return 0
         grants = await host.grants.list_grants(server=server, text=query)
         folders = await host.grants.list_folder_answers(server=server, text=query)
@@ -68,10 +70,10 @@ async def _run_action(options: "Options", action: str, query: str, server: str, 
         return 0
     print_table(
         [*map(_grant_cells, grants), *map(_folder_answer_cells, folders)],
-        ("ID", "Rule", "Where", "Use", "State"),
+        (_("ID"), _("Rule"), _("Where"), _("Use"), _("State")),
     )
     if not grants and not folders and not options.quiet:
-        print_note("No permission is stored." if not query and not server else "No grant matches that.")
+        print_note(_("No permission is stored.") if not query and not server else _("No grant matches that."))
     return 0
 
 
@@ -79,13 +81,19 @@ def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
     from mcphost.cli.styles import StateWord
 
     grant = status.grant
-    where = {"everywhere": "", "project": f"in {grant.place}", "conversation": f"in conversation {grant.place}"}
-    until = f"until {_format_time(grant.rule.expires)}" if grant.rule.expires is not None else ""
-    account = f"as {grant.account}" if grant.account else ""
-    used = f"used {grant.uses} times" if grant.uses != 1 else "used once"
-    last = f", last {_format_time(grant.last_used)}" if grant.last_used else ""
+    where = {
+        "everywhere": "",
+        "project": _("in {folder}").format(folder=grant.place),
+        "conversation": _("in conversation {id}").format(id=grant.place),
+    }
+    expires = grant.rule.expires
+    until = _("until {time}").format(time=_format_time(expires)) if expires is not None else ""
+    account = _("as {account}").format(account=grant.account) if grant.account else ""
+    used = _("used once") if grant.uses == 1 else _("used {count} times").format(count=grant.uses)
+    last = _(", last {time}").format(time=_format_time(grant.last_used)) if grant.last_used else ""
     bounds = ", ".join(part for part in (where[grant.rule.scope], until, account) if part)
-    return grant.id, grant.text, bounds or "everywhere", f"{used}{last}", status.why or StateWord("counts")
+    state = translate_sentence(status.why) if status.why else StateWord("counts")
+    return grant.id, grant.text, bounds or _("everywhere"), f"{used}{last}", state
 
 
 def _folder_answer_cells(status: "FolderAnswerStatus") -> tuple[str, ...]:
@@ -94,9 +102,9 @@ def _folder_answer_cells(status: "FolderAnswerStatus") -> tuple[str, ...]:
     return (
         status.answer.id,
         status.answer.text,
-        "everywhere",
-        f"since {_format_time(status.answer.created)}",
-        status.why or StateWord("counts"),
+        _("everywhere"),
+        _("since {time}").format(time=_format_time(status.answer.created)),
+        translate_sentence(status.why) if status.why else StateWord("counts"),
     )
 
 
@@ -104,4 +112,4 @@ def _format_time(timestamp: float) -> str:
     try:
         return dt.datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
-        return "a time out of range"
+        return _("a time out of range")

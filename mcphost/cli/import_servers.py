@@ -9,6 +9,7 @@ from shlex import join
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import ConfigError, UsageError
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -46,7 +47,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def _import(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.edit_servers import open_server_editor, print_saved
     from mcphost.cli.input_prompts import ask_missing_inputs
-    from mcphost.cli.output import print_json, print_note
+    from mcphost.cli.output import format_error, print_json, print_note
     from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
     from mcphost.config.loader import SERVERS_FILE
     from mcphost.host.servers.import_plan import plan_import
@@ -63,7 +64,7 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
         _print_candidates(candidates)
         chosen = [candidate for candidate in candidates if candidate.state == "new"]
         if not candidates:
-            print_note("No servers of other hosts were found.")
+            print_note(_("No servers of other hosts were found."))
         if not chosen:
             return 0
         if not args.yes:
@@ -77,11 +78,11 @@ async def _import(options: "Options", args: argparse.Namespace) -> int:
                 if result.server is not None:
                     await ask_missing_inputs(editor, result.server, reader, answers, candidate.found.file)
             except ConfigError as error:
-                print_note(f"{candidate.name} was not imported. {error}")
+                print_note(_("{name} was not imported. {error}").format(name=candidate.name, error=format_error(error)))
                 continue
             saved.append(candidate.name)
             if not args.json:
-                print_saved(result, "Imported")
+                print_saved(result, "imported")
     if args.json:
         print_json({"imported": saved})
     return 0 if len(saved) == len(chosen) else 3
@@ -104,7 +105,9 @@ def _find(source: str | None) -> "tuple[ForeignServer, ...]":
 def _require_names(names: list[str], candidates: "tuple[ImportCandidate, ...]") -> None:
     known = [candidate.found.name for candidate in candidates if candidate.found.name]
     if missing := next((name for name in names if name not in known), ""):
-        raise UsageError(f"No server named {missing!r} was found.", f"Found: {', '.join(known) or 'none'}.")
+        raise UsageError(
+            f"No server named {missing!r} was found.", f"Found: {', '.join(known)}." if known else "Found: none."
+        )
 
 
 def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
@@ -116,12 +119,12 @@ def _print_candidates(candidates: "tuple[ImportCandidate, ...]") -> None:
         if candidate.name
     ]
     if rows:
-        print_table(rows, ("Server", "Command or URL", "From", "State"), wrap=True)
+        print_table(rows, (_("Server"), _("Command or URL"), _("From"), _("State")), wrap=True)
     for candidate in candidates:
         if not candidate.name:
             print_note(candidate.reason)
         for note in candidate.found.notes:
-            print_note(f"{candidate.name}: {note}")
+            print_note(f"{candidate.name}: {translate_sentence(note)}")
 
 
 def _describe_target(candidate: "ImportCandidate") -> str:
@@ -133,14 +136,15 @@ def _describe_target(candidate: "ImportCandidate") -> str:
 
 def _describe_state(candidate: "ImportCandidate") -> str:
     if candidate.reason:
-        return candidate.reason
-    parts = ["new"]
+        return translate_sentence(candidate.reason)
+    parts = [_("new")]
     if candidate.found.is_disabled:
-        parts.append("disabled there")
+        parts.append(_("disabled there"))
     if candidate.secrets:
-        parts.append(f"secrets to the keyring: {', '.join(candidate.secrets)}")
+        parts.append(_("secrets to the keyring: {names}").format(names=", ".join(candidate.secrets)))
     if candidate.server is not None and candidate.server.inputs:
-        parts.append(f"asks for: {', '.join(one.id for one in candidate.server.inputs)}")
+        names = ", ".join(one.id for one in candidate.server.inputs)
+        parts.append(_("asks for: {names}").format(names=names))
     return "; ".join(parts)
 
 
@@ -154,7 +158,7 @@ def _ask_which(candidates: "list[ImportCandidate]") -> "list[ImportCandidate]":
     import termios
 
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    sys.stderr.write("Which ones to import and approve? Names separated by spaces, all, or nothing: ")
+    sys.stderr.write(_("Which ones to import and approve? Names separated by spaces, all, or nothing: "))
     sys.stderr.flush()
     words = re.split(r"[\s,]+", sys.stdin.readline().strip())
     if words == ["all"]:

@@ -5,6 +5,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import McpHostError, UsageError
+from mcphost.translation import _
 
 if TYPE_CHECKING:
     from mcphost.cli.terminal_frontend import TerminalInput
@@ -19,9 +20,9 @@ async def ask_value(server: "ServerConfig", one: "ServerInput", reader: "Termina
     """
     from mcphost.sanitize import sanitize
 
-    what = f"{one.description or one.id} (for {server.name})"
+    what = _("{input} (for {server})").format(input=one.description or one.id, server=server.name)
     if one.password:
-        value = await reader.read_secret(f"{what}, not shown: ")
+        value = await reader.read_secret(_("{what}, not shown: ").format(what=what))
     else:
         for number, option in enumerate(one.options, 1):
             sys.stderr.write(f"  {number}. {sanitize(option, keep_newlines=False)}\n")

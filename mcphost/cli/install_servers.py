@@ -6,6 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import ConsentDenied, McpHostError, RegistryError, SignInRequired, UsageError
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -88,7 +89,7 @@ class _Installation:
             warnings = show_server(self._review, server, option, name, [one.name for one in config.servers])
             if args.dry_run and option.kind == "mcpb":
                 show_download(self._review, option)
-                self._review.show("  Its command is known once the bundle has been downloaded and opened.")
+                self._review.show(_("  Its command is known once the bundle has been downloaded and opened."))
                 if args.json:
                     about = {"server": server.name, "version": server.version, "name": name, "from": option.kind}
                     print_json({**about, "download": describe_download(option), "warnings": warnings})
@@ -102,12 +103,12 @@ class _Installation:
         if saved is None:
             return 0
         if not args.json:
-            print_saved(saved, "Installed")
+            print_saved(saved, "installed")
         error = await try_server(self._options, name, as_json=args.json) if saved.is_approved else None
         if args.json:
             print_json({**report, "installed": True, "ok": error is None, "error": error.message if error else ""})
         terminal = None if args.yes else self._terminal
-        code, is_undone = await offer_undo(self._options, self._review, saved, error, terminal, "installation")
+        code, is_undone = await offer_undo(self._options, self._review, saved, error, terminal, is_update=False)
         if is_undone:
             source.discard()
         return code
@@ -138,7 +139,11 @@ class _Installation:
         entry = with_registry(planned, option, server, place, values)
         edit = plan_set(scope_file(scope, editor.config_dir, editor.folder), name, entry)
         plan = describe_plan(edit.server, planned, option, warnings)
-        self._review.show("\n".join([*plan.lines, f"  file: {edit.file.path}, as {name}"]))
+        risks = [translate_sentence(one) for one in plan.warnings[len(warnings) :]]
+        lines = [f"  {_translate_detail(line, option.inputs)}" for line in plan.details]
+        lines += [_("  Warning: {warning}").format(warning=risk) for risk in risks]
+        file = _("  file: {file}, as {name}").format(file=edit.file.path, name=name)
+        self._review.show("\n".join([*lines, file]))
         report = plan_json(server, option, planned, name, str(edit.file.path), plan)
         if args.dry_run:
             if args.json:
@@ -156,7 +161,7 @@ class _Installation:
         from mcphost.cli.search_servers import open_configured_registry, report_answer
         from mcphost.host.servers.install_plan import absolute_place
 
-        name, _, version = self._args.server.partition("@")
+        name, _at, version = self._args.server.partition("@")
         async with open_configured_registry(self._options, self._args, refresh=True) as (registry, place):
             if "/" not in name:
                 found = [entry.name for entry in (await registry.search(name, 5)).entries]
@@ -187,12 +192,13 @@ async def offer_undo(
     saved: "SavedServer",
     error: McpHostError | None,
     terminal: "TerminalInput | None",
-    what: str,
+    *,
+    is_update: bool,
 ) -> tuple[int, bool]:
     """Print the *error* of a server that was just installed or updated, and offer to undo the change.
 
-    The text *what* names the change, such as "update". Does nothing if *error* is None; does not offer if *terminal*
-    is None or the server requires a sign-in. Returns the exit code and whether the change was undone.
+    Does nothing if *error* is None; does not offer if *terminal* is None or the server requires a sign-in. Returns the
+    exit code and whether the change was undone.
     """
     from mcphost.cli.edit_servers import open_server_editor
     from mcphost.cli.output import print_error, print_note
@@ -204,17 +210,45 @@ async def offer_undo(
     if isinstance(error, SignInRequired):
         return error.exit_code, False
     if terminal is None or not sys.stdin.isatty():
-        print_note(f"The {what} stays. To remove the server: mcphost servers remove {quote(name)}")
+        text = (
+            _("The update stays. To remove the server: mcphost servers remove {name}")
+            if is_update
+            else _("The installation stays. To remove the server: mcphost servers remove {name}")
+        )
+        print_note(text.format(name=quote(name)))
         return error.exit_code, False
     try:
-        await review.confirm_with(terminal, f"Undo the {what} of {name}?", f"The {what} stays.")
+        await review.confirm_with(
+            terminal,
+            f"Undo the update of {name}?" if is_update else f"Undo the installation of {name}?",
+            "The update stays." if is_update else "The installation stays.",
+        )
     except ConsentDenied as declined:
         print_note(declined.message)
         return error.exit_code, False
-    async with open_server_editor(options) as (editor, _):
+    async with open_server_editor(options) as (editor, _config):
         await editor.undo(saved)
-    print_note(f"Undone: the {what} of {name}.")
+    text = _("Undone: the update of {name}.") if is_update else _("Undone: the installation of {name}.")
+    print_note(text.format(name=name))
     return error.exit_code, True
+
+
+def _translate_detail(line: str, inputs: "tuple[PlanInput, ...]") -> str:
+    from mcphost.cli.output import translate_line
+
+    if line.startswith("inputs: "):
+        return _("inputs: {names}").format(names=", ".join(map(_describe_input, inputs)))
+    if line.startswith("needs: ") and line.endswith(" (not installed)"):
+        program = line.removeprefix("needs: ").removesuffix(" (not installed)")
+        return _("needs: {program} (not installed)").format(program=program)
+    return translate_line(line)
+
+
+def _describe_input(one: "PlanInput") -> str:
+    """Return the name of an input, whether it is required or secret, and its choices."""
+    about = [_("needed")] * one.is_required + [_("secret")] * one.is_secret
+    about += [_(" or ").join(one.choices)[:200]] if one.choices else []
+    return f"{one.name} ({', '.join(about)})" if about else one.name
 
 
 def show_server(
@@ -229,16 +263,16 @@ def show_server(
     from mcphost.sanitize import sanitize
 
     lines = [
-        f"publisher: {describe_publisher(server)}",
-        f"repository: {server.repository.url or 'none is given'}",
-        f"from: {option.label}",
+        _("publisher: {publisher}").format(publisher=translate_sentence(describe_publisher(server))),
+        _("repository: {address}").format(address=server.repository.url or _("none is given")),
+        _("from: {package}").format(package=option.label),
     ]
     if server.description:
         lines.insert(0, server.description[:_MAX_DESCRIPTION])
     warnings = find_warnings(server, option, name, others)
     if server.status != "active":
         warnings = (f"It is {server.status}. {server.status_message}".rstrip(), *warnings)
-    lines += [f"Warning: {warning}" for warning in warnings]
+    lines += [_("Warning: {warning}").format(warning=translate_sentence(warning)) for warning in warnings]
     review.show(f"{server.name} {server.version}")
     review.show("\n".join(f"  {sanitize(line, keep_newlines=False)}" for line in lines))
     return warnings
@@ -257,7 +291,7 @@ async def read_values(texts: list[str], terminal: "TerminalInput") -> dict[str, 
         if not found:
             if not is_interactive():
                 raise UsageError(f"{name} has no value.", f"Write {name}=VALUE, or run it at a terminal to type it.")
-            value = await terminal.read_secret(f"Value of {name} (not shown): ") or ""
+            value = await terminal.read_secret(_("Value of {name} (not shown): ").format(name=name)) or ""
         values.setdefault(name, []).append(value)
     return values
 
@@ -282,9 +316,10 @@ async def ask_missing(inputs: "tuple[PlanInput, ...]", values: dict[str, list[st
         if about:
             print_note(f"{one.name}: {about[:300]}")
         if one.is_secret:
-            text = await terminal.read_secret(f"Value of {one.name} (not shown): ")
+            text = await terminal.read_secret(_("Value of {name} (not shown): ").format(name=one.name))
         else:
-            sys.stderr.write(sanitize(f"Value of {one.name}{choices[:300]}: ", keep_newlines=False))
+            prompt = _("Value of {name}{choices}: ").format(name=one.name, choices=choices[:300])
+            sys.stderr.write(sanitize(prompt, keep_newlines=False))
             sys.stderr.flush()
             text = await terminal.read_line()
         if not text:
@@ -329,11 +364,11 @@ def plan_json(
 async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHostError | None:
     """Connect to a server and list its features; return the error, or None if the server works."""
     from mcphost.cli.command_runner import connect_servers, open_host_for_server
-    from mcphost.cli.output import print_text, show_status
+    from mcphost.cli.output import print_text, show_status, translate_counts
     from mcphost.host.views import summarize_catalog
 
     try:
-        with show_status(f"Starting {name}…", quiet=options.quiet):
+        with show_status(_("Starting {name}…").format(name=name), quiet=options.quiet):
             async with open_host_for_server(options, name) as host:
                 result = (await connect_servers(host, [name]))[0]
     except McpHostError as error:
@@ -341,5 +376,5 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
     if result.error is not None:
         return result.error
     if not as_json:
-        print_text(f"It works: {summarize_catalog(result.view.catalog)}")
+        print_text(_("It works: {features}").format(features=translate_counts(summarize_catalog(result.view.catalog))))
     return None

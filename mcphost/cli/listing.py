@@ -3,8 +3,24 @@
 import argparse
 from typing import Any
 
+from mcphost.translation import N_, _
+
 _KEY_FIELDS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name", "skills": "name"}
-_KEY_LABELS = {"tools": "Tool", "resources": "URI", "templates": "Template", "prompts": "Prompt", "skills": "Skill"}
+_KEY_LABELS = {
+    "tools": N_("Tool"),
+    "resources": N_("URI"),
+    "templates": N_("Template"),
+    "prompts": N_("Prompt"),
+    "skills": N_("Skill"),
+}
+_EMPTY = {
+    "tools": (N_("The server {server!r} offers no tools."), N_("The configured servers offer no tools.")),
+    "resources": (N_("The server {server!r} offers no resources."), N_("The configured servers offer no resources.")),
+    "templates": (N_("The server {server!r} offers no templates."), N_("The configured servers offer no templates.")),
+    "prompts": (N_("The server {server!r} offers no prompts."), N_("The configured servers offer no prompts.")),
+    "skills": (N_("The server {server!r} offers no skills."), N_("The configured servers offer no skills.")),
+}
+"""Texts about one server and about all servers that offer nothing of a kind."""
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -43,7 +59,7 @@ def run(command: str, args: argparse.Namespace) -> int:
                 require_server(host.config, args.server)
             else:
                 print_config_problems(host.config, options)
-            with show_status(f"Connecting to {args.server or 'servers'}…", quiet=options.quiet):
+            with show_status(_connecting_text(args.server), quiet=options.quiet):
                 answers = await connect_servers(host, [args.server] if args.server else None)
         entries: list[dict[str, Any]] = []
         for answer in answers:
@@ -59,7 +75,8 @@ def run(command: str, args: argparse.Namespace) -> int:
             print_json({command: entries, "errors": errors})
         else:
             any_off = any(entry.get("off") for entry in entries)
-            headers = ("Server", _KEY_LABELS[command], *(["State"] if any_off else []), "Description")
+            state = [_("State")] if any_off else []
+            headers = (_("Server"), _(_KEY_LABELS[command]), *state, _("Description"))
             rows = [(
                 entry["server"], entry[_KEY_FIELDS[command]],
                 *([StateWord("off" if entry.get("off") else "")] if any_off else []),
@@ -67,8 +84,19 @@ def run(command: str, args: argparse.Namespace) -> int:
             ) for entry in entries]  # fmt: skip
             print_table(rows, headers)
             if not entries and not options.quiet and all(answer.error is None for answer in answers):
-                who = f"The server {args.server!r} offers" if args.server else "The configured servers offer"
-                print_note(f"{who} no {command}." if answers else "No servers are configured. See: mcphost servers")
+                print_note(_nothing_text(command, args.server, has_servers=bool(answers)))
         return next((answer.error.exit_code for answer in answers if answer.error is not None), 0)
 
     return run_command(options, work)
+
+
+def _connecting_text(server: str | None) -> str:
+    return _("Connecting to {server}…").format(server=server) if server else _("Connecting to servers…")
+
+
+def _nothing_text(command: str, server: str | None, *, has_servers: bool) -> str:
+    """Return a sentence that says that *server*, or every configured server, offers nothing of a kind."""
+    if not has_servers:
+        return _("No servers are configured. See: mcphost servers")
+    of_one, of_all = _EMPTY[command]
+    return _(of_one).format(server=server) if server else _(of_all)

@@ -6,6 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, cast
 
 from mcphost.errors import ConfigError, ConsentDenied, LockMismatch, McpHostError, UsageError
+from mcphost.translation import N_, _
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -17,6 +18,21 @@ if TYPE_CHECKING:
 
 _MAX_PRINTED = 1_000
 """Maximum number of lines printed about the differences of one server."""
+DRIFT_LABELS = {
+    "address": N_("address changed"),
+    "command": N_("command changed"),
+    "environment": N_("environment changed"),
+    "headers": N_("headers changed"),
+    "identity": N_("identity changed"),
+    "package": N_("package changed"),
+    "registry": N_("registry changed"),
+    "server_added": N_("server added"),
+    "server_removed": N_("server removed"),
+    "tool_added": N_("tool added"),
+    "tool_changed": N_("tool changed"),
+    "tool_removed": N_("tool removed"),
+}
+"""Labels of differences, keyed by their kind."""
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
@@ -157,19 +173,22 @@ async def _read_servers(
 def _report_lock(path: Path, locked: "dict[str, LockedServer]", drifts: "list[Drift]", *, is_changed: bool) -> None:
     """Print the locked servers, and how they differ from the previous lock file."""
     from mcphost.cli.output import print_note, print_text
-    from mcphost.pluralize import pluralize
+    from mcphost.pluralize import translate_count
 
     for name in sorted({drift.server for drift in drifts}):
         _print_drifts(name, [drift for drift in drifts if drift.server == name])
     for name, server in locked.items():
         if server.package is not None and not (server.package.version or server.package.digest):
             print_note(
-                f"{name}: the command does not pin a version of {server.package.name}, so another one may run "
-                "next time."
+                _("{name}: the command does not pin a version of {package}, so another one may run next time.").format(
+                    name=name, package=server.package.name
+                )
             )
     tools = sum(len(server.tools) for server in locked.values())
-    what = f"{pluralize(len(locked), 'server')}, {pluralize(tools, 'tool')}"
-    print_text(f"{'Locked' if is_changed else 'Unchanged'}: {what} in {path}")
+    text = _("Locked: {servers}, {tools} in {file}") if is_changed else _("Unchanged: {servers}, {tools} in {file}")
+    print_text(
+        text.format(servers=translate_count(len(locked), "server"), tools=translate_count(tools, "tool"), file=path)
+    )
 
 
 def _read_lock_or_none(path: Path) -> "tuple[LockDocument, FileSnapshot | None]":
@@ -188,7 +207,7 @@ async def _verify(
     from mcphost.config.lock_file import read_lock
 
     try:
-        document, _ = read_lock(project.lock_path)
+        document, _snapshot = read_lock(project.lock_path)
     except FileNotFoundError as error:
         raise ConfigError(f"{project.lock_path} does not exist.", "Write it: mcphost servers lock") from error
     for problem in () if options.quiet else project.problems:
@@ -204,10 +223,11 @@ async def _verify(
     if changed and as_json:
         return LockMismatch.exit_code
     if changed:
-        verb = "server differs" if changed == 1 else "servers differ"
         raise LockMismatch(
-            f"{changed} {verb} from {project.lock_path}.", "If this is intended, run: mcphost servers lock"
-        )
+            f"1 server differs from {project.lock_path}." if changed == 1 else
+            f"{changed} servers differ from {project.lock_path}.",
+            "If this is intended, run: mcphost servers lock",
+        )  # fmt: skip
     codes = {error.exit_code for error in verification.errors.values()}
     if project.invalid:
         codes.add(ConfigError.exit_code)
@@ -259,7 +279,7 @@ class Verification:
     def show(self, *, offline: bool) -> None:
         """Print the result for each server."""
         from mcphost.cli.output import format_error, print_note, print_text
-        from mcphost.pluralize import pluralize
+        from mcphost.pluralize import translate_count
         from mcphost.sanitize import sanitize
 
         for name in self._names:
@@ -268,14 +288,24 @@ class Verification:
                 _print_drifts(name, self.drifts[name])
                 if not offline and name not in self._tools and name in self._project.servers:
                     is_new = self.drifts[name][0].kind == "server_added"
-                    reason = "it is not in the lock file" if is_new else "its entry differs from the locked one"
-                    print_text(f"  It was not started, because {reason}.")
+                    print_text(
+                        _("  It was not started, because it is not in the lock file.")
+                        if is_new
+                        else _("  It was not started, because its entry differs from the locked one.")
+                    )
             elif name in self.errors:
                 print_note(f"{shown}: {format_error(self.errors[name])}")
             elif name in self._tools:
-                print_text(f"{shown}: unchanged, {pluralize(self._tools[name], 'tool')}")
+                print_text(
+                    _("{name}: unchanged, {tools}").format(name=shown, tools=translate_count(self._tools[name], "tool"))
+                )
             else:
-                print_text(f"{shown}: the entry is unchanged; {'not started' if offline else 'it is disabled'}")
+                text = (
+                    _("{name}: the entry is unchanged; not started")
+                    if offline
+                    else _("{name}: the entry is unchanged; it is disabled")
+                )
+                print_text(text.format(name=shown))
 
 
 class ServerReading:
@@ -307,7 +337,7 @@ class ServerReading:
                 if problem := self._find_problem(host, configured.get(name), name):
                     self.errors[name] = problem
             usable = [name for name in wanted if name not in self.errors]
-            with show_status("Connecting to servers…", quiet=self._options.quiet):
+            with show_status(_("Connecting to servers…"), quiet=self._options.quiet):
                 results = await connect_servers(host, usable) if usable else []
             for result in results:
                 name = result.view.name
@@ -359,16 +389,19 @@ def _started_parts(server: "ServerConfig") -> tuple[Any, ...]:
 
 def _print_drifts(name: str, drifts: "tuple[Drift, ...] | list[Drift]") -> None:
     from mcphost.cli.output import print_text
-    from mcphost.pluralize import pluralize
+    from mcphost.host.servers.drift import NOTES
+    from mcphost.pluralize import translate_count
     from mcphost.sanitize import sanitize
 
-    lines = [f"{sanitize(name, keep_newlines=False)}: {pluralize(len(drifts), 'difference')}"]
+    differences = translate_count(len(drifts), "difference")
+    lines = [f"{sanitize(name, keep_newlines=False)}: {differences}"]
     for drift in drifts:
-        label = drift.kind.replace("_", " ") if drift.name or "_" in drift.kind else f"{drift.kind} changed"
+        label = _(DRIFT_LABELS.get(drift.kind, drift.kind))
         lines.append(f"  {label} {sanitize(drift.name[:200], keep_newlines=False)}".rstrip())
-        lines += [f"    {line}" for line in drift.lines]
+        lines += [f"      {_(line[2:])}" if line[2:] in NOTES else f"    {line}" for line in drift.lines]
     if len(lines) > _MAX_PRINTED:
-        lines = [*lines[:_MAX_PRINTED], f"  … and {len(lines) - _MAX_PRINTED:,} more lines; --json has them"]
+        more = _("  … and {count:,} more lines; --json has them").format(count=len(lines) - _MAX_PRINTED)
+        lines = [*lines[:_MAX_PRINTED], more]
     print_text("\n".join(lines))
 
 

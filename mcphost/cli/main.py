@@ -5,12 +5,14 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from mcphost.cli.output import unwrap_error
 from mcphost.cli.parser import COMMANDS, EDIT_ACTIONS, command_parser, merge_flags, split_command
 from mcphost.errors import McpHostError, UsageError
+from mcphost.translation import _, set_language_later
 
 CommandFn = Callable[[str, Namespace], int]
 _MODULES_BY_ACTION = {
@@ -30,6 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command line and return its exit code. Never raises."""
     arguments = sys.argv[1:] if argv is None else argv
     _prepare_streams()
+    set_language_later(partial(_choose_language, arguments))
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -51,6 +54,12 @@ def _run(arguments: list[str]) -> int:
         raise UsageError("--resume belongs to: mcphost chat, mcphost run")
     run, args = parse_arguments(command, rest)
     return run(command, merge_flags(global_flags, args))
+
+
+def _choose_language(arguments: list[str]) -> str:
+    from mcphost.cli.language import choose_command_language
+
+    return choose_command_language(arguments)
 
 
 def parse_arguments(command: str, rest: list[str]) -> tuple[CommandFn, Namespace]:
@@ -87,7 +96,7 @@ def _parse_server_edit(action: str, rest: list[str]) -> tuple[CommandFn, Namespa
         args = parser.parse_intermixed_args(arguments)
     except UsageError as error:
         if action == "add" and error.message.startswith("Unrecognized arguments") and not command_line:
-            error.hint = f"Arguments of the server's program come after --. {error.hint}"
+            raise UsageError(error.message, f"Arguments of the server's program come after --. {error.hint}") from error
         raise
     args.action, args.command_line = action, command_line
     return edit_servers.run, args
@@ -121,7 +130,7 @@ def _report_error(error: BaseException, arguments: list[str]) -> int:
     if isinstance(inner, McpHostError):
         print_error(inner)
         if "debug" in arguments:
-            print_note(f"More is in the log: {_log_error(inner)}")
+            print_note(_("More is in the log: {file}").format(file=_log_error(inner)))
         return inner.exit_code
     if isinstance(inner, KeyboardInterrupt):
         return 130
@@ -130,7 +139,9 @@ def _report_error(error: BaseException, arguments: list[str]) -> int:
         return 0
     if isinstance(inner, OSError) and inner.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and not inner.filename:
         _discard_output()
-        print_note(f"The output cannot be written: {inner.strerror}. Choose another place for it.")
+        print_note(
+            _("The output cannot be written: {error}. Choose another place for it.").format(error=inner.strerror)
+        )
         return 2
     log_path = _log_error(error)
     print_error(McpHostError(

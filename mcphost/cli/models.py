@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import UsageError
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
@@ -44,6 +45,7 @@ async def _retry_tools() -> int:
     from mcphost.cli.output import print_text
     from mcphost.config.tool_refusals import ToolRefusals
     from mcphost.errors import McpHostError
+    from mcphost.pluralize import translate_count
 
     try:
         count = await anyio.to_thread.run_sync(ToolRefusals(paths.state_dir()).forget_all)
@@ -51,8 +53,12 @@ async def _retry_tools() -> int:
         raise McpHostError(
             f"The refusals cannot be forgotten: {error.strerror}.", f"Check {paths.state_dir()}."
         ) from error
-    models = "1 model" if count == 1 else f"{count} models"
-    print_text(f"The next run offers tools again to {models}." if count else "No model refused tools in the last week.")
+    models = translate_count(count, "model")
+    print_text(
+        _("The next run offers tools again to {models}.").format(models=models)
+        if count
+        else _("No model refused tools in the last week.")
+    )
     return 0
 
 
@@ -65,7 +71,7 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)
-    with show_status("Searching for models…", quiet=options.quiet):
+    with show_status(_("Searching for models…"), quiet=options.quiet):
         refusals = ToolRefusals(paths.state_dir())
         finder = ModelFinder(os.environ, create_secrets(config.secret_store).get, refusals=refusals)
         models = await (finder.find_proposed() if provider is None else finder.list_all())
@@ -77,13 +83,17 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
     if as_json:
         print_json({"selected": config.model.name, "models": [_model_json(model) for model in models]})
         return 0
-    print_table([_cells(model) for model in models], ("Model", "Available", "Context", "Abilities", "Price"))
+    print_table(
+        [_cells(model) for model in models], (_("Model"), _("Available"), _("Context"), _("Abilities"), _("Price"))
+    )
     if not models:
-        print_note("No keys and no model servers on this machine were found. Set a key, for example ANTHROPIC_API_KEY.")
+        print_note(
+            _("No keys and no model servers on this machine were found. Set a key, for example ANTHROPIC_API_KEY.")
+        )
     elif provider is None:
-        print_note("All models of a provider: mcphost models PROVIDER")
+        print_note(_("All models of a provider: mcphost models PROVIDER"))
     if config.model.name:
-        print_note(f"Selected: {config.model.name}")
+        print_note(_("Selected: {model}").format(model=config.model.name))
     return 0
 
 
@@ -91,9 +101,9 @@ def _cells(model: "AvailableModel") -> tuple[str, ...]:
     abilities = [
         name
         for name, is_supported in (
-            ("tools", model.supports_tools),
-            ("images", model.supports_images),
-            ("reasoning", model.supports_reasoning),
+            (_("tools"), model.supports_tools),
+            (_("images"), model.supports_images),
+            (_("reasoning"), model.supports_reasoning),
         )
         if is_supported
     ]
@@ -101,7 +111,8 @@ def _cells(model: "AvailableModel") -> tuple[str, ...]:
     if model.input_price is not None and model.output_price is not None:
         price = f"${model.input_price:g} / ${model.output_price:g}"
     context = f"{round(model.context_window / 1000)}k" if model.context_window else ""
-    return model.config.name, model.origin or f"needs {model.key_variable}", context, ", ".join(abilities), price
+    origin = translate_sentence(model.origin) or _("needs {variable}").format(variable=model.key_variable)
+    return model.config.name, origin, context, ", ".join(abilities), price
 
 
 def _model_json(model: "AvailableModel") -> dict[str, Any]:

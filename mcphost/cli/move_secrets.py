@@ -4,6 +4,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import ConfigError, McpHostError, UsageError
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.auth.keyring_backend import SecretBackend
@@ -39,12 +40,12 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
             if as_json:
                 print_json({"server": name, "moved": []})
             else:
-                print_text(f"The entry of {name} has no plaintext secret.")
+                print_text(_("The entry of {name} has no plaintext secret.").format(name=name))
             return 0
         backend = open_secret_backend(config.secret_store)
-        where = await _describe_backend(backend)
+        where = translate_sentence(await _describe_backend(backend))
         review = Confirmation(yes=yes, as_json=as_json)
-        review.show(f"{name} ({server.file}), into: {where}")
+        review.show(_("{name} ({file}), into: {where}").format(name=name, file=server.file, where=where))
         review.show("\n".join(f"  {secret.location}" for secret in secrets))
         review.confirm("Move these secrets there?", "Nothing was moved.")
         moved, carried = list[dict[str, str]](), False
@@ -52,11 +53,11 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
             server, entry, carried = await _move_secret(server, secret, backend, grants, audit)
             moved.append({"value": secret.location, "reference": entry})
             if not as_json:
-                print_text(f"{secret.location} is now {entry}")
+                print_text(_("{location} is now {entry}").format(location=secret.location, entry=entry))
     if as_json:
         print_json({"server": name, "moved": moved})
     elif carried:
-        print_text(f"{name} stays approved: nothing else changed.")
+        print_text(_("{name} stays approved: nothing else changed.").format(name=name))
     return 0
 
 
@@ -86,7 +87,11 @@ async def _carry_approval(
     try:
         return await carry_over(grants, audit, before, after)
     except McpHostError as error:
-        print_note(f"Approve it again with: mcphost servers trust {quote(after.name)}. {error.message}")
+        print_note(
+            _("Approve it again with: mcphost servers trust {name}. {message}").format(
+                name=quote(after.name), message=translate_sentence(error.message)
+            )
+        )
         return False
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from mcphost.cli.styles import uses_color
+from mcphost.cli.styles import StateWord, uses_color
 from mcphost.errors import McpHostError, UsageError
 from mcphost.sanitize import escape_unsafe_json, sanitize
+from mcphost.translation import ENGLISH, N_, _, current_language, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.terminal_output import MarkdownStream, StatusLine
@@ -73,8 +74,8 @@ def print_table(rows: Iterable[Sequence[str]], headers: Sequence[str] = (), *, w
 
         draw_table(shown, headers, wrap=wrap)
         return
-    clean = [[sanitize(cell, keep_newlines=False) for cell in row] for row in shown]
-    widths = [min(_MAX_PLAIN_WIDTH, max(map(len, column))) for column in zip(*clean, strict=False)]
+    clean = [[_plain_cell(cell) for cell in row] for row in shown]
+    widths = [min(_MAX_PLAIN_WIDTH, max(map(count_cells, column))) for column in zip(*clean, strict=False)]
     for row in clean:
         sys.stdout.write(_plain_row(row, widths))
 
@@ -93,26 +94,77 @@ class GrowingTable:
             if sys.stdout.isatty():
                 from mcphost.cli.terminal_output import draw_row
 
-                widths = [max(len(header), width) for header, width in zip(self._headers, self._widths, strict=False)]
+                widths = [
+                    max(count_cells(header), width) for header, width in zip(self._headers, self._widths, strict=False)
+                ]
                 if not self._has_rows:
                     draw_row(self._headers, widths, is_header=True)
                 draw_row(cells, widths)
             else:
-                clean = [sanitize(cell, keep_newlines=False) for cell in cells]
+                clean = [_plain_cell(cell) for cell in cells]
                 sys.stdout.write(_plain_row(clean, self._widths))
             self._has_rows = True
             sys.stdout.flush()
 
 
 def _plain_row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    start = "  ".join(cell.ljust(width) for cell, width in zip(cells[:-1], widths, strict=False))
-    return f"{start}  {cells[-1]}".rstrip() + "\n"
+    padded = (cell + " " * (width - count_cells(cell)) for cell, width in zip(cells[:-1], widths, strict=False))
+    return f"{'  '.join(padded)}  {cells[-1]}".rstrip() + "\n"
+
+
+def _plain_cell(cell: str) -> str:
+    return sanitize(_(cell) if isinstance(cell, StateWord) else cell, keep_newlines=False)
+
+
+def count_cells(text: str) -> int:
+    """Return the width of a text in terminal cells; in English, characters are counted as they always were."""
+    if text.isascii() or current_language() == ENGLISH:
+        return len(text)
+    from mcphost.cli.help_text import count_wide_cells
+
+    return count_wide_cells(text)
+
+
+LINE_LABELS = (
+    N_("address"),
+    N_("argument"),
+    N_("certificates"),
+    N_("command"),
+    N_("disabled tool"),
+    N_("environment file"),
+    N_("environment"),
+    N_("folder"),
+    N_("header"),
+    N_("inputs"),
+    N_("needs"),
+    N_("never"),
+    N_("results: reviewed by you before the model gets them"),
+    N_("runs"),
+    N_("same server as yours"),
+    N_("sign-in"),
+    N_("started in"),
+    N_("value of"),
+)
+"""Beginnings of the lines that describe a server's entry; "environment file" stands before "environment"."""
+
+
+def translate_line(line: str) -> str:
+    """Translate the label of a line that describes a server's entry, or a change of one; its value stays as it is."""
+    mark = line[:2] if line[:2] in ("- ", "+ ", "  ") else ""
+    text = line[len(mark) :]
+    label = next((one for one in LINE_LABELS if text.startswith(one) and text[len(one) : len(one) + 1] in " :"), "")
+    return f"{mark}{_(label)}{text[len(label) :]}" if label else line
+
+
+def translate_counts(text: str) -> str:
+    """Translate counts such as "2 tools, 1 resource"."""
+    return ", ".join(map(translate_sentence, text.split(", ")))
 
 
 def print_note(text: str) -> None:
-    """Print a one-line message to the user on standard error."""
+    """Print a one-line message to the user on standard error; a sentence of a lower layer is translated."""
     with _paused_status():
-        sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)}\n")
+        sys.stderr.write(f"mcphost: {sanitize(translate_sentence(text), keep_newlines=False)}\n")
 
 
 def create_markdown_stream() -> "MarkdownStream | None":
@@ -198,18 +250,22 @@ def _paused_status() -> Generator[None]:
 
 
 def format_error(error: McpHostError) -> str:
-    """Return an error's message followed by its hint.
+    """Return an error's message followed by its hint, in the user's language.
 
     A message without final punctuation gets a period before the hint.
     """
-    message = error.message.rstrip()
-    ended = not error.hint or message.endswith((".", "!", "?", ":", ";", "…"))
-    return f"{message if ended else message + '.'} {error.hint}".strip()
+    message, hint = translate_sentence(error.message.rstrip()), translate_sentence(error.hint).strip()
+    if not hint:
+        return message.strip()
+    if message.endswith(("。", "！", "？", "：", "；")):
+        return f"{message}{hint}".strip()
+    return f"{message if message.endswith(('.', '!', '?', ':', ';', '…')) else message + '.'} {hint}".strip()
 
 
 def print_error(error: McpHostError) -> None:
     """Print an error on standard error as one short paragraph: what failed, why, and what to do."""
-    print_note(format_error(error)[:4000])
+    with _paused_status():
+        sys.stderr.write(f"mcphost: {sanitize(format_error(error)[:4000], keep_newlines=False)}\n")
 
 
 def first_line(text: str | None) -> str:
@@ -228,5 +284,7 @@ def unwrap_error(error: BaseException) -> BaseException:
 
 def conversation_not_found(id_prefix: str) -> UsageError:
     """Return the error for `--resume` if no stored conversation matches, or none is stored."""
-    wanted = f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet."
-    return UsageError(wanted, "List them with: mcphost sessions")
+    return UsageError(
+        f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet.",
+        "List them with: mcphost sessions",
+    )

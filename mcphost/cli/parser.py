@@ -2,64 +2,84 @@
 
 import argparse
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
 from mcphost.errors import UsageError
 from mcphost.sanitize import sanitize
+from mcphost.translation import N_, _
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "chat": ("chat", "open the terminal UI (the default)"),
-    "demo": ("chat", "open the terminal UI with the demo model and the demo server: no key, no network"),
-    "serve": ("serve", "open the terminal UI in a browser on this machine"),
-    "run": ("run", "run one turn without the UI"),
-    "pipe": ("run", "control the whole host from a program, over JSON lines"),
-    "models": ("models", "list the models that can be used now, with abilities and prices"),
-    "tools": ("listing", "list tools"),
-    "resources": ("listing", "list resources"),
-    "templates": ("listing", "list resource templates"),
-    "prompts": ("listing", "list prompts"),
-    "skills": ("listing", "list skills"),
-    "call": ("call", "call one tool"),
-    "read": ("call", "read one resource"),
-    "prompt": ("call", "get one prompt"),
-    "skill": ("call", "show a skill, or one file of it, checked against what its server listed"),
-    "complete": ("call", "list suggestions for an argument of a prompt or a resource template"),
-    "servers": ("servers", "list, add, install, edit, remove, approve or check servers"),
-    "login": ("accounts", "sign in to a server"),
-    "logout": ("accounts", "sign out of a server"),
-    "accounts": ("accounts", "list all sign-ins, or select the account of a server"),
-    "sessions": ("sessions", "list, search, show, export, rename or delete saved conversations"),
-    "costs": ("costs", "show what model requests cost, by day, model, server and tool"),
-    "grants": ("grants", "list, search or revoke permissions"),
-    "audit": ("audit", "list, verify or export the record of what was asked, decided and done"),
-    "completion": ("completion", "print a script that completes commands and names in bash, zsh or fish"),
-    "schema": ("schema", "print the JSON Schema of mcp.json or config.toml, for editors"),
-    "doctor": ("doctor", "check configuration, keyring, terminal and servers"),
+    "chat": ("chat", N_("open the terminal UI (the default)")),
+    "demo": ("chat", N_("open the terminal UI with the demo model and the demo server: no key, no network")),
+    "serve": ("serve", N_("open the terminal UI in a browser on this machine")),
+    "run": ("run", N_("run one turn without the UI")),
+    "pipe": ("run", N_("control the whole host from a program, over JSON lines")),
+    "models": ("models", N_("list the models that can be used now, with abilities and prices")),
+    "tools": ("listing", N_("list tools")),
+    "resources": ("listing", N_("list resources")),
+    "templates": ("listing", N_("list resource templates")),
+    "prompts": ("listing", N_("list prompts")),
+    "skills": ("listing", N_("list skills")),
+    "call": ("call", N_("call one tool")),
+    "read": ("call", N_("read one resource")),
+    "prompt": ("call", N_("get one prompt")),
+    "skill": ("call", N_("show a skill, or one file of it, checked against what its server listed")),
+    "complete": ("call", N_("list suggestions for an argument of a prompt or a resource template")),
+    "servers": ("servers", N_("list, add, install, edit, remove, approve or check servers")),
+    "login": ("accounts", N_("sign in to a server")),
+    "logout": ("accounts", N_("sign out of a server")),
+    "accounts": ("accounts", N_("list all sign-ins, or select the account of a server")),
+    "sessions": ("sessions", N_("list, search, show, export, rename or delete saved conversations")),
+    "costs": ("costs", N_("show what model requests cost, by day, model, server and tool")),
+    "grants": ("grants", N_("list, search or revoke permissions")),
+    "audit": ("audit", N_("list, verify or export the record of what was asked, decided and done")),
+    "completion": ("completion", N_("print a script that completes commands and names in bash, zsh or fish")),
+    "schema": ("schema", N_("print the JSON Schema of mcp.json or config.toml, for editors")),
+    "doctor": ("doctor", N_("check configuration, keyring, terminal and servers")),
 }
 """The module and the summary of each command, keyed by its name."""
 
 EDIT_ACTIONS: dict[str, str] = {
-    "add": "add a server: a command line after --, a URL, or JSON from a README",
-    "edit": "change a server's entry, by flags or in your editor",
-    "remove": "remove a server from its file",
-    "enable": "use a disabled server again",
-    "disable": "keep a server in its file without starting it",
-    "restart": "restart a server in every running chat",
-    "input": "set a value that a server's entry asks for (${input:ID})",
-    "import": "add the servers of other hosts on this machine",
-    "export": "print the servers to share them, without secrets",
-    "search": "find servers in a registry",
-    "install": "add a server from a registry, after showing what it would start or reach",
-    "lock": "pin what a project's servers start and define, in mcphost.lock beside its .mcp.json",
-    "verify": "compare a project's servers with mcphost.lock",
-    "update": "show newer versions of servers from a registry, and install them",
+    "add": N_("add a server: a command line after --, a URL, or JSON from a README"),
+    "edit": N_("change a server's entry, by flags or in your editor"),
+    "remove": N_("remove a server from its file"),
+    "enable": N_("use a disabled server again"),
+    "disable": N_("keep a server in its file without starting it"),
+    "restart": N_("restart a server in every running chat"),
+    "input": N_("set a value that a server's entry asks for (${input:ID})"),
+    "import": N_("add the servers of other hosts on this machine"),
+    "export": N_("print the servers to share them, without secrets"),
+    "search": N_("find servers in a registry"),
+    "install": N_("add a server from a registry, after showing what it would start or reach"),
+    "lock": N_("pin what a project's servers start and define, in mcphost.lock beside its .mcp.json"),
+    "verify": N_("compare a project's servers with mcphost.lock"),
+    "update": N_("show newer versions of servers from a registry, and install them"),
 }
 """Summaries of the actions of `servers` that have their own arguments."""
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser that raises UsageError instead of exiting."""
+    """An argument parser that raises UsageError instead of exiting, and translates its texts for `--help`."""
+
+    summary = ""
+    """What the command does, in English; the description is made of it when it is shown."""
+
+    title = ""
+    """The heading of *names*, in English."""
+
+    names: Mapping[str, str] = {}
+    """Summaries of the commands or actions that the description lists."""
+
+    def format_help(self) -> str:
+        """Return the help in the user's language."""
+        from mcphost.cli.help_text import TranslatedHelp, describe_command
+
+        self.formatter_class = TranslatedHelp
+        self.description = describe_command(self.prog, self.summary, self.title, self.names)
+        self.epilog = _(self.epilog) if self.epilog else None
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with *message* and a hint to use `--help`."""
@@ -94,7 +114,7 @@ def dollars(text: str) -> float:
 
 def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse.SUPPRESS) -> None:
     """Add the flags that every command takes."""
-    group = parser.add_argument_group("flags for every command")
+    group = parser.add_argument_group(N_("flags for every command"))
     group.add_argument(
         "--mcp-config",
         action="append",
@@ -139,14 +159,23 @@ def add_model_flag(parser: argparse.ArgumentParser) -> None:
 
 def add_trust_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--trust-project`."""
-    told = "use the AGENTS.md files and hooks of this folder's project without an approval"
-    parser.add_argument("--trust-project", action="store_true", help=told)
+    parser.add_argument(
+        "--trust-project",
+        action="store_true",
+        help="use the AGENTS.md files and hooks of this folder's project without an approval",
+    )
 
 
 def add_resume_flag(parser: argparse.ArgumentParser) -> None:
     """Add `--resume`."""
-    told = "continue this conversation; without ID, the one with the newest message"
-    parser.add_argument("--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help=told)
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="ID",
+        default=argparse.SUPPRESS,
+        help="continue this conversation; without ID, the one with the newest message",
+    )
 
 
 def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
@@ -159,11 +188,11 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     parser = CommandParser(
         prog="mcphost",
         allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="mcphost [flags] [command] [arguments]",
-        description=_description(),
-        epilog="Help for a command: mcphost COMMAND --help",
+        usage=N_("mcphost [flags] [command] [arguments]"),
+        epilog=N_("Help for a command: mcphost COMMAND --help"),
     )
+    parser.summary = N_("A terminal host for the Model Context Protocol.")
+    parser.title, parser.names = N_("commands:"), {name: summary for name, (_module, summary) in COMMANDS.items()}
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
     add_model_flag(parser)
     add_resume_flag(parser)
@@ -176,8 +205,10 @@ def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
         from difflib import get_close_matches
 
         matches = get_close_matches(command, COMMANDS, 1)
-        hint = f"Did you mean: mcphost {matches[0]}" if matches else "See: mcphost --help"
-        raise UsageError(f"There is no command {sanitize(command, keep_newlines=False)!r}.", hint)
+        raise UsageError(
+            f"There is no command {sanitize(command, keep_newlines=False)!r}.",
+            f"Did you mean: mcphost {matches[0]}" if matches else "See: mcphost --help",
+        )
     return argparse.Namespace(**flags), command, rest
 
 
@@ -186,7 +217,8 @@ def command_parser(command: str, action: str = "") -> CommandParser:
     from mcphost import __version__
 
     name, summary = (f"{command} {action}", EDIT_ACTIONS[action]) if action else (command, COMMANDS[command][1])
-    parser = CommandParser(prog=f"mcphost {name}", description=f"mcphost {name}: {summary}.", allow_abbrev=False)
+    parser = CommandParser(prog=f"mcphost {name}", allow_abbrev=False)
+    parser.summary = summary
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
     add_global_flags(parser)
     return parser
@@ -199,12 +231,6 @@ def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argpar
     if files:
         merged.mcp_config = files
     return merged
-
-
-def _description() -> str:
-    width = max(map(len, COMMANDS)) + 2
-    lines = [f"  {name:<{width}}{what}" for name, (_, what) in COMMANDS.items()]
-    return "A terminal host for the Model Context Protocol.\n\ncommands:\n" + "\n".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True)

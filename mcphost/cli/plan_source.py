@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from mcphost.translation import _
+
 if TYPE_CHECKING:
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
     from mcphost.host.servers.install_plan import PlanSource
@@ -27,16 +29,20 @@ async def open_source(
     folder = paths.data_dir() / paths.BUNDLES_FOLDER
     show_download(review, option)
     size = MAX_BUNDLE_BYTES // 1024**2
-    question = f"Download it (at most {size} MB) and open it in {folder}? Nothing is started yet."
-    await review.confirm_with(terminal, question, "Nothing was downloaded.")
+    await review.confirm_with(
+        terminal,
+        f"Download it (at most {size} MB) and open it in {folder}? Nothing is started yet.",
+        "Nothing was downloaded.",
+    )
     await editor.record_download(name, package.identifier, package.file_sha256)
-    with show_status("Downloading…"):
+    with show_status(_("Downloading…")):
         return PlanSource(option, await fetch_bundle(package, folder, name))
 
 
 def show_download(review: "Confirmation", option: "InstallOption") -> None:
     """Show the URL and the SHA-256 digest of the bundle that would be downloaded."""
+    from mcphost.cli.output import translate_line
     from mcphost.host.servers.install_plan import describe_download
 
     for key, value in describe_download(option).items():
-        review.show(f"  {key}: {value}")
+        review.show(f"  {translate_line(f'{key}: {value}')}")

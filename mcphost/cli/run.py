@@ -67,8 +67,11 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _add_compact_flag(parser: argparse.ArgumentParser, choices: tuple[str, ...]) -> None:
-    told = "whether earlier messages are summarized when a request would be too long for the model"
-    parser.add_argument("--compact", choices=choices, help=told)
+    parser.add_argument(
+        "--compact",
+        choices=choices,
+        help="whether earlier messages are summarized when a request would be too long for the model",
+    )
 
 
 def _set_compaction(config: "HostConfig", mode: str | None) -> "HostConfig":

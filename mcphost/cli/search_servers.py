@@ -8,12 +8,16 @@ from datetime import date
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from mcphost.translation import N_, _, translate_sentence
+
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
     from mcphost.registry.client import RegistryAnswer, ServerRegistry
     from mcphost.registry.entries import RegistryEntry
 
 _MAX_VERSIONS_SHOWN = 10
+STATUS_WORDS = (N_("deleted"), N_("deprecated"))
+"""What a registry says about a version, besides "active"."""
 
 
 def add_arguments(action: str, parser: "CommandParser") -> None:
@@ -82,7 +86,7 @@ def run(command: str, args: argparse.Namespace) -> int:
     options = build_options(args)
 
     async def work() -> int:
-        async with open_configured_registry(options, args, refresh=args.refresh) as (registry, _):
+        async with open_configured_registry(options, args, refresh=args.refresh) as (registry, _place):
             return await _search(registry, args, quiet=options.quiet)
 
     return run_command(options, work)
@@ -91,7 +95,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet: bool) -> int:
     from mcphost.cli.output import print_json, print_note, print_table, show_status
 
-    with show_status("Searching the registry…", quiet=quiet):
+    with show_status(_("Searching the registry…"), quiet=quiet):
         answer = await registry.search(args.text, args.limit, args.since)
         exact = next((entry for entry in answer.entries if entry.name == args.text), None)
         versions = await registry.list_versions(exact.name) if exact is not None else None
@@ -108,19 +112,21 @@ async def _search(registry: "ServerRegistry", args: argparse.Namespace, *, quiet
         print_details(exact, versions)
     else:
         rows = [_row(entry) for entry in answer.entries]
-        print_table(rows, ("Server", "Version", "Install from", "Description"))
+        print_table(rows, (_("Server"), _("Version"), _("Install from"), _("Description")))
     if not quiet:
         report_answer(answer)
         if not answer.entries:
-            print_note("No server was found.")
+            print_note(_("No server was found."))
         elif exact is None and answer.is_cut:
-            print_note(f"There are more than {len(answer.entries)}: use a longer name, or --limit.")
+            print_note(
+                _("There are more than {count}: use a longer name, or --limit.").format(count=len(answer.entries))
+            )
     return 0
 
 
 def _row(entry: "RegistryEntry") -> tuple[str, str, str, str]:
-    mark = "" if entry.status == "active" else f"({entry.status}) "
-    return entry.name, entry.version, ", ".join(entry.kinds) or "nothing", f"{mark}{entry.description}"
+    mark = "" if entry.status == "active" else f"({_(entry.status)}) "
+    return entry.name, entry.version, ", ".join(entry.kinds) or _("nothing"), f"{mark}{entry.description}"
 
 
 def report_answer(answer: "RegistryAnswer") -> None:
@@ -131,20 +137,27 @@ def report_answer(answer: "RegistryAnswer") -> None:
         print_note(problem)
     age = time.time() - answer.fetched
     if answer.offline_reason:
-        known = f"{format_age(age)} old" if answer.fetched else "of unknown age"
-        print_note(f"{answer.offline_reason} These results are from the cache, {known}.")
+        reason = translate_sentence(answer.offline_reason)
+        print_note(
+            _("{reason} These results are from the cache, {age} old.").format(reason=reason, age=format_age(age))
+            if answer.fetched
+            else _("{reason} These results are from the cache, of unknown age.").format(reason=reason)
+        )
     elif age > 60:
-        print_note(f"These results are {format_age(age)} old. To search again: --refresh")
+        print_note(_("These results are {age} old. To search again: --refresh").format(age=format_age(age)))
 
 
 def format_age(seconds: float) -> str:
     """Return a duration in its largest whole unit, such as "3 days"."""
-    from mcphost.pluralize import pluralize
+    from mcphost.pluralize import translate_count
 
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size:
-            return pluralize(int(seconds // size), unit)
-    return "less than a minute"
+    if seconds >= 86_400:
+        return translate_count(int(seconds // 86_400), "day")
+    if seconds >= 3_600:
+        return translate_count(int(seconds // 3_600), "hour")
+    if seconds >= 60:
+        return translate_count(int(seconds // 60), "minute")
+    return _("less than a minute")
 
 
 def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
@@ -152,17 +165,18 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
     from mcphost.cli.output import print_text
     from mcphost.registry.entries import describe_publisher
 
-    numbers = [f"{one.version}{'' if one.status == 'active' else f' ({one.status})'}" for one in versions.entries]
-    more = len(numbers) - _MAX_VERSIONS_SHOWN
+    numbers = [f"{one.version}{'' if one.status == 'active' else f' ({_(one.status)})'}" for one in versions.entries]
+    known, more = ", ".join(numbers[:_MAX_VERSIONS_SHOWN]), len(numbers) - _MAX_VERSIONS_SHOWN
+    published = _("{version}, published {day}").format(version=entry.version, day=entry.published_at[:10])
     lines = {
-        "title": entry.title,
-        "description": entry.description,
-        "publisher": describe_publisher(entry),
-        "version": f"{entry.version}{f', published {entry.published_at[:10]}' if entry.published_at else ''}",
-        "versions": ", ".join(numbers[:_MAX_VERSIONS_SHOWN]) + (f" and {more} more" if more > 0 else ""),
-        "status": "" if entry.status == "active" else f"{entry.status} {entry.status_message}".strip(),
-        "repository": f"{entry.repository.url} {entry.repository.subfolder}".strip(),
-        "website": entry.website_url,
+        _("title"): entry.title,
+        _("description"): entry.description,
+        _("publisher"): translate_sentence(describe_publisher(entry)),
+        _("version"): published if entry.published_at else entry.version,
+        _("versions"): _("{versions} and {count} more").format(versions=known, count=more) if more > 0 else known,
+        _("status"): "" if entry.status == "active" else f"{_(entry.status)} {entry.status_message}".strip(),
+        _("repository"): f"{entry.repository.url} {entry.repository.subfolder}".strip(),
+        _("website"): entry.website_url,
     }
     print_line(entry.name)
     for name, value in lines.items():
@@ -172,7 +186,7 @@ def print_details(entry: "RegistryEntry", versions: "RegistryAnswer") -> None:
         print_line(f"  {package.registry_type}: {package.identifier} {package.version}".rstrip())
     for remote in entry.remotes:
         print_line(f"  {remote.type}: {remote.url}")
-    print_text(f"Install it: mcphost servers install {quote(entry.name)}")
+    print_text(_("Install it: mcphost servers install {name}").format(name=quote(entry.name)))
 
 
 def print_line(text: str) -> None:

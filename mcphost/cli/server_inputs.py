@@ -6,6 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from mcphost.errors import UsageError
+from mcphost.translation import _
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -58,8 +59,12 @@ async def _set_inputs(options: "Options", name: str, input_id: str, *, is_delete
             value = None if is_delete else await _ask(server, one, reader)
             for other, definition in _sharing_servers(config.servers, server, one):
                 await editor.set_input(other, definition, value)
-            where = "the keyring" if one.password else str(editor.inputs_file)
-            print_text(f"{one.id} was removed from {where}" if is_delete else f"{one.id} is stored in {where}")
+            where = _("the keyring") if one.password else str(editor.inputs_file)
+            print_text(
+                _("{id} was removed from {where}").format(id=one.id, where=where)
+                if is_delete
+                else _("{id} is stored in {where}").format(id=one.id, where=where)
+            )
     return 0
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcphost.cli.parser import EDIT_ACTIONS
 from mcphost.errors import ConsentDenied, UsageError
+from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.command_runner import ServerConnectResult
-    from mcphost.cli.parser import Options
+    from mcphost.cli.parser import CommandParser, Options
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.loader import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
@@ -23,24 +24,21 @@ if TYPE_CHECKING:
 _MAX_COMMAND_CHARS = 400
 """Maximum length of a command that is repeated above the question whether to approve it."""
 ACTIONS: dict[str, str] = {
-    "list": "list the servers, with their approval (the default)",
-    "trust": "approve a server, or a project's .mcp.json, before it is used",
-    "check": "connect, and show what works or which step fails",
-    "changes": "show changed tools, and keep or refuse them",
-    "secure": "move secrets from the file to the keyring",
+    "list": N_("list the servers, with their approval (the default)"),
+    "trust": N_("approve a server, or a project's .mcp.json, before it is used"),
+    "check": N_("connect, and show what works or which step fails"),
+    "changes": N_("show changed tools, and keep or refuse them"),
+    "secure": N_("move secrets from the file to the keyring"),
 }
 """Summaries of the actions that share this module's arguments."""
 
 
-def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+def add_arguments(command: str, parser: "CommandParser") -> None:
     """Add the arguments of `servers`."""
     actions = {**ACTIONS, **EDIT_ACTIONS}
-    width = max(map(len, actions)) + 2
-    lines = [f"  {name:<{width}}{what}" for name, what in actions.items()]
-    parser.description = f"{parser.description}\n\nactions:\n" + "\n".join(lines)
-    parser.usage = "mcphost servers [flags] [ACTION] [NAME]"
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = "The actions from add on have their own help, for example: mcphost servers add --help"
+    parser.title, parser.names = N_("actions:"), actions
+    parser.usage = N_("mcphost servers [flags] [ACTION] [NAME]")
+    parser.epilog = N_("The actions from add on have their own help, for example: mcphost servers add --help")
     parser.add_argument(
         "action",
         nargs="?",
@@ -118,14 +116,14 @@ async def _list(options: "Options", *, as_json: bool) -> int:
         (server.name, StateWord(state), " ".join(server.argv) if server.is_stdio else server.url)
         for server, state in states
     ]
-    print_table(rows, ("Server", "State", "Command or URL"))
+    print_table(rows, (_("Server"), _("State"), _("Command or URL")))
     if not states and not options.quiet:
         own = paths.config_dir(options.config_dir) / SERVERS_FILE
         read = ", ".join(options.mcp_config)
         print_note(
-            f"There are no servers in {read}."
+            _("There are no servers in {read}.").format(read=read)
             if read
-            else f"No servers are configured in {own}. Add one: mcphost servers add NAME -- COMMAND"
+            else _("No servers are configured in {own}. Add one: mcphost servers add NAME -- COMMAND").format(own=own)
         )
     return 0
 
@@ -162,7 +160,7 @@ def _server_entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.output import print_json, print_text, translate_line
     from mcphost.cli.terminal_frontend import Confirmation
     from mcphost.config.approval_digest import describe_server, diff_lines, server_digest, with_file_digests
     from mcphost.config.loader import PROJECT_FILE, read_project_file
@@ -181,17 +179,18 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         if is_approved_by_flag(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
         review.show(f"{name} ({server.file})")
-        review.show("\n".join(f"  {line}" for line in (*lines, *_unbound_expansion(server))))
+        review.show("\n".join(f"  {translate_line(line)}" for line in (*lines, *_unbound_expansion(server))))
         for warning in server_warnings(server):
-            review.show(f"  Warning: {warning}")
+            review.show(_("  Warning: {warning}").format(warning=translate_sentence(warning)))
         if server.trust_annotations:
-            review.show("  trustAnnotations: tools that it declares read-only run without a question")
+            review.show(_("  trustAnnotations: tools that it declares read-only run without a question"))
         if server.review_results and server.source != "project":  # otherwise it is one of the lines
-            review.show("  reviewResults: you review its results before the model gets them")
+            review.show(_("  reviewResults: you review its results before the model gets them"))
         earlier = await grants.find_trusted(name)
         if earlier and earlier.digest != server_digest(server):
-            review.show("It differs from what was approved before:")
-            review.show("\n".join(f"  {line}" for line in diff_lines(earlier.description.splitlines(), lines)))
+            review.show(_("It differs from what was approved before:"))
+            changed = diff_lines(earlier.description.splitlines(), lines)
+            review.show("\n".join(f"  {translate_line(line)}" for line in changed))
         digest = server_digest(server)
         review.show(_command_summary(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
@@ -201,7 +200,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     if as_json:
         print_json({"approved": name, "digest": server_digest(server), "covers": list(lines)})
     else:
-        print_text("Approved for as long as none of this changes.")
+        print_text(_("Approved for as long as none of this changes."))
     return 0
 
 
@@ -221,15 +220,16 @@ def _command_summary(server: "ServerConfig") -> str:
 
     text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
     if len(text) > _MAX_COMMAND_CHARS:
-        text = f"{text[:_MAX_COMMAND_CHARS]}… ({len(text) - _MAX_COMMAND_CHARS} more characters, see above)"
-    return f"{'Command' if server.is_stdio else 'Address'}: {text}"
+        more = len(text) - _MAX_COMMAND_CHARS
+        text = _("{start}… ({count} more characters, see above)").format(start=text[:_MAX_COMMAND_CHARS], count=more)
+    return (_("Command: {text}") if server.is_stdio else _("Address: {text}")).format(text=text)
 
 
 async def _trust_project(
     project: "ProjectFile", grants: "GrantStore", audit: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
     """Approve a folder's `.mcp.json`; each server in it still needs its own approval."""
-    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.output import print_json, print_text, translate_line
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.json_files import decode_text, parse_json
     from mcphost.config.mcp_json import parse_file_roots, parse_servers
@@ -242,20 +242,23 @@ async def _trust_project(
     servers = parse_servers(content, project.path, "project", problems.append)
     review.show(project.path)
     for server in servers:
-        lines = (*describe_server(server), *(f"Warning: {warning}" for warning in server_warnings(server)))
+        warnings = [
+            _("Warning: {warning}").format(warning=translate_sentence(warning)) for warning in server_warnings(server)
+        ]
+        lines = [*map(translate_line, describe_server(server)), *warnings]
         review.show("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
     roots = parse_file_roots(content, project.path, "project", problems.append)
     if roots:
-        review.show("  Shared folders, which each server gets only if you agree:")
+        review.show(_("  Shared folders, which each server gets only if you agree:"))
         review.show("\n".join(f"    {sanitize(one.path, keep_newlines=False)}" for one in roots))
     for problem in problems:
-        review.show(f"  {problem}")
+        review.show(f"  {translate_sentence(problem)}")
     review.confirm("Use this file?", "Nothing was approved.")
     await approve_project(grants, audit, project)
     if as_json:
         print_json({"approved": project.path, "digest": project.digest, "servers": [server.name for server in servers]})
     else:
-        print_text("This content of the file is used from now on; each server in it needs its own approval.")
+        print_text(_("This content of the file is used from now on; each server in it needs its own approval."))
     return 0
 
 
@@ -283,12 +286,12 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
             print_config_problems(host.config, options)
         broken = {} if name else invalid_entries(host.config)
         table = GrowingTable(
-            ("Server", "State", "Revision", "Era", "Details"),
+            (_("Server"), _("State"), _("Revision"), _("Era"), _("Details")),
             _column_widths([*broken, *([name] if name else [view.name for view in host.servers.views()])]),
         )
         if not as_json:
             for entry, problem in broken.items():
-                table.print_row((entry, StateWord("invalid"), "", "", problem))
+                table.print_row((entry, StateWord("invalid"), "", "", translate_sentence(problem)))
             if not name:
                 print_config_problems(replace(host.config, problems=_other_problems(host.config, broken)), options)
 
@@ -297,7 +300,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
             if not as_json:
                 table.print_row(_check_cells(result))
 
-        with show_status("Connecting to servers…", quiet=options.quiet):
+        with show_status(_("Connecting to servers…"), quiet=options.quiet):
             answers = await connect_servers(host, [name] if name else None, report)
     if as_json:
         checked = [
@@ -334,11 +337,13 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
 
 def _column_widths(names: list[str]) -> tuple[int, ...]:
     """Return fixed column widths for `servers check`, which prints each row before the others are known."""
-    return min(40, max(map(len, names), default=0)), len("invalid"), len("2026-07-28"), len("handshake")
+    from mcphost.cli.output import count_cells
+
+    return min(40, max(map(len, names), default=0)), count_cells(_("invalid")), len("2026-07-28"), len("handshake")
 
 
 def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
-    from mcphost.cli.output import format_error
+    from mcphost.cli.output import format_error, translate_counts
     from mcphost.cli.styles import StateWord
     from mcphost.headless.json_output import to_json
     from mcphost.host.views import summarize_catalog
@@ -346,14 +351,15 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
     view, facts = result.view, result.view.facts
     if result.error is not None or facts is None:
         error = result.error
-        return view.name, StateWord("failed"), "", "", format_error(error) if error else view.detail
-    counts = summarize_catalog(view.catalog)
+        detail = format_error(error) if error else translate_sentence(view.detail)
+        return view.name, StateWord("failed"), "", "", detail
+    counts = translate_counts(summarize_catalog(view.catalog))
     who = f"{facts.info.name} {facts.info.version}".strip()
-    times = f"ready in {result.seconds:.2f} s"
+    times = _("ready in {seconds:.2f} s").format(seconds=result.seconds)
     if result.latency is not None:
-        times += f", round trip {result.latency * 1000:.1f} ms"
-    offered = ", ".join(to_json(facts.capabilities)) or "nothing"
-    return view.name, StateWord("ok"), facts.revision.value, facts.era, f"{counts}; {who}; {times}; offers {offered}"
+        times += _(", round trip {milliseconds:.1f} ms").format(milliseconds=result.latency * 1000)
+    offered = _("offers {capabilities}").format(capabilities=", ".join(to_json(facts.capabilities)) or _("nothing"))
+    return view.name, StateWord("ok"), facts.revision.value, facts.era, f"{counts}; {who}; {times}; {offered}"
 
 
 async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:
@@ -374,7 +380,9 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
         _print_changes(name, changed, review)
         accepted: tuple[str, ...] = ()
         if keep and changed:
-            review.confirm(f"Accept {'all of them' if len(changed) > 1 else 'it'} as shown?", "Nothing was accepted.")
+            review.confirm(
+                "Accept all of them as shown?" if len(changed) > 1 else "Accept it as shown?", "Nothing was accepted."
+            )
             accepted = await host.quarantine.accept(name, changed)
         quarantined = [change.tool for change in changed if change.tool not in accepted]
     if as_json:
@@ -383,9 +391,9 @@ async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool
              "kept": list(accepted), "held": quarantined}
         )  # fmt: skip
     elif accepted:
-        print_text(f"Accepted: {len(accepted)}." if len(accepted) > 1 else "Accepted.")
+        print_text(_("Accepted: {count}.").format(count=len(accepted)) if len(accepted) > 1 else _("Accepted."))
     elif changed:
-        print_text(f"Quarantined. To accept them: mcphost servers changes {quote(name)} --keep")
+        print_text(_("Quarantined. To accept them: mcphost servers changes {name} --keep").format(name=quote(name)))
     return 5 if quarantined else 0
 
 
@@ -393,6 +401,6 @@ def _print_changes(name: str, changed: "tuple[ToolChange, ...]", review: "Confir
     from mcphost.cli.output import print_note
 
     if not changed:
-        print_note(f"No tool of {name} is quarantined.")
+        print_note(_("No tool of {name} is quarantined.").format(name=name))
     for change in changed:
         review.show(f"{change.tool}\n" + "\n".join(f"  {line}" for line in change.difference) + "\n")

@@ -7,7 +7,8 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import UsageError
-from mcphost.pluralize import pluralize
+from mcphost.pluralize import translate_count
+from mcphost.translation import N_, _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import Options
@@ -20,6 +21,8 @@ ACTIONS = ("list", "search", "show", "export", "rename", "delete")
 INDEXING_SECONDS = 20.0
 """Maximum seconds that `search` spends on indexing older conversations before it searches."""
 _LISTED = 100
+ROLES = (N_("user"), N_("assistant"), N_("system"))
+"""Roles of messages, which are translated when they are shown."""
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -93,14 +96,14 @@ async def _list(history: "ConversationHistory", options: "Options", *, as_json: 
         (
             row.id,
             _format_time(row.updated),
-            pluralize(row.messages, "message"),
+            translate_count(row.messages, "message"),
             f"{'* ' if row.is_pinned else ''}{row.title}",
         )
         for row in rows
     ]
-    print_table(cells, ("ID", "Updated", "Messages", "Title"))
+    print_table(cells, (_("ID"), _("Updated"), _("Messages"), _("Title")))
     if not rows and not options.quiet:
-        print_note("There are no saved conversations yet.")
+        print_note(_("There are no saved conversations yet."))
     return 0
 
 
@@ -124,14 +127,15 @@ async def _search(history: "ConversationHistory", options: "Options", text: str,
         print_text(found.title)
         print_dim(f"{found.id} · {_format_time(found.updated)} · {_count_hits(found, is_complete=result.is_complete)}")
         for hit in found.hits:
-            print_text(f"  {hit.role}: {mark_excerpt(hit.excerpt)}")
+            print_text(f"  {_(hit.role)}: {mark_excerpt(hit.excerpt)}")
     if not result.conversations and not options.quiet:
-        print_note("Nothing was found.")
+        print_note(_("Nothing was found."))
     return 0
 
 
 def _count_hits(found: "FoundConversation", *, is_complete: bool) -> str:
-    return f"{'' if is_complete else 'at least '}{pluralize(found.count, 'hit')}"
+    hits = translate_count(found.count, "hit")
+    return hits if is_complete else _("at least {hits}").format(hits=hits)
 
 
 def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
@@ -157,7 +161,7 @@ async def _export(history: "ConversationHistory", info: "ConversationInfo", args
     if args.json:
         print_json({"id": info.id, "format": form, "file": args.output})
     else:
-        print_note(f"Wrote {args.output}.")
+        print_note(_("Wrote {file}.").format(file=args.output))
     return 0
 
 
@@ -168,7 +172,7 @@ async def _rename(history: "ConversationHistory", info: "ConversationInfo", titl
     if as_json:
         print_json({"id": info.id, "title": (await history.find(info.id)).title})
     else:
-        print_note(f"Renamed {info.id}.")
+        print_note(_("Renamed {id}.").format(id=info.id))
     return 0
 
 
@@ -177,14 +181,17 @@ async def _delete(history: "ConversationHistory", info: "ConversationInfo", *, y
     from mcphost.cli.terminal_frontend import Confirmation
 
     review = Confirmation(yes=yes, as_json=as_json)
-    review.show(f"{info.title}\n{info.id}, {pluralize(info.messages, 'message')}, {_format_time(info.updated)}")
-    review.confirm("Delete it with its branches, drafts and stored results? [y/N] ", "Nothing was deleted.")
+    messages = translate_count(info.messages, "message")
+    review.show(f"{info.title}\n{info.id}, {messages}, {_format_time(info.updated)}")
+    review.confirm("Delete it with its branches, drafts and stored results?", "Nothing was deleted.")
     await history.delete(info.id)
     await history.purge_index()
     if as_json:
         print_json({"id": info.id, "deleted": True})
     else:
-        print_note(f"Deleted {info.id}. The audit log keeps its records, which have digests of the texts only.")
+        print_note(
+            _("Deleted {id}. The audit log keeps its records, which have digests of the texts only.").format(id=info.id)
+        )
     return 0
 
 
@@ -197,7 +204,7 @@ async def _show(history: "ConversationHistory", info: "ConversationInfo", *, as_
         print_json({**to_builtins(info), "messages": [to_builtins(message) for message in messages]})
         return 0
     print_text(info.title)
-    print_dim(f"{_format_time(info.created)}, {info.model or 'no model'}")
+    print_dim(f"{_format_time(info.created)}, {info.model or _('no model')}")
     for message in messages:
         _print_message(message)
     return 0
@@ -213,29 +220,39 @@ def _print_message(message: Any) -> None:
     from mcphost.llm.messages import FilePart, ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
     from mcphost.serialization import dumps
 
-    print_dim(f"\n[{describe_author(message) or message.role}{', stopped' if message.cut else ''}]")
+    author = translate_sentence(describe_author(message)) or _(message.role)
+    print_dim(f"\n[{_('{author}, stopped').format(author=author) if message.cut else author}]")
     for part in message.parts:
         match part:
             case TextPart():
                 print_markdown(part.text)
             case ToolUsePart():
-                print_text(f"calls {part.name} {part.raw if part.arguments is None else dumps(part.arguments)}")
+                arguments = part.raw if part.arguments is None else dumps(part.arguments)
+                print_text(_("calls {tool} {arguments}").format(tool=part.name, arguments=arguments))
             case ToolReturnPart():
-                print_text(f"{part.name} {_outcome_verb(part)}: {part.text}")
+                print_text(_outcome_text(part).format(tool=part.name, text=part.text))
             case ResourcePart() if part.use_id:
-                print_text(f"{part.source} gave: {part.text}")
+                print_text(_("{tool} gave: {text}").format(tool=part.source, text=part.text))
             case ResourcePart():
-                print_text(f"attached {part.uri}{f' of {part.server}' if part.server else ''}")
+                text = _("attached {uri} of {server}") if part.server else _("attached {uri}")
+                print_text(text.format(uri=part.uri, server=part.server))
             case ImagePart():
-                print_text(f"attached {part.name}" if part.name else f"an image ({part.mime_type})")
+                print_text(
+                    _("attached {name}").format(name=part.name)
+                    if part.name
+                    else _("an image ({mime_type})").format(mime_type=part.mime_type)
+                )
             case FilePart():
-                print_text(f"attached {part.name}")
+                print_text(_("attached {name}").format(name=part.name))
             case _:
                 pass
 
 
-def _outcome_verb(part: "ToolReturnPart") -> str:
-    """Return a verb for the outcome of a tool call; older versions stored only whether it failed."""
-    return {"ok": "gave", "declined": "was declined", "stopped": "was stopped", "background": "went on"}.get(
-        part.outcome, "failed" if part.is_error else "gave"
-    )
+def _outcome_text(part: "ToolReturnPart") -> str:
+    """Return a template for the outcome of a tool call; older versions stored only whether it failed."""
+    return {
+        "ok": _("{tool} gave: {text}"),
+        "declined": _("{tool} was declined: {text}"),
+        "stopped": _("{tool} was stopped: {text}"),
+        "background": _("{tool} went on: {text}"),
+    }.get(part.outcome, _("{tool} failed: {text}") if part.is_error else _("{tool} gave: {text}"))

@@ -3,6 +3,8 @@
 import os
 from typing import TextIO
 
+from mcphost.translation import N_
+
 STATE_STYLES = {
     "approved": "green",
     "counts": "green",
@@ -13,6 +15,20 @@ STATE_STYLES = {
     "warning": "yellow",
 }
 """The color of each state; a state that is not listed is dim."""
+
+STATE_WORDS = (
+    N_("approved"),
+    N_("counts"),
+    N_("disabled"),
+    N_("failed"),
+    N_("invalid"),
+    N_("not approved"),
+    N_("off"),
+    N_("ok"),
+    N_("skipped"),
+    N_("warning"),
+)
+"""The states, which are translated when they are shown."""
 
 
 class StateWord(str):

@@ -29,6 +29,7 @@ from mcphost.host.questions.sign_in import (
     UnlockVerdict,
 )
 from mcphost.sanitize import sanitize
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.sign_in import SignInProgress
@@ -149,15 +150,17 @@ class Confirmation:
 
     def _print_question(self, question: str, declined_message: str) -> None:
         if not self._is_interactive or self._output is None:
-            what = (
-                "no terminal to ask on" if self._is_interactive else "no way to ask: standard input is not a terminal"
+            raise UsageError(
+                f"{declined_message} There is no terminal to ask on."
+                if self._is_interactive
+                else f"{declined_message} There is no way to ask: standard input is not a terminal.",
+                "Read the question, then pass --yes.",
             )
-            raise UsageError(f"{declined_message} There is {what}.", "Read the question, then pass --yes.")
         import termios
 
         end_status()
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        self._output.write(f"{sanitize(question, keep_newlines=False)} [y/N] ")
+        self._output.write(f"{sanitize(translate_sentence(question), keep_newlines=False)} [y/N] ")
         self._output.flush()
 
 
@@ -218,23 +221,29 @@ class TerminalFrontend:
             print_note(question.note)
         else:
             print_note(
-                f"{question.server} wants you to sign in at {question.host} (authorization server {question.issuer})."
+                _("{server} wants you to sign in at {host} (authorization server {issuer}).").format(
+                    server=question.server, host=question.host, issuer=question.issuer
+                )
             )
             for warning in question.warnings:
-                print_note(f"Careful: {warning}")
+                print_note(_("Careful: {warning}").format(warning=translate_sentence(warning)))
             if question.account:
-                print_note(f"It will be stored as the account {question.account}.")
-            print_note(f"It asks for: {' '.join(question.scopes) or 'no particular scopes'}.")
+                print_note(_("It will be stored as the account {account}.").format(account=question.account))
             print_note(
-                f"Open this address and enter the code {question.code}:" if question.code else "Open this address:"
+                _("It asks for: {scopes}.").format(scopes=" ".join(question.scopes) or _("no particular scopes"))
+            )
+            print_note(
+                _("Open this address and enter the code {code}:").format(code=question.code)
+                if question.code
+                else _("Open this address:")
             )
             sys.stderr.write(f"\n{question.url}\n\n")
             if self._open_browser and await open_url(question.url):
-                print_note("Opened in your browser.")
+                print_note(_("Opened in your browser."))
         if question.code:
-            print_note("Waiting for the code to be entered; press ctrl+c to stop.")
+            print_note(_("Waiting for the code to be entered; press ctrl+c to stop."))
             return OpenInBrowser()
-        print_note("If the browser cannot return here, paste the final address:")
+        print_note(_("If the browser cannot return here, paste the final address:"))
         while (text := await self._input.read_line()) is not None:
             if text:
                 return PastedRedirect(text)
@@ -242,14 +251,18 @@ class TerminalFrontend:
 
     async def _enter_client_id(self, question: EnterClientId) -> ClientVerdict:
         print_note(question.note)
-        print_note(f"Register mcphost at {question.issuer} for the address {question.redirect_uri}")
-        print_note("and enter the client id it got there. It is sent there and nowhere else.")
-        sys.stderr.write("Client id (empty: do not sign in): ")
+        print_note(
+            _("Register mcphost at {issuer} for the address {redirect_uri}").format(
+                issuer=question.issuer, redirect_uri=question.redirect_uri
+            )
+        )
+        print_note(_("and enter the client id it got there. It is sent there and nowhere else."))
+        sys.stderr.write(_("Client id (empty: do not sign in): "))
         sys.stderr.flush()
         client_id = await self._input.read_line()
         if not client_id:
             return DeclineClient()
-        prompt = "Client secret, which is not shown (empty: there is none): "
+        prompt = _("Client secret, which is not shown (empty: there is none): ")
         secret = await self._input.read_secret(prompt) if is_interactive() else await self._input.read_line()
         return EnteredClient(client_id, secret or "")
 
@@ -257,15 +270,15 @@ class TerminalFrontend:
         if question.note:
             print_note(question.note)
         else:
-            print_note(
-                f"Signed in to {', '.join(question.servers)}, but no keyring can store the sign-in. "
-                f"{question.reason}".strip()
+            text = _("Signed in to {servers}, but no keyring can store the sign-in. {reason}").format(
+                servers=", ".join(question.servers), reason=translate_sentence(question.reason)
             )
-            print_note("Where should it be stored?")
+            print_note(text.strip())
+            print_note(_("Where should it be stored?"))
             for line in (
-                "  n  nowhere: it is forgotten when this command ends",
-                f"  e  encrypted under a passphrase, in {question.sealed_file}",
-                f"  f  in {question.plain_file}, which only you may read; not encrypted",
+                _("  n  nowhere: it is forgotten when this command ends"),
+                _("  e  encrypted under a passphrase, in {file}").format(file=question.sealed_file),
+                _("  f  in {file}, which only you may read; not encrypted").format(file=question.plain_file),
             ):
                 sys.stderr.write(sanitize(line, keep_newlines=False) + "\n")
         match "e" if question.note else await self._input.read_choice("[n] "):
@@ -281,26 +294,31 @@ class TerminalFrontend:
 
         With an empty passphrase, secrets are kept in memory only.
         """
-        while phrase := await self._input.read_secret("Passphrase (empty: do not store it): "):
-            if not question.is_new or await self._input.read_secret("Repeat the passphrase: ") == phrase:
+        while phrase := await self._input.read_secret(_("Passphrase (empty: do not store it): ")):
+            if not question.is_new or await self._input.read_secret(_("Repeat the passphrase: ")) == phrase:
                 return KeepInEncryptedFile(phrase)
-            print_note("The passphrases differ.")
+            print_note(_("The passphrases differ."))
         return KeepInMemory()
 
     async def _enter_passphrase(self, question: UnlockSecrets) -> UnlockVerdict:
         if question.note:
             print_note(question.note)
-        phrase = await self._input.read_secret(f"Passphrase of {sanitize(question.file, keep_newlines=False)}: ")
+        phrase = await self._input.read_secret(
+            _("Passphrase of {file}: ").format(file=sanitize(question.file, keep_newlines=False))
+        )
         return EnterPassphrase(phrase) if phrase else LeaveLocked()
 
 
 def format_polling(progress: "SignInProgress") -> str:
     """Describe the polls of the authorization server for a device code so far, and the time left."""
-    times = "once" if progress.polls == 1 else f"{progress.polls} times"
-    asked = f"Asked {times}" if progress.polls else "Not asked yet"
-    again = f"again in {progress.interval:g} s" + (" (slowed down)" * progress.slowed)
+    asked = _("Asked once") if progress.polls == 1 else _("Asked {count} times").format(count=progress.polls)
+    asked = asked if progress.polls else _("Not asked yet")
+    again = (_("again in {seconds:g} s (slowed down)") if progress.slowed else _("again in {seconds:g} s")).format(
+        seconds=progress.interval
+    )
     left = max(0, round(progress.seconds))
-    return f"{asked}, {again}; {left // 60}:{left % 60:02} left."
+    time = f"{left // 60}:{left % 60:02}"
+    return _("{asked}, {again}; {time} left.").format(asked=asked, again=again, time=time)
 
 
 class SignInProgressPrinter:
@@ -320,7 +338,8 @@ class SignInProgressPrinter:
             return
         end_status()
         if progress.step not in ("person", "done", "over") and progress.text != self._last_text:
-            print_note(f"{progress.text[0].upper()}{progress.text[1:]}…")
+            text = translate_sentence(progress.text)
+            print_note(f"{text[0].upper()}{text[1:]}…")
         self._last_text = progress.text
 
     def _print_polling(self, progress: "SignInProgress") -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any, ClassVar, TextIO
 
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
@@ -21,6 +20,7 @@ from rich.theme import Theme
 from mcphost.cli.markdown_blocks import MarkdownBlocks
 from mcphost.cli.styles import STATE_STYLES, Excerpt, StateWord, uses_color
 from mcphost.sanitize import sanitize
+from mcphost.translation import _
 
 MAX_MARKDOWN_CHARS = 50_000
 """Longer text is printed without formatting, since laying out Markdown takes more than linear time."""
@@ -98,7 +98,8 @@ def _draw_rows(rows: Iterable[Sequence[str]], headers: Sequence[str], *, widths:
     count = len(headers) or len(shown[0])
     for index in range(count):
         width = widths[index] if index < len(widths) else None
-        is_narrow = index < count - 1 and max((cell_len(row[index]) for row in shown), default=0) <= _NARROW_WIDTH
+        cells = (_cell_text(row[index]).cell_len for row in shown)
+        is_narrow = index < count - 1 and max(cells, default=0) <= _NARROW_WIDTH
         table.add_column(Text(headers[index]) if headers else "", width=width, overflow="fold", no_wrap=is_narrow)
     for cells in shown:
         table.add_row(*(_cell_text(cell) for cell in cells[:-1]), _cell_text(cells[-1], is_cut=not wrap))
@@ -108,7 +109,7 @@ def _draw_rows(rows: Iterable[Sequence[str]], headers: Sequence[str], *, widths:
 def _cell_text(cell: str, *, is_cut: bool = False) -> Text:
     is_cut = is_cut or isinstance(cell, Excerpt)
     style = STATE_STYLES.get(cell, "dim") if isinstance(cell, StateWord) else ""
-    text = sanitize(cell, keep_newlines=False)
+    text = sanitize(_(cell) if isinstance(cell, StateWord) else cell, keep_newlines=False)
     return Text(text, style=style, no_wrap=is_cut or None, overflow="ellipsis" if is_cut else "fold")
 
 
@@ -130,7 +131,9 @@ def draw_dim(text: str) -> None:
 
 def format_seconds(seconds: int) -> str:
     """Return a duration such as "8 s" or "2 min 5 s"."""
-    return f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
+    if seconds < 60:
+        return _("{seconds} s").format(seconds=seconds)
+    return _("{minutes} min {seconds} s").format(minutes=seconds // 60, seconds=seconds % 60)
 
 
 class StatusLine:

@@ -4,6 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import McpHostError, RegistryError, UsageError
+from mcphost.translation import _, translate_sentence
 
 if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
@@ -85,7 +86,7 @@ async def _update_all(options: "Options", args: argparse.Namespace) -> int:
     if args.json:
         print_json({"servers": reports})
     elif not installed:
-        print_note("No server was installed from a registry. Find one: mcphost servers search WORD")
+        print_note(_("No server was installed from a registry. Find one: mcphost servers search WORD"))
     return code
 
 
@@ -126,7 +127,9 @@ class _Update:
                   "status": latest.status}  # fmt: skip
         if not is_newer(latest, record.version):
             if not self._args.json:
-                print_text(f"{record.name}: {record.version} is the latest version.")
+                print_text(
+                    _("{name}: {version} is the latest version.").format(name=record.name, version=record.version)
+                )
             return {**report, "changes": []}
         if latest.status == "deleted":
             raise RegistryError(f"{latest.name} {latest.version} was deleted from the registry.", "It stays as it is.")
@@ -156,7 +159,7 @@ class _Update:
         async with open_server_editor(self._options) as (editor, config):
             show_server(self._review, latest, option, name, [one.name for one in config.servers if one.name != name])
             if self._place != config.registry.url:
-                self._review.show(f"  registry: {self._place}")
+                self._review.show(_("  registry: {address}").format(address=self._place))
             if args.dry_run and option.kind == "mcpb":
                 show_download(self._review, option)
                 return {"changes": [], "download": describe_download(option)}
@@ -169,12 +172,12 @@ class _Update:
         if saved is None:
             return report
         if not args.json:
-            print_saved(saved, "Updated")
+            print_saved(saved, "updated")
         error: McpHostError | None = None
         if saved.is_approved and not self._server.disabled:
             error = await try_server(self._options, name, as_json=args.json)
         terminal = None if args.yes else self._terminal
-        code, is_undone = await offer_undo(self._options, self._review, saved, error, terminal, "update")
+        code, is_undone = await offer_undo(self._options, self._review, saved, error, terminal, is_update=True)
         if is_undone:
             source.discard()
         return {**report, "updated": True, "ok": error is None, "error": error.message if error else "", "exit": code}
@@ -186,20 +189,25 @@ class _Update:
 
         Return a report as JSON data, and the saved server, or None if nothing was written.
         """
+        from mcphost.cli.output import translate_line
         from mcphost.host.servers.install_plan import check_programs
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
         changes, warnings = self._compare(editor, entry, planned)
         self._review.show("\n".join(
-            [f"  version: {self._record.version} -> {latest.version}", *(f"  {line}" for line in changes),
-             *(f"  Warning: {warning}" for warning in warnings)]
+            [
+                _("  version: {before} -> {after}").format(before=self._record.version, after=latest.version),
+                *(f"  {translate_line(line)}" for line in changes),
+                *(_("  Warning: {warning}").format(warning=translate_sentence(warning)) for warning in warnings),
+            ]
         ))  # fmt: skip
         report = {"changes": list(changes), "warnings": list(warnings), "missing": list(planned.missing)}
         if self._args.dry_run:
             return report, None
         check_programs(source.option, entry)
-        question = f"Update and approve {self._record.name}?"
-        await self._review.confirm_with(self._terminal, question, "Nothing was changed.")
+        await self._review.confirm_with(
+            self._terminal, f"Update and approve {self._record.name}?", "Nothing was changed."
+        )
         return report, await editor.change(self._server, entry, secret_keys=planned.secret_keys)
 
     async def _plan(

@@ -23,6 +23,7 @@ from textual_serve.server import Server, to_int
 
 from mcphost.cli.chat import SERVED_DRIVER
 from mcphost.errors import UsageError
+from mcphost.translation import _
 
 MAX_CHATS = 4
 STOP_SECONDS = 15.0
@@ -171,7 +172,9 @@ async def _serve(argv: Sequence[str], port: int) -> int:
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         try:
             await web.SockSite(runner, listener).start()
-            sys.stderr.write("Open this page. Anyone who has its address can do what you can. Ctrl+C ends all chats.\n")
+            sys.stderr.write(
+                _("Open this page. Anyone who has its address can do what you can. Ctrl+C ends all chats.\n")
+            )
             sys.stdout.write(f"{server.address}\n")
             sys.stdout.flush()
             await stopped.wait()

@@ -32,6 +32,7 @@ from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, dumps, encode, replace
+from mcphost.translation import _, translate_sentence
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -276,7 +277,11 @@ async def _hold_to_schema(
         if result.outcome == "done":
             check = await schema.check(result.text)
             if check.problem:
-                print_message(f"the answer does not match the schema, asking once more: {check.problem}")
+                print_message(
+                    _("the answer does not match the schema, asking once more: {problem}").format(
+                        problem=translate_sentence(check.problem)
+                    )
+                )
                 result = await host.conversation.send(retry_prompt(check.problem))
                 check = await schema.check(result.text) if result.outcome == "done" else None
     finally:
@@ -335,8 +340,9 @@ async def wait_for_servers(
     waiting = anyio.CancelScope()
     if unused and not untrusted:
         print_message(
-            f"not started, since no rule allows a call: {quote_names(unused)}. "
-            f"To use it: --allow {quote_rule(unused[0])}"
+            _("not started, since no rule allows a call: {names}. To use it: --allow {rule}").format(
+                names=quote_names(unused), rule=quote_rule(unused[0])
+            )
         )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(report_waiting)
@@ -354,9 +360,11 @@ def quote_names(names: Sequence[str]) -> str:
 
 def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
     """Return an error that says these servers are not approved, and how to approve them."""
-    what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
     return ConsentDenied(
-        f"{what} not approved.", f"Review and approve it with: mcphost servers trust {quote(names[0])}"
+        f"The server {names[0]!r} is not approved."
+        if len(names) == 1
+        else f"The servers {quote_names(names)} are not approved.",
+        f"Review and approve it with: mcphost servers trust {quote(names[0])}",
     )
 
 
@@ -401,33 +409,42 @@ class _EventPrinter:
             case ToolStarted():
                 self._started[event.call] = event
                 self.print_message(f"{event.server}/{event.tool} {dumps(event.arguments)}")
-                self._status.show(f"Calling {event.server}/{event.tool}…")
+                self._status.show(_("Calling {server}/{tool}…").format(server=event.server, tool=event.tool))
             case ToolFinished():
                 self._record_call(event)
             case ResultReviewed(outcome="withheld"):
                 name = f"{event.server}/{event.tool}"
                 rule = quote_rule(event.server, event.tool)
-                fix = f"To pass such results without a review: --pass-results {rule}"
-                self.print_message(f"withheld from the model: the result of {name}. {fix}", always=True)
+                text = _(
+                    "withheld from the model: the result of {name}. "
+                    "To pass such results without a review: --pass-results {rule}"
+                )
+                self.print_message(text.format(name=name, rule=rule), always=True)
             case TurnFinished():
                 self._usage = event.usage
             case ModelRetrying():
-                self.print_message(f"retrying in {event.seconds:g} s: {event.reason}")
+                reason = translate_sentence(event.reason)
+                self.print_message(
+                    _("retrying in {seconds:g} s: {reason}").format(seconds=event.seconds, reason=reason)
+                )
             case ServerState(state="failed" | "sign_in"):
-                self.print_message(f"{event.server}: {event.detail}", always=True)
+                self.print_message(f"{event.server}: {translate_sentence(event.detail)}", always=True)
             case NoticeEvent():
-                self.print_message(f"{event.text} {event.hint}".strip(), always=event.level == "error")
+                text = f"{translate_sentence(event.text)} {translate_sentence(event.hint)}"
+                self.print_message(text.strip(), always=event.level == "error")
             case _:
                 pass
 
     def _update_status(self, event: AnyEvent) -> None:
         match event:
             case ServerState(state="connecting"):
-                self._status.show(f"Starting {event.server}…")
+                self._status.show(_("Starting {server}…").format(server=event.server))
             case RoundStarted():
-                self._status.show(f"Waiting for {event.label or event.model}…")
+                self._status.show(_("Waiting for {model}…").format(model=event.label or event.model))
             case ToolProgress() if started := self._started.get(event.call):
-                self._status.show_progress(f"Calling {started.server}/{started.tool}: ", event)
+                self._status.show_progress(
+                    _("Calling {server}/{tool}: ").format(server=started.server, tool=started.tool), event
+                )
             case TurnFinished():
                 self._status.end()
             case _:
@@ -439,10 +456,11 @@ class _EventPrinter:
         self._calls.append(CallReport(event.server, event.tool, arguments, event.outcome, event.text, event.seconds))
         name = f"{event.server}/{event.tool}" if event.server else event.tool
         if event.outcome == "declined":
-            fix = f" To allow it: --allow {quote_rule(event.server, event.tool)}" if event.server else ""
-            self.print_message(f"declined: {name}.{fix}", always=True)
+            text = _("declined: {name}. To allow it: --allow {rule}") if event.server else _("declined: {name}.")
+            rule = quote_rule(event.server, event.tool) if event.server else ""
+            self.print_message(text.format(name=name, rule=rule), always=True)
         elif event.outcome != "ok":
-            self.print_message(f"{event.outcome}: {name}: {event.text[:500]}")
+            self.print_message(f"{_(event.outcome)}: {name}: {event.text[:500]}")
 
     def print_message(self, text: str, *, always: bool = False) -> None:
         """Print a message for people on standard error; in quiet mode, print it only if *always* is true."""
@@ -455,8 +473,8 @@ class _EventPrinter:
 
     def print_starting(self, names: Sequence[str]) -> None:
         """Show which servers are still starting: in the status line if there is one, else as a message."""
-        if not self._status.show(f"Starting {', '.join(names)}…", keep_time=True):
-            self.print_message(f"waiting for {quote_names(names)} to start")
+        if not self._status.show(_("Starting {names}…").format(names=", ".join(names)), keep_time=True):
+            self.print_message(_("waiting for {names} to start").format(names=quote_names(names)))
 
     def print_result(self, host: Host, result: TurnResult, value: Any = None) -> None:
         """Print the result of the turn, and its *value* if it has a schema, in the chosen format."""
@@ -484,10 +502,11 @@ class _EventPrinter:
             sys.stdout.write(result.text if result.text.endswith("\n") else result.text + "\n")
         sys.stdout.flush()
         if result.error:
-            self.print_message(f"{result.error} {result.hint}".strip(), always=True)
+            text = f"{translate_sentence(result.error)} {translate_sentence(result.hint)}"
+            self.print_message(text.strip(), always=True)
         elif result.outcome == "rounds":
             self.print_message(
-                "The model reached the limit of tool call rounds. Allow more with --max-rounds.", always=True
+                _("The model reached the limit of tool call rounds. Allow more with --max-rounds."), always=True
             )
 
 

@@ -25,6 +25,7 @@ from mcphost.llm.model import ModelFacts
 from mcphost.sandbox.schema_limits import find_schema_problem
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import Raw, encode, loads
+from mcphost.translation import _
 
 STDIN = "-"
 STDIN_NAME = "standard input"
@@ -48,7 +49,7 @@ def read_stdin(*, is_named: bool) -> bytes:
         if sys.stdin.isatty() or not (is_named or stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)):
             return b""
         if not is_named and not select.select([descriptor], [], [], FIRST_BYTE_TIMEOUT)[0]:
-            sys.stderr.write("mcphost: nothing came on standard input; to wait for it: -f -\n")
+            sys.stderr.write(_("mcphost: nothing came on standard input; to wait for it: -f -\n"))
             return b""
         body = sys.stdin.buffer.read(MAX_BINARY_BYTES + 1)
     except (OSError, ValueError):  # closed

@@ -120,8 +120,10 @@ class GrantStore:
         grants = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (prefix,))
         matches = [grant for grant in grants if grant.id == prefix] or list(grants)
         if not prefix or len(matches) != 1:
-            what = "There is no grant" if not matches else f"{len(matches)} grants begin with"
-            raise UsageError(f"{what} {prefix!r}.", "List them with: mcphost grants")
+            raise UsageError(
+                f"{len(matches)} grants begin with {prefix!r}." if matches else f"There is no grant {prefix!r}.",
+                "List them with: mcphost grants",
+            )
         return matches[0]
 
     async def revoke(self, prefix: str) -> Grant:

@@ -119,8 +119,10 @@ class FolderAnswerStore:
         """
         answers = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (prefix,))
         if not prefix or len(answers) != 1:
-            what = "There is no grant" if not answers else f"{len(answers)} grants begin with"
-            raise UsageError(f"{what} {prefix!r}.", "List them with: mcphost grants")
+            raise UsageError(
+                f"{len(answers)} grants begin with {prefix!r}." if answers else f"There is no grant {prefix!r}.",
+                "List them with: mcphost grants",
+            )
         await self._database.run(lambda db: db.execute("DELETE FROM folder_answers WHERE id = ?", (answers[0].id,)))
         return answers[0]
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 from tests.architecture.source_tree import PACKAGE, parse
@@ -63,9 +63,43 @@ NOT_TRANSLATED = {
     "widgets/status_bars.py": {"mcphost"},  # a name
 }  # fmt: skip
 
+HIDDEN_IN_COMMANDS = {
+    "UsageError", "ConfigError", "ConsentDenied", "McpHostError", "SignInRequired", "MalformedMessage", "LockMismatch",
+    "RegistryError", "StoreError", "ArgumentTypeError", "_InterruptError", "Check", "confirm", "confirm_with",
+    "add_argument", "set_defaults", "pluralize", "getLogger", "warning", "error", "info", "debug",
+}  # fmt: skip
+"""Calls whose texts are sentences that the catalog's extraction finds, help, or for developers."""
+NOT_TRANSLATED_COMMANDS = {
+    "accounts.py": {"not chosen"},  # the audit log
+    "audit.py": {" cannot be written: "},  # the sentence of an error
+    "bootstrap.py": {"the demo", 'Saved: secrets.store = "', '" in ', "The choice applies to this run only. "},
+    "call.py": {  # sentences of errors
+        "A server may hide tools that ask the user something, which this command cannot answer; use: mcphost pipe",
+        "--args - (standard input)", "--args ",
+    },
+    "chat.py": {': "theme" is ', ", which is not one of: ", " is used.", "mcphost: ", ", line "},  # sentences
+    "costs.py": {"last ", " days"},  # a title that JSON has
+    "doctor.py": {  # JSON has the details of checks, which are translated when they are printed
+        "in the keyring; you are asked if there is none", "looks like a secret", "is unknown", "is used",
+        "is passed on", "will not be found", "server ", "stored ", "TERM is not set",
+    },
+    "edit_servers.py": {  # sentences of errors
+        "mcphost servers add NAME -- COMMAND ARGUMENT…, or NAME URL, or --json JSON", "the entry of ",
+    },
+    "install_servers.py": {" (not installed)", "It is "},  # JSON has the plan and the warnings
+    "output.py": {"mcphost: "},  # a name
+    "parser.py": {", KEY=VALUE", "mcphost "},  # names
+    "servers.py": {"not approved", 'server "([^"]+)"'},  # a state, and a pattern
+    "stored_sign_ins.py": {"sign-in: ", " at "},  # translated where it is shown
+    "styles.py": {"not approved"},  # a state
+}  # fmt: skip
+"""Texts of commands that are not translated where they are written, with the reason."""
+NOT_FOR_PEOPLE = {"completion.py", "web_server.py"}
+"""Modules with scripts for shells, and with responses to browsers."""
 
-def modules() -> list[Path]:
-    return sorted((PACKAGE / "tui").rglob("*.py"))
+
+def modules(package: str = "tui") -> list[Path]:
+    return sorted((PACKAGE / package).rglob("*.py"))
 
 
 def called_name(node: ast.AST) -> str:
@@ -79,7 +113,8 @@ def called_name(node: ast.AST) -> str:
 class Unmarked:
     """Finds texts in a module that look user-facing but are not marked for translation."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, *, hidden: Set[str] = frozenset()) -> None:
+        self.hidden = hidden
         self.parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         self.tree = tree
 
@@ -115,7 +150,7 @@ class Unmarked:
             parent = self.parents[node]
             match parent:
                 case ast.Call() if node is not parent.func and called_name(parent) in (
-                    MARKS | READ_BY_PROGRAM | ERRORS_OF_PROGRAM
+                    MARKS | READ_BY_PROGRAM | ERRORS_OF_PROGRAM | self.hidden
                 ):
                     return True
                 case ast.keyword(arg=name) if name in FIELDS_OF_PROGRAM:
@@ -143,9 +178,26 @@ def test_every_text_of_the_screen_is_marked_for_translation() -> None:
     assert found == []
 
 
+def test_every_text_of_the_commands_is_marked_for_translation() -> None:
+    """Write `_("…")`; a sentence of an error is translated where it is printed, and `help=` with the help page."""
+    found: list[str] = []
+    for path in modules("cli"):
+        name = path.name
+        if name in NOT_FOR_PEOPLE:
+            continue
+        shown = Unmarked(parse(path), hidden=HIDDEN_IN_COMMANDS).find()
+        found += [
+            f"{name}:{line}: {text!r}" for line, text in shown if text not in NOT_TRANSLATED_COMMANDS.get(name, set())
+        ]
+    assert found == []
+
+
 def test_every_exception_is_used() -> None:
     for name, texts in NOT_TRANSLATED.items():
         unmarked = {text for _line, text in Unmarked(parse(PACKAGE / "tui" / name)).find()}
+        assert texts <= unmarked, (name, texts - unmarked)
+    for name, texts in NOT_TRANSLATED_COMMANDS.items():
+        unmarked = {text for _line, text in Unmarked(parse(PACKAGE / "cli" / name), hidden=HIDDEN_IN_COMMANDS).find()}
         assert texts <= unmarked, (name, texts - unmarked)
 
 
@@ -170,7 +222,7 @@ class Screen:
 
 def test_nothing_hides_the_function_that_translates() -> None:
     """A local variable named `_` would be called instead of the translation function."""
-    for path in modules():
+    for path in (*modules(), *modules("cli"), *modules("headless")):
         tree = parse(path)
         if not any(called_name(node) == "_" for node in ast.walk(tree)):
             continue

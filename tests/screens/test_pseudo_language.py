@@ -7,7 +7,6 @@ translated, unless it is a name, a value or text from a server.
 import ast
 import re
 from collections.abc import Iterator
-from gettext import GNUTranslations
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,10 @@ from tests.screens.example_records import (
     example_audit_records,
     example_grants,
 )
-from tests.translation.catalog import read
+from tests.translation.pseudo_language import PseudoLanguage
 
 pytestmark = pytest.mark.anyio
 
-_LETTERS = str.maketrans({chr(ord("a") + number): chr(0x101 + 2 * number) for number in range(26)})
-_FIELD = re.compile(r"(\{[^{}]*\})")
 _WORD = re.compile(r"(?<![\w/-])[a-z]{3,}(?![\w-])")  # no command, identifier or digest
 NAMES = {
     "mcphost", "http", "https", "json", "token", "tokens", "sse", "stdio",
@@ -44,31 +41,6 @@ VALUES = {
     "ctrl+l": {"dark", "light", "ember", "fjord", "tide", "parchment", "contrast"},  # themes
 }
 """Values on the screens that are not in the example data as they are shown."""
-
-
-def disguise(text: str) -> str:
-    """Return a text with its letters replaced, except in its fields."""
-    return "".join(part if part.startswith("{") else part.lower().translate(_LETTERS) for part in _FIELD.split(text))
-
-
-class PseudoLanguage(GNUTranslations):
-    """A language in which each text is the English one with other letters."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        mark = f"{translation.SENTENCE}\x04"
-        self._catalog = {
-            f"{mark}{one.id}": disguise(str(one.id)) for one in read() if one.id and one.context == translation.SENTENCE
-        }
-
-    def gettext(self, message: str) -> str:
-        return disguise(message)
-
-    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
-        return disguise(msgid1 if n == 1 else msgid2)
-
-    def pgettext(self, context: str, message: str) -> str:
-        return disguise(message)
 
 
 @pytest.fixture(autouse=True)

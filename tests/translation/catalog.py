@@ -40,15 +40,20 @@ class MarkedText(NamedTuple):
 def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
     """Yield the marked texts of a module with their line numbers."""
     for node in ast.walk(parse(path)):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name | ast.Attribute):
             continue
-        match node.func.id, [one.value for one in node.args if isinstance(one, ast.Constant)]:
+        name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+        match name, [one.value for one in node.args if isinstance(one, ast.Constant)]:
             case (("_" | "N_"), [str(text)]):
                 yield MarkedText(text), node.lineno
             case "ngettext", [str(text), str(plural), *_]:
                 yield MarkedText(text, plural), node.lineno
             case "pgettext", [str(context), str(text)]:
                 yield MarkedText(text, context=context), node.lineno
+            case "add_argument", _values:
+                for keyword in node.keywords:
+                    if keyword.arg == "help" and isinstance(keyword.value, ast.Constant):
+                        yield MarkedText(str(keyword.value.value)), node.lineno
             case (("translate_count" | "pluralize"), [*_, str(noun)]):
                 yield MarkedText(f"{{number:,}} {noun}", f"{{number:,}} {noun}s"), node.lineno
             case _:
@@ -56,10 +61,30 @@ def find_marked_texts(path: Path) -> Iterator[tuple[MarkedText, int]]:
 
 
 SENTENCE_PACKAGES = (
-    "auth", "client", "config", "diagnosis", "host", "llm", "protocol", "registry", "serialization.py", "store",
-    "transport",
+    "auth", "cli", "client", "config", "diagnosis", "headless", "host", "llm", "protocol", "registry",
+    "serialization.py", "store", "transport",
 )  # fmt: skip
-"""The packages below the screen whose sentences the screen translates as a whole."""
+"""The packages whose sentences, such as those of errors, are translated as a whole where they are shown."""
+
+FOR_PROGRAMS = {"headless/pipe.py", "headless/pipe_commands.py", "headless/question_answers.py"}
+"""Modules whose errors only programs receive."""
+
+ARGPARSE_SENTENCES = (
+    "Unrecognized arguments: {arguments}.",
+    "The following arguments are required: {names}.",
+    "Argument {name}: {problem}.",
+    "Argument {name}: expected one argument.",
+    "Argument {name}: expected at least one argument.",
+    "Argument {name}: ignored explicit argument {value}.",
+    "Argument {name}: not allowed with argument {other}.",
+    "Argument {name}: invalid choice: {value} (choose from {choices}).",
+    "Argument {name}: invalid int value: {value}.",
+    "Argument {name}: invalid seconds value: {value}.",
+    "Argument {name}: invalid count value: {value}.",
+    "Argument {name}: invalid dollars value: {value}.",
+    "Argument {name}: invalid port value: {value}.",
+)
+"""Errors of argparse as `CommandParser.error` writes them."""
 
 SENTENCE_MODULES = {
     f"{package}/{module}.py".removeprefix("./")
@@ -121,6 +146,9 @@ _ERRORS = re.compile(
 _SENTENCE_FIELDS = {"why", "hint", "detail", "note", "reason", "warning", "problem", "danger", "summary", "label"}
 _PHRASE = re.compile(r"[a-z]{2,} (?:\{\w+\} )*[a-z]|[A-Z].*[a-z]{2,}.*\{\w+\}.*[.:]")
 
+_FIELDS = re.compile(r"\{\w+\}")
+_WORD = re.compile(r"[A-Za-z]{2}")
+_SENTENCE_FUNCTIONS = ("make_step", "on_problem", "confirm", "confirm_with")
 
 VALUES = (
     "audit log {path}",
@@ -129,6 +157,34 @@ VALUES = (
     "conversation store in memory",
     "the tool changed",
     "it expired",
+    "sign-in: {account} at {issuer}",
+    "GitHub account {name}",
+    "domain {name}",
+    "every provider",
+    "TERM is not set",
+    "the entry of {name}",
+    "It is deprecated.",
+    "It is deprecated. {message}",
+    "The answer does not match the schema of --schema. {problem}",
+    '{file}: "theme" is {theme}, which is not one of: {names}; {default} is used.',
+    "some providers",
+    "stored in the keyring",
+    "stored in a file that only you can read",
+    "stored in an encrypted file",
+    "stored only until mcphost quits",
+    "you are asked if there is none",
+    "{count} in the keyring",
+    "{count} in a file that only you can read",
+    "{count} in an encrypted file",
+    '{file}: server "{name}": {problem}',
+    '"{key}" is {kind}, not {expected}.',
+    '"{key}" is {kind}, not {expected}. Correct it.',
+    "{path} is not used: it was not approved yet. Read it, then: mcphost servers trust .mcp.json",
+    "{path} is not used: it changed since it was approved. Read it, then: mcphost servers trust .mcp.json",
+    "{revision} ({era} era)",
+    "none",
+    "a number",
+    "text in quotes",
 )
 COUNTED = ("minute", "second")
 """Values, and nouns of values with a number, that sentences contain and no call marks."""
@@ -140,14 +196,24 @@ def find_sentences(path: Path) -> Iterator[str]:
     These are the messages and hints of errors, and the reasons and results in questions and reports.
     """
     for node in ast.walk(parse(path)):
-        if not isinstance(node, ast.Call):
-            continue
-        name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.endswith("_HINT"):
+                yield from _texts_of(value)
+                continue
+            case ast.Call():
+                name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            case _:
+                continue
         given = [keyword.value for keyword in node.keywords if keyword.arg in _SENTENCE_FIELDS]
-        if (_ERRORS.fullmatch(name) and name not in _PYTHON_ERRORS) or name in ("make_step", "on_problem"):
+        if name == "Check":
+            given += node.args[2:]
+        if (_ERRORS.fullmatch(name) and name not in _PYTHON_ERRORS) or name in _SENTENCE_FUNCTIONS:
             given += node.args
+        shape = _WORD if path.parent.name in ("cli", "headless") else _PHRASE
         for value in given:
-            yield from (text for text in _texts_of(value) if _PHRASE.search(text))
+            yield from (
+                text for text in _texts_of(value) if shape.search(_FIELDS.sub("", text) if shape is _WORD else text)
+            )
 
 
 def find_all_phrases(path: Path, name: str) -> Iterator[str]:
@@ -206,12 +272,12 @@ def extract() -> Catalog:
         for one, _line in find_marked_texts(path):
             name = (one.text, one.plural) if one.plural else one.text
             found.add(name, locations=[(path.relative_to(PACKAGE).as_posix(), 0)], context=one.context or None)
-        if path.relative_to(PACKAGE).parts[0] in SENTENCE_PACKAGES:
-            place = path.relative_to(PACKAGE).as_posix()
+        place = path.relative_to(PACKAGE).as_posix()
+        if place.split("/")[0] in SENTENCE_PACKAGES and place not in FOR_PROGRAMS:
             is_read = place in SENTENCE_MODULES | PHRASE_MODULES
             for text in (*find_sentences(path), *(find_all_phrases(path, place) if is_read else ())):
                 found.add(text, locations=[(place, 0)], context=SENTENCE)
-    for value in VALUES:
+    for value in (*VALUES, *ARGPARSE_SENTENCES):
         found.add(value, context=SENTENCE)
     for noun in COUNTED:
         found.add((f"{{number:,}} {noun}", f"{{number:,}} {noun}s"))

@@ -52,8 +52,12 @@ async def diagnose_server(servers: Servers, name: str, provider: str = "") -> As
         yield make_step("approval", "failed", error.message, error.hint)
         return
     if not is_approved:
-        hint = f"Read what it runs, and approve it: mcphost servers trust {quote(name)}"
-        yield make_step("approval", "failed", "The server is not approved, so it was not started.", hint)
+        yield make_step(
+            "approval",
+            "failed",
+            "The server is not approved, so it was not started.",
+            f"Read what it runs, and approve it: mcphost servers trust {quote(name)}",
+        )
         return
     began = time.monotonic()
     try:

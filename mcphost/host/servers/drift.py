@@ -13,6 +13,7 @@ from mcphost.host.servers.project_lock import ProjectLock
 from mcphost.host.servers.tool_changes import definition_lines, diff_definitions
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, encode, replace, to_builtins
+from mcphost.translation import N_
 
 DriftKind = Literal[
     "server_added", "server_removed", "command", "environment", "address", "headers", "package", "registry", "identity",
@@ -23,6 +24,11 @@ MAX_DIFFERENCES = 200
 _MAX_LINES = 400
 _MAX_WIDTH = 1_000
 _MAX_NAMED = 5
+_EDITED_NOTE = N_("The text in the lock file was edited: its digest is that of the present definition.")
+_HIDDEN_NOTE = N_("Only parts that the lock file does not repeat differ.")
+_DIGEST_NOTE = N_("The lock file has only the digest of the locked definition; this is the present one.")
+NOTES = frozenset((_EDITED_NOTE, _HIDDEN_NOTE, _DIGEST_NOTE))
+"""Notes among the lines of a difference, in English."""
 _PARTS: dict[DriftKind, tuple[str, ...]] = {
     "command": ("command", "cwd"),
     "environment": ("env", "envFile"),
@@ -100,13 +106,11 @@ def _compare_tool(
 def _diff_tool(before: LockedTool, after: LockedTool) -> tuple[str, ...]:
     digests = f"- digest: {before.digest}", f"+ digest: {after.digest}"
     if before.digest == after.digest:
-        note = "  The text in the lock file was edited: its digest is that of the present definition."
-        return (note, *_diff(before.definition, after.definition))
+        return (f"  {_EDITED_NOTE}", *_diff(before.definition, after.definition))
     if before.definition == after.definition:
-        return ("  Only parts that the lock file does not repeat differ.", *digests)
+        return (f"  {_HIDDEN_NOTE}", *digests)
     if not before.definition:
-        note = "  The lock file has only the digest of the locked definition; this is the present one."
-        return (note, *_mark_lines("+", after.definition))
+        return (f"  {_DIGEST_NOTE}", *_mark_lines("+", after.definition))
     return _diff(before.definition, after.definition)
 
 

@@ -230,9 +230,11 @@ def _not_found(error: RequestRefused, server: str, uri: str) -> RequestRefused:
         server_uri = convert(error.data, ResourceNotFoundData).uri if error.data is not None else ""
     except MalformedMessage:
         server_uri = ""
-    what = "has no resource" if error.code == RESOURCE_NOT_FOUND else "does not have or accept the resource"
+    shown, message = repr((server_uri or uri)[:500]), error.server_message[:500]
     refusal = RequestRefused(
-        f"The server {server!r} {what} {(server_uri or uri)[:500]!r}. It says: {error.server_message[:500]}",
+        f"The server {server!r} has no resource {shown}. It says: {message}"
+        if error.code == RESOURCE_NOT_FOUND
+        else f"The server {server!r} does not have or accept the resource {shown}. It says: {message}",
         f"List its resources: mcphost resources {quote(server)}",
         code=error.code,
         data=error.data,

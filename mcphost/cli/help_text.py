@@ -1,0 +1,79 @@
+"""Layout of `--help` in the user's language, in which characters may take two cells of the terminal."""
+
+import argparse
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from unicodedata import east_asian_width
+
+from mcphost.translation import ENGLISH, N_, _, current_language
+
+ARGPARSE_TEXTS = (
+    N_("usage: "),
+    N_("options"),
+    N_("positional arguments"),
+    N_("show this help message and exit"),
+    N_("show program's version number and exit"),
+)
+"""Texts of argparse that a help page contains."""
+
+# No line begins with closing punctuation, and a word in other letters stays in one piece.
+_PIECES = re.compile(r"\s+|[!-~]+|.[，。、；：？！）》”…]*")
+
+
+def describe_command(prog: str, summary: str, title: str, names: Mapping[str, str]) -> str:
+    """Return the description of a command: its summary, and below *title* the summaries of *names*, if any."""
+    lines = [_("{command}: {summary}.").format(command=prog, summary=_(summary)) if " " in prog else _(summary)]
+    if names:
+        width = max(map(len, names)) + 2
+        lines += ["", _(title), *(f"  {name:<{width}}{_(what)}" for name, what in names.items())]
+    return "\n".join(lines)
+
+
+class TranslatedHelp(argparse.HelpFormatter):
+    """Formatter of help whose texts are translated, and whose lines are measured in cells."""
+
+    def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        """Add the usage line in the user's language."""
+        super().add_usage(_(usage) if usage else usage, actions, groups, prefix or _("usage: "))
+
+    def start_section(self, heading: str | None) -> None:
+        """Begin a group of arguments with its translated heading."""
+        super().start_section(_(heading) if heading else heading)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return _(action.help) if action.help and action.help is not argparse.SUPPRESS else action.help
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return super()._split_lines(text, width) if _is_english(text) else wrap_cells(text, width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text:  # the lines of a description
+            return "".join(f"{indent}{line}" for line in text.splitlines(keepends=True))
+        if _is_english(text):
+            return super()._fill_text(text, width, indent)
+        return "\n".join(f"{indent}{line}" for line in wrap_cells(text, width - len(indent)))
+
+
+def _is_english(text: str) -> bool:
+    return current_language() == ENGLISH or text.isascii()
+
+
+def wrap_cells(text: str, width: int) -> list[str]:
+    """Break a text into lines of at most *width* cells; a longer word has a line of its own."""
+    lines = [""]
+    used = 0
+    for piece in _PIECES.findall(" ".join(text.split())):
+        cells = count_wide_cells(piece)
+        if used and used + cells > width:
+            lines.append("")
+            used = 0
+        if used or not piece.isspace():
+            lines[-1] += piece
+            used += cells
+    return [line.rstrip() for line in lines]
+
+
+def count_wide_cells(text: Iterable[str]) -> int:
+    """Return the number of cells that a text without combining characters takes in a terminal."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

@@ -1,0 +1,39 @@
+"""Language of the commands' output for people: the configured one, else that of the locale."""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from mcphost.translation import AUTO, choose_language
+
+SETTINGS_FILE = "config.toml"
+
+
+def choose_command_language(arguments: Sequence[str]) -> str:
+    """Return the language for a command line; *arguments* may name another configuration folder.
+
+    The configuration is read without the checks of its loader, which may itself print translated problems.
+    """
+    from mcphost import paths
+
+    configured: object = AUTO
+    with suppress(OSError, ValueError, RecursionError):  # the command reports problems of the file
+        text = (paths.config_dir(_find_config_dir(arguments)) / SETTINGS_FILE).read_text("utf-8")
+        if "language" in text:
+            import tomllib
+
+            screen: Any = tomllib.loads(text).get("screen")
+            configured = cast("dict[str, Any]", screen).get("language") if isinstance(screen, dict) else AUTO
+    return choose_language(configured, os.environ)
+
+
+def _find_config_dir(arguments: Sequence[str]) -> str:
+    """Return the value of `--config-dir`, which may be given before or after the command; "" without one."""
+    for index, argument in enumerate(arguments):
+        if argument == "--":
+            break
+        name, separator, value = argument.partition("=")
+        if name == "--config-dir":
+            return value if separator else next(iter(arguments[index + 1 :]), "")
+    return ""
