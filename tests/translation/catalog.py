@@ -20,10 +20,18 @@ from tests.architecture.source_tree import PACKAGE, module_paths, parse
 
 FOLDER = PACKAGE / "locale" / "zh_CN" / "LC_MESSAGES"
 PO_FILE, MO_FILE = FOLDER / "mcphost.po", FOLDER / "mcphost.mo"
-# Babel fills these in with the time of the run and with placeholders.
+# Babel fills these in with the time of the run, with its own version and with placeholders.
 _CHANGING_HEADERS = tuple(
     f'"{name}'.encode()
-    for name in ("POT-Creation", "PO-Revision", "Report-Msgid", "Last-Translator", "Language-Team", "Project-Id")
+    for name in (
+        "POT-Creation",
+        "PO-Revision",
+        "Report-Msgid",
+        "Last-Translator",
+        "Language-Team",
+        "Project-Id",
+        "Generated-By",
+    )
 )
 _ANY_DATE = datetime(2026, 1, 1, tzinfo=UTC)
 _HEADER = "# Simplified Chinese translation of mcphost."

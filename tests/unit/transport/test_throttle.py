@@ -128,7 +128,7 @@ async def test_a_flood_of_tiny_chunks_does_not_block() -> None:
         return False
 
     async with open_http_session(stateless_server(call)) as (session, _), measure_turns() as gaps:
-        with pytest.raises(MalformedMessage, match="server 'peer' is broken: chunks of almost no bytes"):
+        with pytest.raises(MalformedMessage, match="server 'peer' is invalid: chunks of almost no bytes"):
             await session.request(CallTool("x"), deadline=20)
     assert max(gaps) < LONGEST
 
