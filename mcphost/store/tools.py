@@ -4,6 +4,7 @@ import sqlite3
 import time
 import zlib
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from mcphost.serialization import Struct
 from mcphost.store.database import Database
@@ -177,19 +178,29 @@ def _decompress(compressed: bytes) -> bytes:
 MAX_ROWS = 20_000
 
 
+class StoredToggles(NamedTuple):
+    """The tools that the user disabled or pinned, as pairs of server name and tool name."""
+
+    disabled: tuple[tuple[str, str], ...] = ()
+    pinned: tuple[tuple[str, str], ...] = ()
+
+
 class ToolToggleStore:
     """Store of the tools that the user disabled or pinned. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def load_disabled(self) -> tuple[tuple[str, str], ...]:
-        """Return the disabled tools as pairs of server name and tool name, newest first, at most 20,000."""
-        return await self._load("switches")
+    async def load(self) -> StoredToggles:
+        """Return the disabled and the pinned tools, newest first, at most 20,000 of each.
 
-    async def load_pinned(self) -> tuple[tuple[str, str], ...]:
-        """Return the pinned tools as pairs of server name and tool name, newest first, at most 20,000."""
-        return await self._load("pinned_tools")
+        Both are read in one step, because a starting server waits for them.
+        """
+
+        def work(db: sqlite3.Connection) -> StoredToggles:
+            return StoredToggles(disabled=_read_tools(db, "switches"), pinned=_read_tools(db, "pinned_tools"))
+
+        return await self._database.run(work)
 
     async def save(self, server: str, tool: str, *, enabled: bool) -> None:
         """Store whether a tool is enabled."""
@@ -199,10 +210,6 @@ class ToolToggleStore:
         """Store whether a tool is pinned."""
         await self._save("pinned_tools", server, tool, is_listed=pinned)
 
-    async def _load(self, table: str) -> tuple[tuple[str, str], ...]:
-        query = f"SELECT server, tool FROM {table} ORDER BY at DESC LIMIT ?"  # noqa: S608
-        return tuple(await self._database.run(lambda db: db.execute(query, (MAX_ROWS,)).fetchall()))
-
     async def _save(self, table: str, server: str, tool: str, *, is_listed: bool) -> None:
         def work(db: sqlite3.Connection) -> None:
             db.execute(f"DELETE FROM {table} WHERE server = ? AND tool = ?", (server, tool))  # noqa: S608
@@ -211,3 +218,8 @@ class ToolToggleStore:
                 db.execute(query, (server, tool, time.time()))
 
         await self._database.run(work)
+
+
+def _read_tools(db: sqlite3.Connection, table: str) -> tuple[tuple[str, str], ...]:
+    query = f"SELECT server, tool FROM {table} ORDER BY at DESC LIMIT ?"  # noqa: S608
+    return tuple(db.execute(query, (MAX_ROWS,)).fetchall())

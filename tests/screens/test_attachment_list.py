@@ -61,7 +61,7 @@ async def test_each_attachment_has_kind_name_size_and_the_estimated_tokens(run: 
                 ("resource ", "notes · file:///notes.md", "8 B"),
                 ("result ", "github · list_issues"),
                 ("PDF ", "paper.pdf", "90 kB", f"{estimate_part_tokens(PDF):,} tokens"),
-                ("picture ", "clipboard image", "3.0 kB", "1,500 tokens"),
+                ("image ", "clipboard image", "3.0 kB", "1,500 tokens"),
             ),
             strict=True,
         ):

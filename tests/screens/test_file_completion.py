@@ -100,7 +100,7 @@ async def test_a_file_that_cannot_be_attached_is_reported(run: Run, folder: Path
     async with run() as driver:
         await driver.type("@program")
         await driver.pilot.press("tab")
-        await driver.until(lambda: "program is a program, which no model reads" in driver.text(), "the reason")
+        await driver.until(lambda: "program is a program, which no model can read" in driver.text(), "the reason")
         assert names(driver) == ()
 
 

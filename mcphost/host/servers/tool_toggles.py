@@ -52,13 +52,13 @@ class ToolToggles:
             if self._is_loaded:
                 return
             try:
-                stored = await self._stored_toggles.load_disabled()
-                self._pinned.update(await self._stored_toggles.load_pinned())
+                stored = await self._stored_toggles.load()
             except StoreError as error:
                 self._on_store_error(error)
-                stored = ()
-            for server, tool in stored:
-                self._disabled.setdefault(server, set()).add(tool)
+            else:
+                self._pinned.update(stored.pinned)
+                for server, tool in stored.disabled:
+                    self._disabled.setdefault(server, set()).add(tool)
             self._is_loaded = True
 
     def disabled_by(self, server: ServerConfig, tool: str) -> DisabledBy:

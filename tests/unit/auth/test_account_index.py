@@ -42,7 +42,7 @@ async def test_a_pipe_in_place_of_the_list_is_reported_and_blocks_nothing(tmp_pa
     os.mkfifo(tmp_path / INDEX_FILE)
     messages: list[str] = []
     assert (await AccountIndex(tmp_path, messages.append).read()).accounts == ()
-    assert "cannot be read, so earlier sign-ins are not known: it is not a regular file" in messages[0]
+    assert "cannot be read, so earlier sign-ins are unknown: it is not a regular file" in messages[0]
 
 
 async def test_a_list_that_cannot_be_opened_is_left_alone(tmp_path: Path) -> None:

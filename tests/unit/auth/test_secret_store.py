@@ -238,7 +238,7 @@ async def test_an_unreadable_secret_is_not_reported_as_missing(tmp_path: Path) -
         )
         backend.fault = "locked"
         token_store = TokenStore(create_storage(backend, tmp_path, None), tmp_path)
-        with pytest.raises(McpHostError, match="refused"):
+        with pytest.raises(McpHostError, match="The keyring reported an error"):
             await create_oauth(peer, None, token_store).logout()
         assert len(await token_store.accounts()) == 1
         backend.fault = ""
@@ -318,7 +318,7 @@ async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers
     backend = LosingBackend(6)
     vault = KeyringBackend(find_backend=lambda: backend)
     for calls in (4, 5, 6):
-        with pytest.raises(McpHostError, match="refused: RuntimeError"):
+        with pytest.raises(McpHostError, match="reported an error: RuntimeError"):
             await vault.get("a")
         assert backend.calls == calls
     assert await vault.get("a") is None
@@ -329,7 +329,7 @@ async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers
 async def test_a_possibly_refused_request_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.auth.keyring_backend.IMMEDIATE_FAILURE", 0.0)
     backend = LosingBackend(1, slowly=0.01)
-    with pytest.raises(McpHostError, match="refused"):
+    with pytest.raises(McpHostError, match="The keyring reported an error"):
         await KeyringBackend(find_backend=lambda: backend).get("a")
     assert backend.calls == 1
 

@@ -52,7 +52,7 @@ def test_keys_are_sorted_and_each_has_a_line() -> None:
 HOSTILE: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "line 1, column 1: expecting value."),
     "not UTF-8": (b'{"lockVersion": 1, "servers": {"\xff": {}}}', "not UTF-8 text"),
-    "a list": (b"[]", "it holds a list, not an object."),
+    "a list": (b"[]", "it contains a list, not an object."),
     "deep": (b'{"lockVersion": 1, "servers": ' + b"[" * 10_000, "nested deeper than 128 levels."),
     "many values": (b'{"lockVersion": 1, "servers": [' + b"0," * 200_000 + b"0]}", "more than 100,000 JSON values."),
     "a key twice": (b'{"lockVersion": 1, "servers": {}, "servers": {}}', "the key 'servers' twice"),

@@ -168,7 +168,7 @@ def test_two_servers_of_one_name_are_reported_and_the_first_counts(tmp_path: Pat
     ("text", "message"),
     [
         ('{\n "mcpServers": {\n  "x": {"command": }\n }\n}', "line 3, column 20"),
-        ("[]", "holds a list"),
+        ("[]", "contains a list"),
         ('{"mcpServers": []}', '"mcpServers" is a list'),
         ('{"other": 1}', 'no "mcpServers"'),
         ("[" * 100_000, "nested too deep"),

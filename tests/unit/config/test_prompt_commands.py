@@ -124,7 +124,7 @@ def test_a_link_out_of_the_project_is_not_read(tmp_path: Path) -> None:
 def test_there_are_bounds_for_the_number_of_files_and_the_length_of_a_text(tmp_path: Path) -> None:
     commands, problems = load(tmp_path, {f"config/commands/c{n}.md": "$ARGUMENTS" * 9 for n in range(MAX_COMMANDS + 1)})
     assert len(commands) == MAX_COMMANDS
-    assert f"the first {MAX_COMMANDS} count" in problems[0]
+    assert f"the first {MAX_COMMANDS} are used" in problems[0]
     with pytest.raises(UsageError, match="over 200,000 characters"):
         fill_template(commands["c1"], "x" * 100_000, {})
 

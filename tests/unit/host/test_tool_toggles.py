@@ -19,7 +19,7 @@ from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
-from mcphost.store.tools import ToolToggleStore
+from mcphost.store.tools import StoredToggles, ToolToggleStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.scripted_host import (
@@ -151,14 +151,14 @@ async def test_a_turn_can_be_stopped_while_the_store_still_loads_the_toggles(
 ) -> None:
     asked, told = anyio.Event(), anyio.Event()
 
-    async def late(stored: ToolToggleStore) -> tuple[tuple[str, str], ...]:
+    async def late(stored: ToolToggleStore) -> StoredToggles:
         asked.set()
         await told.wait()
-        return ()
+        return StoredToggles()
 
     model = ScriptedModel(text_round("second"))
     async with open_host_with(tmp_path, {}, model) as host:
-        monkeypatch.setattr(ToolToggleStore, "load_disabled", late)
+        monkeypatch.setattr(ToolToggleStore, "load", late)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.conversation.send, "first")
             await asked.wait()
@@ -229,7 +229,7 @@ async def test_a_tool_of_the_same_name_at_another_server_stays_as_it_is(
     await switches.set_enabled(other, "burn", enabled=False)
     await switches.set_enabled(one, "burn", enabled=True)
     assert (switches.disabled_by(one, "burn"), switches.disabled_by(other, "burn")) == ("", "user")
-    assert await stored_toggles.load_disabled() == (("other", "burn"),)
+    assert (await stored_toggles.load()).disabled == (("other", "burn"),)
 
 
 async def test_of_too_many_switches_the_newest_are_kept(
@@ -239,7 +239,7 @@ async def test_of_too_many_switches_the_newest_are_kept(
     for name in ("first", "second", "third"):
         await switches.set_enabled(server, name, enabled=False)
     monkeypatch.setattr("mcphost.store.tools.MAX_ROWS", 2)
-    assert await stored_toggles.load_disabled() == (("s", "third"), ("s", "second"))
+    assert (await stored_toggles.load()).disabled == (("s", "third"), ("s", "second"))
 
 
 async def test_an_unreadable_or_unstorable_toggle_is_reported_and_lasts_for_this_run() -> None:
@@ -247,7 +247,7 @@ async def test_an_unreadable_or_unstorable_toggle_is_reported_and_lasts_for_this
         def __init__(self) -> None:
             pass
 
-        async def load_disabled(self) -> tuple[tuple[str, str], ...]:
+        async def load(self) -> StoredToggles:
             raise StoreError("The store cannot be read.")
 
         async def save(self, server: str, tool: str, *, enabled: bool) -> None:
