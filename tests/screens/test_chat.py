@@ -202,7 +202,7 @@ async def test_a_slash_opens_the_commands_and_enter_runs_the_chosen_one(run: Run
         await driver.pilot.press("enter")
         await driver.until(lambda: type(driver.app.screen).__name__ == "HelpScreen")
         await driver.pilot.press("pagedown", "pagedown")
-        await driver.until(lambda: "earlier messages" in driver.text(), "the keys of the message")
+        await driver.until(lambda: "commands and the servers' prompts" in driver.text(), "the keys of the message")
 
 
 async def test_a_mistyped_command_is_not_sent_to_the_model(run: Run) -> None:

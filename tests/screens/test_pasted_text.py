@@ -77,7 +77,7 @@ async def test_the_text_of_a_prompt_is_sent_as_a_message_with_a_notice(
         assert f"Text from files{lines}: enter sends it as a message." in driver.text()
         await assert_sent_as_message(driver, text)
         assert "Sent as a message" in shown_notices(driver)
-        assert "Text of files" not in driver.text()
+        assert "Text from files" not in driver.text()
 
 
 @pytest.mark.parametrize("text", ["!f/s", "/folders"])

@@ -64,7 +64,7 @@ async def test_a_command_is_completed_and_its_text_put_into_the_composer(
         await driver.pilot.press("enter")
         await driver.until(lambda: composer_text(driver) == "Review a.py with care.", "the text")
         assert driver.host.sent == []
-        assert "Text of /review" in driver.text()
+        assert "Text from /review" in driver.text()
 
 
 async def test_a_command_that_is_sent_keeps_what_is_written_meanwhile(

@@ -123,10 +123,6 @@ def _server_names(stored_account: StoredAccount) -> str:
     return ", ".join(stored_account.servers) or stored_account.account.server
 
 
-def _row_identity(row: ListRow) -> tuple[str, ...]:
-    return row.value.account.identity if isinstance(row.value, StoredAccount) else (row.value.name,)
-
-
 class AccountsScreen(ListScreen):
     """List of the stored accounts, followed by servers that require a sign-in and have no account.
 
@@ -182,11 +178,11 @@ class AccountsScreen(ListScreen):
         self._stored_accounts = tuple(
             stored for stored in accounts if self.server in ("", stored.account.server, *stored.servers)
         )
-        row = self.current_row()
         self.reload()
-        is_reload, self._is_loaded = self._is_loaded, True
-        if row is not None and is_reload:
-            self._restore_cursor(row)
+        is_first, self._is_loaded = not self._is_loaded, True
+        if is_first and self.visible_rows:
+            # Until now only servers without an account were listed.
+            self.query_one("#entries", OptionList).highlighted = 0
 
     def render_row(self, row: ListRow) -> Content:
         """Render a row with server names truncated to 20 characters, so that the account name stays visible."""
@@ -196,11 +192,9 @@ class AccountsScreen(ListScreen):
             )
         return super().render_row(row)
 
-    def _restore_cursor(self, row: ListRow) -> None:
-        """After a reload, move the cursor back to the account or server of *row* if it is still listed."""
-        for number, other in enumerate(self.visible_rows):
-            if _row_identity(other) == _row_identity(row):
-                self.query_one("#entries", OptionList).highlighted = number
+    def identify(self, row: ListRow) -> object:
+        """Return the account of a row, or its server if it has none."""
+        return row.value.account.identity if isinstance(row.value, StoredAccount) else (row.value.name,)
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each account, then for each server that requires a sign-in and has no account."""
