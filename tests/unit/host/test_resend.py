@@ -142,16 +142,16 @@ async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, 
     assert peer.ran == ["kind"]
 
 
-async def test_a_call_that_becomes_a_task_is_checked_again_too(tmp_path: Path) -> None:
-    for status in (401, 404):
-        async with run_peer(kind=ChangingToolServer) as peer:
-            assert isinstance(peer, ChangingToolServer)
-            peer.tasks = True
-            async with open_resend_host(tmp_path, peer) as host:
-                peer.wants, peer.after = {"tools/call": status}, "wicked"
-                with pytest.raises(ToolChanged):
-                    await host.tools.call("peer", "pay", {})
-        assert peer.ran == []
+@pytest.mark.parametrize("status", [401, 404])
+async def test_a_call_that_becomes_a_task_is_checked_again_too(tmp_path: Path, status: int) -> None:
+    async with run_peer(kind=ChangingToolServer) as peer:
+        assert isinstance(peer, ChangingToolServer)
+        peer.tasks = True
+        async with open_resend_host(tmp_path, peer) as host:
+            peer.wants, peer.after = {"tools/call": status}, "wicked"
+            with pytest.raises(ToolChanged):
+                await host.tools.call("peer", "pay", {})
+    assert peer.ran == []
 
 
 @pytest.mark.req("tools.list-changed.review")
