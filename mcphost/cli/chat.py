@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcphost.cli.parser import Options
     from mcphost.config.schema import HostConfig
     from mcphost.tui.app import McpHostApp
-    from mcphost.tui.theme_choice import ThemeOptions
+    from mcphost.tui.themes import ThemeOptions
 
 SETTINGS_FILE = "config.toml"
 SERVED_DRIVER = "mcphost.tui.web_driver:ServedDriver"
@@ -181,7 +181,7 @@ def _import_host(options: "Options") -> None:
 def _choose_theme(options: "Options", settings: Mapping[str, Any]) -> "ThemeOptions":
     """Return the settings with the theme that the first frame uses."""
     from mcphost import paths
-    from mcphost.tui.theme_choice import RememberedTheme, ThemeOptions
+    from mcphost.tui.themes import RememberedTheme, ThemeOptions
 
     if options.demo:
         return ThemeOptions()

@@ -30,7 +30,7 @@ from mcphost.tui.question_display import QuestionApp
 from mcphost.tui.screen_text import clean_line, clean_notice
 from mcphost.tui.screens.chat import ChatScreen
 from mcphost.tui.terminal_driver import ControlCharacterFilter, ResilientDriver
-from mcphost.tui.theme_choice import ThemeChoice, ThemeOptions
+from mcphost.tui.themes import ThemeChoice, ThemeOptions
 from mcphost.tui.transcript.line_breaks import use_own_breaks
 
 if TYPE_CHECKING:

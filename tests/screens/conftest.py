@@ -17,7 +17,7 @@ from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.key_table import DEFAULT_KEYS, KeyTable
 from mcphost.tui.screens.chat import ChatScreen
-from mcphost.tui.theme_choice import ThemeOptions
+from mcphost.tui.themes import ThemeOptions
 from tests.fakes.clock import ManualClock
 from tests.screens.fake_host import FakeHost
 from tests.screens.rendering import draw, frames_on_demand, share_parsed_rules, wait_messages_handled, wait_settled

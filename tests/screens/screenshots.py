@@ -60,7 +60,7 @@ from mcphost.translation import ENGLISH, LANGUAGES, set_language
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.frontend import TuiFrontend
-from mcphost.tui.theme_choice import ThemeOptions
+from mcphost.tui.themes import ThemeOptions
 from tests.screens import extreme_content
 from tests.screens.everything_form import everything_fields
 from tests.screens.example_records import (

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from textual.color import Color
 
-from mcphost.tui import theme_choice, themes
+from mcphost.tui import themes
 from mcphost.tui.app import McpHostApp
-from mcphost.tui.theme_choice import ThemeOptions
+from mcphost.tui.themes import ThemeOptions
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, SpeakerHeading, ThinkingBlock, UserMessage
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
@@ -74,7 +74,7 @@ def show_everything(driver: AppDriver) -> None:
 @pytest.mark.parametrize("name", themes.names())
 async def test_every_text_that_is_drawn_can_be_read(run: Run, name: str) -> None:
     async with run(size=(120, 120)) as driver:
-        driver.app.theme_choice.choose(name)
+        driver.app.themes.choose(name)
         show_everything(driver)
         await driver.until(lambda: "and a hint" in driver.text(), "the conversation")
         assert weak_texts(driver.app) == []
@@ -91,7 +91,7 @@ async def test_every_text_that_is_drawn_can_be_read(run: Run, name: str) -> None
 async def test_a_theme_is_read_again_while_it_is_edited(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(theme_choice, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(themes, "WATCH_SECONDS", 0.02)
     text = (themes.find_file("fjord") or tmp_path).read_text()
     file = tmp_path / "mine.toml"
     file.write_text(text)
@@ -121,10 +121,10 @@ def notices(driver: AppDriver) -> str:
 
 async def test_the_answer_of_the_terminal_decides_only_while_nothing_is_chosen(run: Run) -> None:
     async with run() as driver:
-        driver.app.theme_choice.use_background(False)
+        driver.app.themes.use_background(False)
         assert driver.app.theme == "light"
-        driver.app.theme_choice.choose("ember")
-        driver.app.theme_choice.use_background(True)
+        driver.app.themes.choose("ember")
+        driver.app.themes.use_background(True)
         assert driver.app.theme == "ember"
-        driver.app.theme_choice.choose(themes.AUTO)
+        driver.app.themes.choose(themes.AUTO)
         assert driver.app.theme == "dark"

@@ -14,7 +14,7 @@ from mcphost.translation import _
 from mcphost.tui import themes
 
 if TYPE_CHECKING:
-    from mcphost.tui.theme_choice import ThemeChoice
+    from mcphost.tui.themes import ThemeChoice
 
 
 class ThemePicker(ModalScreen[str | None]):

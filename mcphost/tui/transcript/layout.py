@@ -1,4 +1,4 @@
-"""Vertical layout of the transcript: the heights of its blocks, and a cache of their rendered rows."""
+"""Vertical layout of the transcript: block heights, cached rows, and the count of new blocks below the view."""
 
 import re
 from bisect import bisect_right
@@ -18,6 +18,7 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.visual import RenderOptions
 
+from mcphost.translation import _
 from mcphost.tui.transcript.blocks import MarkdownBlock, TranscriptBlock, remove_heading_gaps
 from mcphost.tui.transcript.image_block import render_half_blocks
 from mcphost.tui.transcript.line_breaks import break_line, needs_own_breaks
@@ -374,3 +375,31 @@ def _shift_selection(selection: Selection | None, base: int) -> Selection | None
         return None if offset is None else Offset(max(0, offset.x), offset.y - base)
 
     return None if selection is None else Selection(move(selection.start), move(selection.end))
+
+
+class UnseenBlocks:
+    """The blocks that the user has not seen yet; `count` is shown at the lower edge of the transcript."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first_unseen = 0
+
+    def update(self, total: int, bottom: int, *, is_at_end: bool) -> None:
+        """Update the count: there are *total* blocks, and *bottom* is the index of the lowest visible block.
+
+        Blocks that existed when the user scrolled up are not counted, even if they are below the view.
+        """
+        if is_at_end:
+            self._first_unseen = total
+        else:
+            self._first_unseen = min(max(self._first_unseen, bottom + 1), total)
+        self.count = total - self._first_unseen
+
+    def shift(self, count: int) -> None:
+        """Adjust the position of the first unseen block after *count* blocks were inserted above all others."""
+        self._first_unseen += count
+
+    def render(self, style: Style) -> Strip:
+        """Return the label with the count; a click on it scrolls to the end."""
+        rich_style = style.rich_style + RichStyle.from_meta({"act": "newest"})
+        return Strip([Segment(_(" ↓ {count:,} new · end ").format(count=self.count), rich_style)])

@@ -1,16 +1,19 @@
-"""Transcript block for a tool call, with its server, tool, arguments, progress and result."""
+"""Transcript block for a tool call, with its arguments, progress and result, and a spinner while it runs."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice, starmap
 from time import monotonic
 from typing import Any
 
 from textual.content import Content
 from textual.style import Style
+from textual.timer import Timer
+from textual.widget import Widget
 
 from mcphost.translation import N_, _
 from mcphost.tui.messages import Section
+from mcphost.tui.screen_reader import is_reader
 from mcphost.tui.screen_text import clean, clean_line, first_lines
 from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
@@ -307,3 +310,48 @@ def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> 
     newest = blocks[-_SEARCHED_BLOCKS:]
     candidates = [one for one in newest if isinstance(one, ToolCard) and one.can_go_to_background]
     return candidates[0] if len(candidates) == 1 else None
+
+
+_SPIN_SECONDS = 0.25
+_FAST_SPIN_SECONDS = 10.0
+_SLOW_SPIN_SECONDS = 1.0
+"""Seconds between spinner frames of a long call, whose elapsed time changes once a second."""
+_MAX_SPINNER_BLOCKS = 50
+"""Number of blocks at the end that are searched for running tool calls."""
+
+
+class CallSpinner:
+    """Timer that redraws the rows of running calls as long as there are any.
+
+    *redraw* is called with the index of the block of each running call.
+    """
+
+    def __init__(
+        self, widget: Widget, get_blocks: Callable[[], Sequence[TranscriptBlock]], redraw: Callable[[int], None]
+    ) -> None:
+        self._widget, self._get_blocks, self._redraw = widget, get_blocks, redraw
+        self._timer: Timer | None = None
+        self._count = 0
+
+    def start(self) -> None:
+        """Start the timer if a call is running and the timer is not."""
+        if self._timer is None and any(block.is_running for block in self._get_blocks()[-_MAX_SPINNER_BLOCKS:]):
+            self._count = 0
+            wait = BACKGROUND_OFFER_SECONDS if is_reader(self._widget) else _SPIN_SECONDS
+            self._timer = self._widget.set_timer(wait, self.advance)
+
+    def advance(self) -> None:
+        """Redraw only the row with the spinner and elapsed time of each visible running call."""
+        self._timer = None
+        blocks = self._get_blocks()
+        first = max(0, len(blocks) - _MAX_SPINNER_BLOCKS)
+        running = [index for index in range(first, len(blocks)) if blocks[index].is_running]
+        if not running:
+            return
+        self._count += 1
+        often = self._count * _SPIN_SECONDS < _FAST_SPIN_SECONDS
+        if not is_reader(self._widget):  # once for screen readers, to offer the background
+            self._timer = self._widget.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self.advance)
+        if self._widget.screen.is_current or self._widget.app.screen.is_modal:  # pyright: ignore[reportUnknownMemberType]
+            for index in running:
+                self._redraw(index)

@@ -40,13 +40,12 @@ from mcphost.tui.transcript.layout import (
     BlockLayout,
     BlockRenderer,
     FoundText,
+    UnseenBlocks,
     find_current_row,
     select_text,
 )
-from mcphost.tui.transcript.spinner import CallSpinner
 from mcphost.tui.transcript.streaming import StreamingText
-from mcphost.tui.transcript.tool_card import ToolCard, find_background_candidate
-from mcphost.tui.transcript.unseen_blocks import UnseenBlocks
+from mcphost.tui.transcript.tool_card import CallSpinner, ToolCard, find_background_candidate
 
 if TYPE_CHECKING:
     from mcphost.sandbox.image_formats import DecodedImage

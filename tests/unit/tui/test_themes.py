@@ -7,8 +7,8 @@ from textual.color import Color
 from textual.events import Key
 
 from mcphost.tui import themes
-from mcphost.tui.terminal_replies import ReplyParser, is_dark_color
-from mcphost.tui.theme_choice import RememberedTheme, guess_theme
+from mcphost.tui.terminal_driver import ReplyParser, is_dark_color
+from mcphost.tui.themes import RememberedTheme, guess_theme
 from tests.contrast import contrast
 
 
@@ -110,7 +110,7 @@ def test_no_part_of_an_answer_is_typed_however_it_arrives(end: str, size: int) -
 
 def test_the_beginning_of_an_answer_that_never_ends_is_typed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("mcphost.tui.terminal_replies.monotonic", lambda: now)
+    monkeypatch.setattr("mcphost.tui.terminal_driver.monotonic", lambda: now)
     monkeypatch.setattr("textual._parser.get_time", lambda: now)
     parser = ReplyParser(lambda _: None)
     assert keys_of(parser, "\x1b]1") == []
@@ -124,7 +124,7 @@ def test_the_beginning_of_an_answer_that_never_ends_is_typed_in_the_end(monkeypa
 
 def test_the_escape_key_works_while_an_answer_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("mcphost.tui.terminal_replies.monotonic", lambda: now)
+    monkeypatch.setattr("mcphost.tui.terminal_driver.monotonic", lambda: now)
     monkeypatch.setattr("textual._parser.get_time", lambda: now)
     parser = ReplyParser(lambda _: None)
     parser.is_answer_expected = True
