@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     ApproveTool: ("tool_consent", "ToolConsentDialog"),
     ReviewToolChanges: ("tools_changed", "ReviewToolChangesDialog"),
-    TrustServer: ("trust_server", "TrustServerDialog"),
-    TrustProject: ("trust_project", "TrustProjectDialog"),
+    TrustServer: ("trust", "TrustServerDialog"),
+    TrustProject: ("trust", "TrustProjectDialog"),
     ContinueTurn: ("tool_consent", "ContinueTurnDialog"),
     ApproveCost: ("approve_cost", "ApproveCostDialog"),
     OfferCompaction: ("review_compaction", "OfferCompactionDialog"),

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from mcphost.protocol.prompts import Prompt
     from mcphost.tui.config_follower import ConfigFollower
     from mcphost.tui.image_cache import ImageCache
-    from mcphost.tui.kitty_pictures import KittyPictures
+    from mcphost.tui.kitty_graphics import KittyGraphics
     from mcphost.tui.screens.history import HistoryChoice
     from mcphost.tui.screens.manual_calls import ManualCall
     from mcphost.tui.screens.model_form import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
-    from mcphost.tui.sixel_pictures import SixelPictures
+    from mcphost.tui.sixel_graphics import SixelGraphics
 
 
 class NavigationApp(InputGuardApp):
@@ -51,8 +51,8 @@ class NavigationApp(InputGuardApp):
     chat: ChatScreen
     _host: "Host | None" = None
     image_cache: "ImageCache | None" = None
-    _kitty_pictures: "KittyPictures | None" = None
-    _sixel_pictures: "SixelPictures | None" = None
+    _kitty_graphics: "KittyGraphics | None" = None
+    _sixel_graphics: "SixelGraphics | None" = None
     is_setup_postponed = False
 
     def action_command_palette(self) -> None:
@@ -158,14 +158,14 @@ class NavigationApp(InputGuardApp):
     async def _decode_image(self, cache: "ImageCache", message: ImageDecodeRequested) -> None:
         width, height = message.width, message.height
         self._choose_pictures()
-        if self._sixel_pictures is not None:
-            from mcphost.tui.sixel_encoder import MAX_COLORS
+        if self._sixel_graphics is not None:
+            from mcphost.tui.sixel_graphics import MAX_COLORS
 
             decode = partial(cache.decode, message.data, colors=MAX_COLORS)
-            drawn = await self._sixel_pictures.show(message.data, width, height // 2, decode)
-        elif self._kitty_pictures is not None:
+            drawn = await self._sixel_graphics.show(message.data, width, height // 2, decode)
+        elif self._kitty_graphics is not None:
             decode = partial(cache.decode, message.data)
-            drawn = await self._kitty_pictures.show(message.data, width, height // 2, decode)
+            drawn = await self._kitty_graphics.show(message.data, width, height // 2, decode)
         else:
             drawn = await cache.decode(message.data, width, height)
         message.on_decoded(drawn)
@@ -173,24 +173,24 @@ class NavigationApp(InputGuardApp):
     def _choose_pictures(self) -> None:
         """Create the object that has the terminal draw images, unless half-block characters are used."""
         terminal, how = self._driver, self.host.config.screen.pictures
-        if terminal is None or self._kitty_pictures is not None or self._sixel_pictures is not None:
+        if terminal is None or self._kitty_graphics is not None or self._sixel_graphics is not None:
             return
         if how == "kitty":
-            from mcphost.tui.kitty_pictures import KittyPictures, can_place_pictures
+            from mcphost.tui.kitty_graphics import KittyGraphics, can_place_pictures
 
             if can_place_pictures(os.environ):
-                self._kitty_pictures = KittyPictures(terminal.write)
+                self._kitty_graphics = KittyGraphics(terminal.write)
                 cast("Any", self).app_resume_signal.subscribe(self, self._send_pictures_again)
         elif how == "sixel":
-            from mcphost.tui.sixel_pictures import GraphicsTerminal, SixelPictures
+            from mcphost.tui.sixel_graphics import GraphicsTerminal, SixelGraphics
 
             if isinstance(terminal, GraphicsTerminal):
-                self._sixel_pictures = SixelPictures(terminal)
-                terminal.transform_output = self._sixel_pictures.draw
+                self._sixel_graphics = SixelGraphics(terminal)
+                terminal.transform_output = self._sixel_graphics.draw
 
     def _send_pictures_again(self, _unused: object) -> None:
-        if self._kitty_pictures is not None:
-            self.run_worker(self._kitty_pictures.send_again, group="pictures")
+        if self._kitty_graphics is not None:
+            self.run_worker(self._kitty_graphics.send_again, group="pictures")
 
     def on_link_clicked(self, message: LinkClicked) -> None:
         """Copy the URL of the clicked link and show it in a notification. Links are never opened."""
@@ -200,8 +200,8 @@ class NavigationApp(InputGuardApp):
 
     async def on_unmount(self) -> None:
         """End the image decoder process if it was started."""
-        if self._kitty_pictures is not None:
-            self._kitty_pictures.close()
+        if self._kitty_graphics is not None:
+            self._kitty_graphics.close()
         if self.image_cache is not None:
             await self.image_cache.close()
 

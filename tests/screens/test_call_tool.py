@@ -8,7 +8,7 @@ from mcphost.host.views import estimate_definition_tokens
 from mcphost.llm.messages import ResourcePart
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw
-from mcphost.tui.dialogs.call_tool import NO_ARGUMENTS
+from mcphost.tui.dialogs.edit_arguments import NO_ARGUMENTS
 from tests.screens.conftest import AppDriver, ManualClock, Run
 from tests.screens.real_program import DEMO_SERVER, Files
 

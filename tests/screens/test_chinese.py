@@ -21,7 +21,7 @@ from mcphost.serialization import encode, replace
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
 from mcphost.tui.audit_translations import DECISIONS, EVENTS, KINDS, SOURCES, translate_word
-from mcphost.tui.schema_messages import translate_violation
+from mcphost.tui.dialogs.edit_arguments import translate_violation
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.example_questions import SAMPLING

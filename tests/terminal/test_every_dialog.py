@@ -13,8 +13,7 @@ from textual.screen import ModalScreen
 
 import mcphost.tui.dialogs
 import mcphost.tui.screens
-from mcphost.tui.dialogs.call_tool import CallToolDialog
-from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
+from mcphost.tui.dialogs.edit_arguments import CallToolDialog, EditArgumentsDialog
 from mcphost.tui.dialogs.fill_form import FillFormDialog
 from mcphost.tui.dialogs.review_result import ReviewResultDialog
 from mcphost.tui.dialogs.rule_builder import RuleBuilderDialog
@@ -22,7 +21,7 @@ from mcphost.tui.dialogs.sampling import ReviewReplyDialog, ReviewSamplingDialog
 from mcphost.tui.dialogs.share_roots import SharePerServerDialog, ShareRootsDialog
 from mcphost.tui.dialogs.tool_consent import ContinueTurnDialog, ToolConsentDialog
 from mcphost.tui.dialogs.tools_changed import ReviewToolChangesDialog
-from mcphost.tui.dialogs.trust_server import TrustServerDialog
+from mcphost.tui.dialogs.trust import TrustServerDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
 from mcphost.tui.dialogs.waiting_calls import WaitingCallsDialog
 from tests.flows import roots_server

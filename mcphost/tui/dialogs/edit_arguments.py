@@ -1,7 +1,8 @@
-"""Dialog for editing the arguments of a tool call, in a form made from the input schema or as JSON."""
+"""Dialogs to edit the arguments of a tool call, or to call a tool manually, in a form or as JSON."""
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events
@@ -13,17 +14,18 @@ from textual.widget import Widget
 from textual.widgets import Button, Static, TextArea
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.questions.forms import argument_fields
+from mcphost.host.questions.forms import argument_fields, has_arguments
 from mcphost.host.questions.frontend import Question
+from mcphost.protocol.tools import Tool
 from mcphost.sanitize import escape_unsafe_json
 from mcphost.serialization import Raw, dumps, loads
-from mcphost.translation import N_, _, translate_sentence
+from mcphost.translation import N_, SentencePatterns, _, current_language, translate_sentence
+from mcphost.tui import input_guard
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.forms.form import Form
 from mcphost.tui.forms.text_fields import JSON_NULL
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
-from mcphost.tui.schema_messages import translate_violation
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.inputs import OrderedTextArea
 
@@ -34,6 +36,10 @@ _CHECK_DELAY = 0.3
 """Seconds without a change before the arguments are validated against the schema."""
 MAX_JSON_CHARACTERS = 1_000_000
 """Maximum characters of edited JSON."""
+
+
+NO_ARGUMENTS = N_("It takes no arguments.")
+_MAX_DESCRIPTION_LENGTH = 600
 
 
 class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_only=True):
@@ -386,9 +392,110 @@ def _locate_json_error(text: str) -> str:
     return ""
 
 
+_MESSAGES = (
+    N_('{value} is not of type "{type}"'),
+    N_("{value} is not of types {types}"),
+    N_("{value} is not one of {choices}"),
+    N_("{value} was expected"),
+    N_("{value} is shorter than {limit} character"),
+    N_("{value} is shorter than {limit} characters"),
+    N_("{value} is longer than {limit} character"),
+    N_("{value} is longer than {limit} characters"),
+    N_("{value} is less than the minimum of {limit}"),
+    N_("{value} is greater than the maximum of {limit}"),
+    N_("{value} is less than or equal to the minimum of {limit}"),
+    N_("{value} is greater than or equal to the maximum of {limit}"),
+    N_("{value} is not a multiple of {factor}"),
+    N_("{value} does not match {pattern}"),
+    N_('{value} is not a "{format}"'),
+    N_("{name} is a required property"),
+    N_("{value} has less than {limit} item"),
+    N_("{value} has less than {limit} items"),
+    N_("{value} has more than {limit} item"),
+    N_("{value} has more than {limit} items"),
+    N_("{value} has non-unique elements"),
+    N_("{value} has less than {limit} property"),
+    N_("{value} has less than {limit} properties"),
+    N_("{value} has more than {limit} property"),
+    N_("{value} has more than {limit} properties"),
+    N_("{value} is not valid under any of the schemas listed in the '{keyword}' keyword"),
+    N_("{value} is valid under more than one of the schemas listed in the '{keyword}' keyword"),
+    N_("{schema} is not allowed for {value}"),
+    N_("None of {value} are valid under the given schema"),
+    N_("False schema does not allow {value}"),
+    N_("Additional properties are not allowed ({names} was unexpected)"),
+    N_("Additional properties are not allowed ({names} were unexpected)"),
+)
+
+
+@cache
+def _patterns(language: str) -> SentencePatterns:
+    del language  # the key of the cache
+    return SentencePatterns({message: _(message) for message in _MESSAGES})
+
+
+def translate_violation(message: str) -> str:
+    """Translate a message about an invalid value; a message of another form stays as it is."""
+    return _patterns(current_language()).translate(message)
+
+
 def _describe_errors(errors: "SchemaErrors") -> str:
     """Return the sentence about invalid arguments, with its violations, in the language of the screen."""
     text = translate_sentence(errors.sentence)
     for fault in errors.faults:
         text = text.replace(fault.message, translate_violation(fault.message))
     return text
+
+
+class CallToolDialog(EditArgumentsDialog):
+    """Dialog that returns the arguments for calling a tool, or None if the user goes back.
+
+    Enter in the last field only moves the focus to the Call button, and holding a key down does not call the tool.
+    """
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", N_("Back")),
+        ("apply", N_("Call")),
+        ("as_json", "JSON"),
+        ("editor", N_("Editor")),
+    )
+    KEYS: ClassVar[str] = N_("esc back · ctrl+s call · ctrl+e JSON")
+    FIELD_KEYS: ClassVar[str] = N_("tab/enter next · ctrl+s call · ctrl+e JSON · esc to the buttons")
+    JSON_KEYS: ClassVar[str] = N_("ctrl+s call · ctrl+e form · esc to the buttons")
+
+    def __init__(self, server: str, tool: Tool) -> None:
+        super().__init__(server, tool.name, Raw(bytes(tool.input_schema)), {})
+        self._description = (tool.description or "").strip()[:_MAX_DESCRIPTION_LENGTH]
+        self._takes_arguments = has_arguments(tool.input_schema)
+        self.is_json = self.is_json and self._takes_arguments
+        self._moved_at = input_guard.clock()
+
+    def headline(self) -> str:
+        """Return the title, which names the server and the tool."""
+        return _("Call {server} · {tool}").format(server=self.server, tool=self.tool)
+
+    def body(self) -> Sequence[Content | Widget]:
+        """Return the tool's description and the input for its arguments, which is a form or JSON text."""
+        about = [
+            clean(self._description) + "\n" if self._description else "",
+            "" if self._takes_arguments else _(NO_ARGUMENTS),
+        ]
+        return [*(Content(text) for text in about if text), *super().body()]
+
+    def focus_first(self) -> None:
+        """Focus the first field, or the Call button if the tool takes no arguments."""
+        super().focus_first()
+        if not self.is_json and not self.form.rows:
+            self.set_focus(self.query_one("#apply"))
+
+    def on_form_focus_exited(self, event: Form.FocusExited) -> None:
+        """Move the focus from the form to a button, and prevent all keys from calling the tool for a moment."""
+        self._moved_at = input_guard.clock()
+        super().on_form_focus_exited(event)
+
+    def action_apply(self) -> None:
+        """Validate the arguments and call the tool, but ignore a key that is probably being held down."""
+        now, before = input_guard.clock(), self._moved_at
+        self._moved_at = now
+        if now - before >= input_guard.GUARD_SECONDS:
+            super().action_apply()

@@ -30,11 +30,12 @@ from mcphost.tui.dialogs.call_view import (
     describe_annotations,
     has_hidden_characters,
     is_same_json,
+    mark_copies,
+    origin_lines,
     render_call,
     summarize_arguments,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.origin_view import mark_copies, origin_lines
 from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write, render_code
 from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import account_title, clean, clean_line

@@ -191,7 +191,7 @@ class ToolsScreen(ListScreen):
 
     def open_row(self, row: ListRow) -> None:
         """Open a form in which the user can enter arguments and call the tool."""
-        from mcphost.tui.dialogs.call_tool import CallToolDialog
+        from mcphost.tui.dialogs.edit_arguments import CallToolDialog
 
         tool: Tool = row.value
         if tool.name in self._server_view.quarantined:

@@ -142,7 +142,7 @@ def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip
     Transparent pixels are blended with the background. For an image that the terminal draws, its placeholder cells are
     returned instead.
     """
-    from mcphost.tui.picture_cells import PlacedImage, render_placeholders
+    from mcphost.tui.kitty_graphics import PlacedImage, render_placeholders
 
     if isinstance(drawing, PlacedImage):
         return render_placeholders(drawing, background)

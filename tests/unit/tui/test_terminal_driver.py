@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from mcphost.tui.sixel_pictures import GraphicsTerminal
+from mcphost.tui.sixel_graphics import GraphicsTerminal
 from mcphost.tui.terminal_driver import ResilientDriver, ResilientStream
 
 

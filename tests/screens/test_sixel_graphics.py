@@ -13,9 +13,9 @@ from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.sandbox.image_formats import DecodedImage
 from mcphost.serialization import replace
-from mcphost.tui import sixel_pictures
-from mcphost.tui.picture_cells import PLACEHOLDER, PlacedImage, render_placeholders
-from mcphost.tui.sixel_pictures import SixelPictures
+from mcphost.tui import sixel_graphics
+from mcphost.tui.kitty_graphics import PLACEHOLDER, PlacedImage, render_placeholders
+from mcphost.tui.sixel_graphics import SixelGraphics
 from tests.screens.conftest import Run
 from tests.screens.sample_images import sunset_image
 from tests.unit.tui.sixel_reader import SIXEL, read_sixel
@@ -44,7 +44,7 @@ async def decode_stripes(width: int, height: int) -> DecodedImage | str:
     return DecodedImage(width, height, row * height)
 
 
-async def place(pictures: SixelPictures, columns: int = 6, rows: int = 3) -> PlacedImage:
+async def place(pictures: SixelGraphics, columns: int = 6, rows: int = 3) -> PlacedImage:
     placed = await pictures.show("data", columns, rows, decode_stripes)
     assert isinstance(placed, PlacedImage)
     return placed
@@ -56,7 +56,7 @@ def rendered(placed: PlacedImage, row: int, begin: int = 0, end: int = 99) -> st
 
 
 async def test_a_row_of_cells_becomes_its_part_of_the_image_and_the_cursor_ends_behind_it() -> None:
-    pictures = SixelPictures(FakeTerminal())
+    pictures = SixelGraphics(FakeTerminal())
     placed = await place(pictures)
     for row in range(3):
         found = DRAWN.fullmatch(pictures.draw(rendered(placed, row)))
@@ -70,7 +70,7 @@ async def test_a_row_of_cells_becomes_its_part_of_the_image_and_the_cursor_ends_
 
 
 async def test_what_is_covered_is_not_drawn_and_the_rest_is() -> None:
-    pictures = SixelPictures(FakeTerminal())
+    pictures = SixelGraphics(FakeTerminal())
     placed = await place(pictures)
     output = pictures.draw(f"{rendered(placed, 1, 0, 2)}text{rendered(placed, 1, 4)}")
     assert DRAWN.sub("", output) == "text"
@@ -78,7 +78,7 @@ async def test_what_is_covered_is_not_drawn_and_the_rest_is() -> None:
 
 
 async def test_rows_of_several_pictures_and_other_text_stay_apart() -> None:
-    pictures = SixelPictures(FakeTerminal())
+    pictures = SixelGraphics(FakeTerminal())
     placed = await place(pictures)
     other = await pictures.show("other", 4, 2, decode_stripes)
     assert isinstance(other, PlacedImage)
@@ -88,7 +88,7 @@ async def test_rows_of_several_pictures_and_other_text_stay_apart() -> None:
 
 
 async def test_cells_that_belong_to_no_picture_become_spaces() -> None:
-    pictures = SixelPictures(FakeTerminal())
+    pictures = SixelGraphics(FakeTerminal())
     placed = replace(await place(pictures), number=1)
     assert pictures.draw(rendered(placed, 0)) == f"\x1b[38;2;0;0;1;48;2;9;9;9m{' ' * 6}\x1b[0m"
     assert pictures.draw(f"a{PLACEHOLDER}\u0305\u0305b{PLACEHOLDER}") == "a b "
@@ -97,7 +97,7 @@ async def test_cells_that_belong_to_no_picture_become_spaces() -> None:
 
 async def test_cells_of_another_size_get_an_image_of_that_size() -> None:
     terminal = FakeTerminal()
-    pictures = SixelPictures(terminal)
+    pictures = SixelGraphics(terminal)
     placed = await place(pictures)
     terminal.size = (16, 34)
     found = DRAWN.fullmatch(pictures.draw(rendered(placed, 2)))
@@ -115,7 +115,7 @@ async def test_a_terminal_that_does_not_tell_the_size_of_its_cells_gets_half_blo
         asked.append((width, height))
         return DecodedImage(1, 1, b"abcd")
 
-    shown = await SixelPictures(FakeTerminal(size)).show("data", 20, 7, decode)
+    shown = await SixelGraphics(FakeTerminal(size)).show("data", 20, 7, decode)
     assert shown == DecodedImage(1, 1, b"abcd")
     assert asked == [(20, 14)]
 
@@ -123,8 +123,8 @@ async def test_a_terminal_that_does_not_tell_the_size_of_its_cells_gets_half_blo
 async def test_number_and_size_of_pictures_are_bounded_and_an_error_is_passed_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sixel_pictures, "MAX_PICTURES", 2)
-    pictures = SixelPictures(FakeTerminal((20, 40)))
+    monkeypatch.setattr(sixel_graphics, "MAX_PICTURES", 2)
+    pictures = SixelGraphics(FakeTerminal((20, 40)))
     asked: list[tuple[int, int]] = []
 
     async def decode(width: int, height: int) -> DecodedImage | str:

@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.sandbox.image_formats import DecodedImage
-from mcphost.tui.sixel_encoder import MAX_COLORS, encode_sixel, index_colors, resize_image
+from mcphost.tui.sixel_graphics import MAX_COLORS, encode_sixel, index_colors, resize_image
 from tests.unit.tui.sixel_reader import read_sixel
 
 RED, BLUE, INVISIBLE = (255, 0, 0, 255), (0, 0, 255, 255), (9, 9, 9, 0)

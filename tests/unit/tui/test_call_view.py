@@ -3,7 +3,7 @@
 from textual.content import Content
 
 from mcphost.host.call_origins import FILES, ArgumentOrigin
-from mcphost.tui.dialogs.origin_view import COPIED_STYLE, mark_copies, origin_lines
+from mcphost.tui.dialogs.call_view import COPIED_STYLE, mark_copies, origin_lines
 
 ARGUMENTS = {"body": "FYI\nthe first copied line\nand the second one\nbye", "to": ["a", "another copied text"]}
 BODY = ArgumentOrigin(argument="body", server="mail", source="read_message", characters=40, spans=((4, 44),))

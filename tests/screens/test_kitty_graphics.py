@@ -14,9 +14,8 @@ from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.sandbox.image_formats import DecodedImage
 from mcphost.serialization import replace
-from mcphost.tui import kitty_pictures
-from mcphost.tui.kitty_pictures import KittyPictures, can_place_pictures
-from mcphost.tui.picture_cells import PlacedImage, render_placeholders
+from mcphost.tui import kitty_graphics
+from mcphost.tui.kitty_graphics import KittyGraphics, PlacedImage, can_place_pictures, render_placeholders
 from tests.screens.conftest import Run
 from tests.screens.sample_images import sunset_image
 
@@ -49,7 +48,7 @@ async def decode_noise(width: int, height: int) -> DecodedImage | str:
 
 async def test_the_pixels_are_sent_once_in_bounded_parts_with_the_size_in_cells() -> None:
     written: list[str] = []
-    pictures = KittyPictures(written.append)
+    pictures = KittyGraphics(written.append)
     placed = await pictures.show("data", 20, 7, decode_noise)
     assert isinstance(placed, PlacedImage)
     (first, _), *rest = parts = read_sequences(written)
@@ -70,7 +69,7 @@ async def test_the_pixels_are_sent_once_in_bounded_parts_with_the_size_in_cells(
 
 async def test_two_pictures_are_never_sent_at_the_same_time() -> None:
     written: list[str] = []
-    pictures = KittyPictures(written.append)
+    pictures = KittyGraphics(written.append)
     shown: list[DecodedImage | str] = []
 
     async def show(name: str) -> None:
@@ -89,14 +88,14 @@ async def test_two_pictures_are_never_sent_at_the_same_time() -> None:
 
 async def test_pixels_number_and_size_are_bounded_and_half_blocks_follow() -> None:
     written: list[str] = []
-    pictures = KittyPictures(written.append)
+    pictures = KittyGraphics(written.append)
     asked: list[tuple[int, int]] = []
 
     async def decode(width: int, height: int) -> DecodedImage | str:
         asked.append((width, height))
         return noise(1, 1)
 
-    for number in range(kitty_pictures.MAX_PICTURES):
+    for number in range(kitty_graphics.MAX_PICTURES):
         assert isinstance(await pictures.show(str(number), 120, 14, decode), PlacedImage)
     assert set(asked) == {(400, 280)}
     written.clear()
@@ -111,13 +110,13 @@ async def test_an_error_is_passed_on_and_nothing_is_sent() -> None:
     async def fail(width: int, height: int) -> DecodedImage | str:
         return f"not {width} × {height}"
 
-    assert await KittyPictures(written.append).show("x", 2, 2, fail) == "not 20 × 40"
+    assert await KittyGraphics(written.append).show("x", 2, 2, fail) == "not 20 × 40"
     assert written == []
 
 
 async def test_all_pictures_are_sent_again_after_other_programs_and_removed_at_the_end() -> None:
     written: list[str] = []
-    pictures = KittyPictures(written.append)
+    pictures = KittyGraphics(written.append)
     for name in "ab":
         await pictures.show(name, 2, 2, decode_noise)
     before = "".join(written)

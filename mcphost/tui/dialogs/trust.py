@@ -1,0 +1,236 @@
+"""Dialogs that ask whether to use a server or a project's files, and show exactly what would be used."""
+
+import shlex
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+
+from mcphost.config.project_texts import split_lines
+from mcphost.host.questions.questions import (
+    DoNotTrust,
+    ShownText,
+    TrustAlways,
+    TrustOnce,
+    TrustProject,
+    TrustServer,
+    TrustVerdict,
+)
+from mcphost.sanitize import sanitize
+from mcphost.translation import N_, _, translate_sentence
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.messages import Section, TextViewRequested
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widgets.key_values import KeyValueList, QuotedPart, QuotedText, render_diff_lines
+
+_MAX_COMMAND_LINE = 50
+
+
+def _quote_value(text: str) -> str:
+    """Return the text sanitized on one line, in quotes if it is empty or has whitespace at an end."""
+    shown = clean(text).replace("\n", "⏎")
+    return f'"{shown}"' if not text or text != text.strip() else shown
+
+
+class TrustServerDialog(Dialog[TrustVerdict]):
+    """Dialog that asks whether mcphost may start a server or connect to it."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", N_("Do not use")),
+        ("once", N_("This session")),
+        ("always", N_("Always")),
+    )
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
+    KEYS: ClassVar[str] = N_("esc/d do not use · o this session · A always")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("o", "once", show=False),
+        Binding("A", "always", show=False),
+    ]
+
+    def __init__(self, question: TrustServer) -> None:
+        super().__init__(question)
+        self.details = question
+
+    def headline(self) -> str:
+        """Return the title, which names the server."""
+        return _("Use the server {server}?").format(server=self.details.server)
+
+    def preview(self) -> str:
+        """Return the command or the URL for the card shown while the dialog is minimized."""
+        return shlex.join(self.details.command) or self.details.url
+
+    def body(self) -> list[Content | Widget]:
+        """Return warnings, the command or URL, the settings, and what has changed since an earlier approval."""
+        asked = self.details
+        pairs: list[tuple[str, str]] = []
+        out: list[Content | Widget] = [
+            Content.styled(f"▲ {clean(translate_sentence(one))}", "bold $warning") for one in asked.warnings
+        ]
+        if asked.trusts_claims:
+            words = _("▲ Your mcp.json sets trustAnnotations for it: tools that it calls read-only run without asking.")
+            out.append(Content.styled(words, "$warning"))
+        out += [Content("")] if out else []
+        if asked.command:
+            out.append(Content(_("It starts this program on your machine, with your user privileges:")))
+            words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
+            # A long command has a line per word, so that the limits of each argument are visible.
+            pairs.append((_("command"), ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
+            if asked.cwd:
+                pairs.append((_("folder"), clean(asked.cwd)))
+            if asked.env_file:
+                pairs.append((_("env file"), clean(asked.env_file)))
+        if asked.url:
+            out.append(Content(_("It sends what you and the model give it to this address:")))
+            pairs.append((_("address"), clean(asked.url)))
+            if asked.ca_file:
+                pairs.append((_("CA file"), clean(asked.ca_file)))
+        if asked.file:
+            pairs.append((_("configured in"), clean(asked.file)))
+        out.append(Content(""))
+        out.append(KeyValueList(pairs))
+        for heading, values in (
+            (_("Current values of its references:"), asked.expansion),
+            (_("It gets these environment variables:"), asked.environment),
+            (_("It gets these headers:"), asked.headers),
+            (_("Its sign-in settings:"), asked.sign_in),
+        ):
+            if values:
+                # Names have a column of their own: a long value that wraps cannot imitate the next name.
+                named = [(_quote_value(name), _quote_value(text)) for name, text in values.items()]
+                out += [Content(f"\n{heading}"), KeyValueList(named)]
+        if asked.restrictions:
+            named = [
+                (clean(what), clean(value))
+                for what, _unused, value in (one.partition(": ") for one in asked.restrictions)
+            ]
+            out += [Content(_("\nIts restrictions:")), KeyValueList(named)]
+        if asked.changed:
+            out.append(Content.styled(_("\n▲ Changed since you approved it:"), "bold $warning"))
+            out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in asked.changed]))
+        out.append(
+            Content.styled(
+                _("\nApproval applies to exactly this; if it changes, you are asked again. Each tool call still asks."),
+                "$faint",
+            )
+        )
+        return out
+
+    def action_refuse(self) -> None:
+        """Refuse to use the server."""
+        self.dismiss(DoNotTrust())
+
+    def action_once(self) -> None:
+        """Allow the server for this session."""
+        self.approve("once", TrustOnce())
+
+    def action_always(self) -> None:
+        """Allow the server until its definition changes."""
+        self.approve("always", TrustAlways())
+
+
+_HEADLINES = {
+    "instructions": N_("Follow the instructions of this project?"),
+    "command": N_("Use this command of the project?"),
+    "hooks": N_("Run the hooks of this project?"),
+}
+_MAX_LINES = 400
+"""Maximum lines of each text in the dialog; more would make layout slow."""
+_HIDDEN = N_("▲ It has hidden or deceptive characters, marked like ‹U+200B›; the model does not get them as they are.")
+_FILES = N_("▲ It does not apply to the files that these commands run, which can change without a new approval.")
+
+
+class TrustProjectDialog(Dialog[TrustVerdict]):
+    """Dialog that asks whether mcphost may use a project's files; V opens them in the viewer."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", N_("Do not use")),
+        ("once", N_("This session")),
+        ("always", N_("Until it changes")),
+    )
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
+    KEYS: ClassVar[str] = N_("esc/d do not use · o this session · A until it changes · v view")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("o", "once", show=False),
+        Binding("A", "always", show=False),
+        Binding("v", "view", show=False),
+    ]
+
+    def __init__(self, question: TrustProject) -> None:
+        super().__init__(question)
+        self.details = question
+        self._is_viewed = False
+
+    def headline(self) -> str:
+        """Return the title, which says what the files are for."""
+        return _(_HEADLINES.get(self.details.purpose, N_("Use these files of the project?")))
+
+    def preview(self) -> str:
+        """Return the names of the files for the card shown while the dialog is minimized."""
+        return ", ".join(one.path for one in self.details.texts)
+
+    def body(self) -> list[Content | Widget]:
+        """Return each file's name with its text, or with the changes since it was last approved."""
+        out: list[Content | Widget] = []
+        for one in self.details.texts:
+            out += [Content("")] if out else []
+            out += _render_text(one)
+        out.append(
+            Content.styled(_("\nApproval applies to exactly this text; if it changes, you are asked again."), "$faint")
+        )
+        if self.details.purpose == "hooks":
+            out.append(Content.styled(_(_FILES), "bold $warning"))
+        return out
+
+    def reminder(self) -> str:
+        """Return a reminder to read what is not shown in the dialog, or "" if there is nothing left to read."""
+        is_long = any(len(_shown_lines(one)) > _MAX_LINES for one in self.details.texts)
+        return _("not everything is shown here: read it with v, to the end") if is_long and not self._is_viewed else ""
+
+    def disabled_reason(self, button_id: str) -> str:
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
+        return super().disabled_reason(button_id) or (self.reminder() if button_id in self.APPROVING else "")
+
+    def action_view(self) -> None:
+        """Open the files in the full-screen viewer; the dialog stays open behind it."""
+
+        def seen() -> None:
+            self._is_viewed = True
+            self.update_remaining()
+
+        sections = tuple(Section(f"── {clean_line(one.path, 200)}", one.text) for one in self.details.texts)
+        self.post_message(TextViewRequested(self.headline(), "", seen, sections=sections))
+
+    def action_refuse(self) -> None:
+        """Use none of the files in this session."""
+        self.dismiss(DoNotTrust())
+
+    def action_once(self) -> None:
+        """Use the files for this session."""
+        self.approve("once", TrustOnce())
+
+    def action_always(self) -> None:
+        """Use the files until they change."""
+        self.approve("always", TrustAlways())
+
+
+def _shown_lines(one: ShownText) -> list[str]:
+    return list(one.changed) if one.changed else split_lines(one.text)
+
+
+def _render_text(one: ShownText) -> list[Content | Widget]:
+    out: list[Content | Widget] = [Content.styled(clean(one.path), "bold $text")]
+    if sanitize(one.text) != one.text.replace("\r\n", "\n"):
+        out.append(Content.styled(_(_HIDDEN), "bold $warning"))
+    lines = _shown_lines(one)
+    more = len(lines) - _MAX_LINES
+    if one.changed:
+        out.append(Content.styled(_("▲ Changed since you approved it:"), "bold $warning"))
+        out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in lines[:_MAX_LINES]]))
+    else:
+        out.append(QuotedText([QuotedPart(clean("\n".join(lines[:_MAX_LINES])))]))
+    if more > 0:
+        out.append(Content.styled(_("… {more:,} more lines: v shows all").format(more=more), "$warning"))
+    return out
