@@ -553,7 +553,7 @@ class McpHostApp(QuestionApp):
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
             if self.chat.pending_edit is not None:
-                from mcphost.tui.rewind_actions import leave_edit
+                from mcphost.tui.screens.rewind import leave_edit
 
                 self.run_worker(partial(leave_edit, self.chat), group="turn")
 

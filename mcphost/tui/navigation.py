@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mcphost.tui.kitty_graphics import KittyGraphics
     from mcphost.tui.screens.history import HistoryChoice
     from mcphost.tui.screens.manual_calls import ManualCall
-    from mcphost.tui.screens.model_form import ModelChoice
+    from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.sixel_graphics import SixelGraphics
 
@@ -329,13 +329,13 @@ class NavigationApp(InputGuardApp):
 
     def fill_prompt(self, server: str, prompt: "Prompt") -> None:
         """Open a form for the arguments of an MCP prompt, then insert the resulting text or messages."""
-        from mcphost.tui.prompt_insertion import fill_prompt
+        from mcphost.tui.screens.prompts import fill_prompt
 
         fill_prompt(self.chat, server, prompt)
 
     def action_undo_insert(self) -> None:
         """Remove the prompt messages that were inserted last."""
-        from mcphost.tui.prompt_insertion import undo_insert
+        from mcphost.tui.screens.prompts import undo_insert
 
         if self.screen is self.chat:
             self.run_worker(partial(undo_insert, self.chat), group="turn")
@@ -415,8 +415,7 @@ class NavigationApp(InputGuardApp):
         self._open_rewind(None)
 
     def _open_rewind(self, selected: int | None) -> None:
-        from mcphost.tui.rewind_actions import correct
-        from mcphost.tui.screens.rewind import RewindChoice, RewindScreen
+        from mcphost.tui.screens.rewind import RewindChoice, RewindScreen, correct
 
         def finish(choice: RewindChoice | None) -> None:
             if choice is not None:
@@ -448,8 +447,7 @@ class NavigationApp(InputGuardApp):
 
     def _correct(self, action: Literal["retry", "call_again", "fork"]) -> None:
         """Retry the last message, with or without reusing results of earlier calls, or fork the conversation."""
-        from mcphost.tui.rewind_actions import correct
-        from mcphost.tui.screens.rewind import RewindChoice
+        from mcphost.tui.screens.rewind import RewindChoice, correct
 
         choice = RewindChoice(action, len(self.host.conversation.messages))
         self.run_worker(partial(correct, self.chat, choice), group="turn")
@@ -521,7 +519,7 @@ class NavigationApp(InputGuardApp):
 
     async def _open_conversation(self, choice: "HistoryChoice") -> None:
         from mcphost.errors import McpHostError
-        from mcphost.tui.rewind_actions import COPY_NOTE
+        from mcphost.tui.screens.rewind import COPY_NOTE
 
         try:
             await self.host.conversation.open(choice.id)

@@ -20,8 +20,8 @@ from mcphost.sandbox import schema_worker
 from mcphost.serialization import encode, replace
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.translation import CHINESE, ENGLISH, _, set_language, translate_sentence
-from mcphost.tui.audit_translations import DECISIONS, EVENTS, KINDS, SOURCES, translate_word
 from mcphost.tui.dialogs.edit_arguments import translate_violation
+from mcphost.tui.screens.audit import DECISIONS, EVENTS, KINDS, SOURCES, translate_word
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.example_questions import SAMPLING

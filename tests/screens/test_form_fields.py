@@ -6,8 +6,7 @@ import pytest
 
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.serialization import replace
-from mcphost.tui.forms.choice_fields import ChoiceList, TristateCheckbox
-from mcphost.tui.forms.text_fields import LineEntry, TextEntry
+from mcphost.tui.forms.field_widgets import ChoiceList, LineEntry, TextEntry, TristateCheckbox
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.example_fields import AGE_FIELD, NAME_FIELD, NOTE_FIELD, WATCH_FIELD, form_question

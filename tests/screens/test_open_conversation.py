@@ -15,9 +15,9 @@ from mcphost.serialization import replace
 from mcphost.store.compactions import Compaction, SummarySentence
 from mcphost.tui import themes
 from mcphost.tui.messages import EditRequested
-from mcphost.tui.transcript import earlier_messages
+from mcphost.tui.transcript import opened_conversation
 from mcphost.tui.transcript.blocks import MarkdownBlock, NoticeBlock, UserMessage
-from mcphost.tui.transcript.earlier_messages import NEWEST_MESSAGES
+from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES
 from mcphost.tui.transcript.presenter import TranscriptPresenter, build_blocks
 from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
@@ -55,8 +55,8 @@ def open_conversation(driver: AppDriver, messages: tuple[Message, ...] | None = 
 @pytest.fixture
 def slow_loading(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add earlier messages in small parts with pauses, so that keys can arrive in between."""
-    monkeypatch.setattr(earlier_messages, "SLICE_SECONDS", 0)
-    monkeypatch.setattr(earlier_messages, "PAUSE_SECONDS", 0.03)
+    monkeypatch.setattr(opened_conversation, "SLICE_SECONDS", 0)
+    monkeypatch.setattr(opened_conversation, "PAUSE_SECONDS", 0.03)
 
 
 def is_loading(transcript: Transcript) -> bool:

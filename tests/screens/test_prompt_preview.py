@@ -8,7 +8,7 @@ from mcphost.errors import RequestRefused
 from mcphost.llm.messages import Message, ResourcePart, TextPart
 from mcphost.protocol.prompts import GetPromptResult
 from mcphost.serialization import decode, encode
-from mcphost.tui.screens.prompt_preview import PromptPreview
+from mcphost.tui.screens.prompts import PromptPreview
 from mcphost.tui.widgets.image_view import ImageView
 from tests.fakes.clock import ManualClock
 from tests.screens.conftest import AppDriver, Run

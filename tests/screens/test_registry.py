@@ -13,7 +13,7 @@ from mcphost.registry.entries import SourceRepository
 from mcphost.registry.install_guide import InstallGuide, fetch_guide, guide_urls
 from mcphost.translation import set_language
 from mcphost.tui import input_guard
-from mcphost.tui.screens.install_form import InstallForm
+from mcphost.tui.screens.registry import InstallForm
 from tests.fakes.bundles import bundle, manifest, sha256_of
 from tests.fakes.json_server import json_server
 from tests.fakes.registry_entries import ENTRIES, package, server

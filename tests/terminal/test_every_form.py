@@ -11,8 +11,7 @@ from mcphost.tui.dialogs.sign_in import SignInDialog
 from mcphost.tui.screens.accounts import AccountNameForm
 from mcphost.tui.screens.auto_approve import AutoApprovalForm
 from mcphost.tui.screens.folders import FolderForm
-from mcphost.tui.screens.prompt_preview import PromptPreview
-from mcphost.tui.screens.prompts import PromptArgumentsForm
+from mcphost.tui.screens.prompts import PromptArgumentsForm, PromptPreview
 from mcphost.tui.screens.resources import ResourceTemplateForm
 from mcphost.tui.screens.system_prompt import SystemPromptForm
 from tests.flows.consent_attacks.attack import attack_tool

@@ -22,8 +22,8 @@ from mcphost.serialization import Raw, dumps, loads
 from mcphost.translation import N_, SentencePatterns, _, current_language, translate_sentence
 from mcphost.tui import input_guard
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.forms.field_widgets import JSON_NULL
 from mcphost.tui.forms.form import Form
-from mcphost.tui.forms.text_fields import JSON_NULL
 from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.screen_text import clean

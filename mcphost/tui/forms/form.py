@@ -21,15 +21,17 @@ from textual.widgets import Static
 
 from mcphost.host.questions.form_fields import Field, field_error
 from mcphost.translation import N_, _, translate_sentence
-from mcphost.tui.forms.choice_fields import ChoiceList, TristateCheckbox
-from mcphost.tui.forms.field_messages import FieldChanged, FocusMoveRequested
-from mcphost.tui.forms.text_fields import (
+from mcphost.tui.forms.field_widgets import (
     INVALID_JSON,
     JSON_NULL,
     MAX_EDITABLE_LENGTH,
+    ChoiceList,
+    FieldChanged,
+    FocusMoveRequested,
     LineEntry,
     ReadOnlyValue,
     TextEntry,
+    TristateCheckbox,
     format_value,
 )
 from mcphost.tui.screen_text import clean, clean_line, is_clean

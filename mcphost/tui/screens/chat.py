@@ -47,9 +47,8 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part
-    from mcphost.tui.screens.draft_saver import DraftSaver
-    from mcphost.tui.screens.model_form import ModelChoice
-    from mcphost.tui.screens.pending_edit import PendingEdit
+    from mcphost.tui.screens.drafts import DraftSaver, PendingEdit
+    from mcphost.tui.screens.models import ModelChoice
     from mcphost.tui.screens.prompt_commands import PromptCommandRunner
     from mcphost.tui.screens.setup import SetupChoice
     from mcphost.tui.screens.status_model import StatusModel
@@ -148,7 +147,7 @@ class ChatScreen(Screen[None]):
 
         Shows the conversation or a greeting, then submits drafts that the user entered while mcphost was starting.
         """
-        from mcphost.tui.screens.draft_saver import DraftSaver
+        from mcphost.tui.screens.drafts import DraftSaver
         from mcphost.tui.screens.prompt_commands import PromptCommandRunner
         from mcphost.tui.screens.status_model import StatusModel
         from mcphost.tui.transcript.presenter import TranscriptPresenter
@@ -208,7 +207,7 @@ class ChatScreen(Screen[None]):
 
     def load_conversation(self) -> None:
         """Show the current conversation in the transcript; load its token usage and the composer's history."""
-        from mcphost.tui.transcript.compaction_notice import TimedNotice, build_compaction_notice
+        from mcphost.tui.transcript.opened_conversation import TimedNotice, build_compaction_notice
 
         messages = self.host.conversation.messages
         self.status_model.reset()
@@ -218,7 +217,7 @@ class ChatScreen(Screen[None]):
             notice = TimedNotice(made.at, block)
         self.presenter.load(messages, self.status_model.add_earlier, notice)
         if self.pending_edit is not None:
-            from mcphost.tui.screens.pending_edit import EDITING
+            from mcphost.tui.screens.drafts import EDITING
 
             if self.pending_edit.fits(self.host.conversation.id, len(messages)):
                 self.presenter.add_notice("info", _(EDITING))
@@ -488,7 +487,7 @@ class ChatScreen(Screen[None]):
     async def _switch_model(self, name: str) -> None:
         """Use another model from now on, because a custom slash command requires it."""
         from mcphost.config.profiles import switch_model
-        from mcphost.tui.screens.model_form import ModelChoice
+        from mcphost.tui.screens.models import ModelChoice
 
         current = self.host.model_selection.config
         if name != current.name:

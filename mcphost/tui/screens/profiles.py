@@ -1,15 +1,26 @@
-"""Profiles screen: choose a profile from config.toml for this run."""
+"""Profiles screen: choose a profile from config.toml for this run, or save the current settings as one."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.widgets import Input, Static
 
+from mcphost.config.model_fields import MODEL_FIELDS, format_fields
+from mcphost.config.schema import Profile
+from mcphost.serialization import replace
 from mcphost.translation import N_, _
+from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.form_screen import FormScreen
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.inputs import LabeledInput, LabeledInputGroup, OrderedTextArea, wait_for_typed_text
 
 if TYPE_CHECKING:
-    from mcphost.config.schema import HostConfig, Profile
+    from collections.abc import Container
+
+    from mcphost.config.schema import HostConfig
 
 _ALL = N_("all that are enabled")
 
@@ -86,7 +97,6 @@ class ProfilesScreen(ListScreen):
 
     def action_create(self) -> None:
         """Open a form that saves the settings in use as a new profile."""
-        from mcphost.tui.screens.profile_form import ProfileForm
 
         def save(profile: "Profile | None") -> None:
             if profile is not None:
@@ -108,3 +118,92 @@ def _summarize(profile: "Profile") -> str:
         "" if servers is None else _("servers: {servers}").format(servers=", ".join(servers) or "none"),
     ]
     return " · ".join(part for part in parts if part)
+
+
+_MAX_MODEL_LENGTH = 200
+_MAX_NAME_LENGTH = 60
+
+
+class ProfileForm(FormScreen[Profile]):
+    """Form for a new profile; its result is the profile to save, or None if the user leaves."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+s", "save", show=False, priority=True)]
+    DEFAULT_CSS = """
+    ProfileForm LabeledInput { margin: 0; }
+    ProfileForm #model, ProfileForm #prompt-label { color: $muted; margin: 1 0 0 0; }
+    ProfileForm TextArea { height: 5; border: none; padding: 0 1; background: $surface; }
+    """
+
+    def __init__(self, draft: Profile, taken: "Container[str]") -> None:
+        """Create the form with the settings in *draft*; a new profile cannot have a name in *taken*."""
+        super().__init__()
+        self._draft = draft
+        self._taken = taken
+
+    def was_hidden(self, seconds_ago: float) -> bool:
+        """Return False, so that no key is ignored: only Ctrl+S saves."""
+        return False
+
+    def headline(self) -> str:
+        """Return the title."""
+        return _("Save as a profile")
+
+    def body(self) -> ComposeResult:
+        """Yield inputs for the name, the description and the servers, the model in use, and the system prompt."""
+        yield LabeledInputGroup(
+            LabeledInput(_("name"), "name", placeholder=_("such as review")),
+            LabeledInput(_("description"), "description", placeholder=_("optional")),
+            LabeledInput(_("servers"), "servers", placeholder=_("all that are enabled")),
+        )
+        yield Static(f"{_('model')}: {self._describe_model()}", id="model", markup=False)
+        yield Static(_("system prompt; empty: the one of the configuration"), id="prompt-label", markup=False)
+        prompt = self._draft.system_prompt or ""
+        yield OrderedTextArea(prompt, id="prompt", tab_behavior="focus", compact=True, soft_wrap=True)
+
+    def _describe_model(self) -> str:
+        if self._draft.model is None:
+            return _("unchanged")
+        texts = format_fields(self._draft.model)
+        parts = [f"{_(label)} {texts[key]}" for key, label, _hint in MODEL_FIELDS if key != "name" and texts[key]]
+        return clean_line(" · ".join((texts["name"], *parts)), _MAX_MODEL_LENGTH)
+
+    def buttons(self) -> tuple[tuple[str, str], ...]:
+        """Return the action and the label of each button."""
+        return ("save", _("Save and use")), ("leave", _("Cancel"))
+
+    def key_hints(self) -> str:
+        """Return the line that explains the keys."""
+        return _("^S save and use · tab next field · esc back")
+
+    def on_mount(self) -> None:
+        """Fill in the servers, and focus the name."""
+        self.query_one("#servers", Input).value = ", ".join(self._draft.servers or ())
+        self.query_one(LabeledInputGroup).focus_input()
+
+    def action_save(self) -> None:
+        """Close the form with the profile, unless its name is missing or taken."""
+        self.run_worker(partial(self._finish), group="save", exclusive=True)
+
+    async def _finish(self) -> None:
+        inputs = {key: self.query_one(f"#{key}", Input) for key in ("name", "description", "servers")}
+        prompt = self.query_one("#prompt", OrderedTextArea)
+        await wait_for_typed_text(*inputs.values(), prompt)
+        texts = {key: field.value.strip() for key, field in inputs.items()}
+        name = texts["name"]
+        if not name or len(name) > _MAX_NAME_LENGTH or not name.isprintable():
+            fault = _("The profile needs a name of at most {count} characters.")
+            self.show_fault(fault.format(count=_MAX_NAME_LENGTH))
+            return
+        if name in self._taken:
+            self.show_fault(_("There is already a profile {name!r}.").format(name=name))
+            return
+        servers = tuple(word.strip() for word in texts["servers"].split(",") if word.strip())
+        self.dismiss(
+            replace(
+                self._draft,
+                name=name,
+                description=texts["description"],
+                servers=servers or None,
+                system_prompt=prompt.text.strip() or None,
+            )
+        )

@@ -10,21 +10,25 @@ from textual.widgets import OptionList
 
 from mcphost.errors import McpHostError
 from mcphost.host.conversation.completed_calls import CompletedCall, find_audit_row
-from mcphost.llm.messages import Message
+from mcphost.llm.messages import FilePart, ImagePart, Message, ResourcePart
 from mcphost.pluralize import translate_count
 from mcphost.serialization import dumps
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditRow
 from mcphost.store.conversations import BranchInfo
 from mcphost.translation import N_, _
-from mcphost.tui.audit_translations import translate_word
+from mcphost.tui.key_table import keys_in_use
 from mcphost.tui.screen_text import clean_line
+from mcphost.tui.screens.audit import translate_word
+from mcphost.tui.screens.drafts import PendingEdit
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
+from mcphost.tui.widgets.composer import Composer, Draft, join_drafts
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
+    from mcphost.tui.screens.chat import ChatScreen
 
 _MAX_AUDIT_ROWS = 2_000
 _STAY_DONE = N_("Going back does not undo these tool calls.")
@@ -210,3 +214,86 @@ class RewindScreen(ListScreen):
 
 def _title(text: str) -> str:
     return next((clean_line(line) for line in text.splitlines() if line.strip()), _("(no text)"))
+
+
+STILL_ANSWERING = N_("Still answering. Press Esc to stop, then go back.")
+COPY_NOTE = N_("This is a copy. The original stays in the history ({history}).")
+
+
+async def correct(chat: "ChatScreen", choice: "RewindChoice") -> None:
+    """Carry out a choice made on the rewind screen; an error becomes a notice in the transcript."""
+    host = chat.host
+    if host.conversation.is_busy or chat.is_sending:
+        chat.notify(_(STILL_ANSWERING), markup=False, timeout=6)
+        return
+    try:
+        await _apply(chat, host, choice)
+    except McpHostError as error:
+        chat.presenter.add_notice("error", error.message, error.hint)
+    chat.refresh_status()
+
+
+async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> None:
+    conversation = host.conversation
+    messages = conversation.messages
+    match choice.action:
+        case "branch":
+            await conversation.switch_branch(choice.number)
+        case "fork":
+            await conversation.fork(choice.keep)
+            # the transcript is about to be replaced, so a notice in it would vanish
+            chat.notify(keys_in_use(chat).fill(_(COPY_NOTE)), markup=False, timeout=8)
+        case "edit":
+            await _edit(chat, messages[choice.keep], choice.keep)
+        case "retry" | "call_again":
+            if host.model_selection.model is None:
+                chat.explain_missing_model()
+                return
+            await conversation.rewind(choice.keep)
+            chat.finish_turn((await conversation.retry(can_reuse=choice.action == "retry")).outcome)
+
+
+async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
+    """Go back to before *message*, and put its text into the composer, before any existing text."""
+    conversation, composer = chat.host.conversation, chat.query_one(Composer)
+    before = composer.draft
+    after = join_drafts(Draft(message.text), before)
+    parts = tuple(part for part in message.parts if isinstance(part, ResourcePart | ImagePart | FilePart))
+    chat.pending_edit = PendingEdit(conversation.id, kept, conversation.numbers[-1], before, after, parts)
+    try:
+        await conversation.rewind(kept)
+    except McpHostError:
+        chat.pending_edit = None
+        raise
+    composer.set_draft(after)
+    chat.attachments.add(*parts)
+    composer.composer_input.focus()
+
+
+def _is_editing(chat: "ChatScreen") -> bool:
+    """Return whether an earlier message is being edited, so that Esc cancels the edit."""
+    pending, conversation = chat.pending_edit, chat.host.conversation
+    if pending is None or conversation.is_busy or chat.is_sending:
+        return False
+    return pending.fits(conversation.id, len(conversation.messages))
+
+
+async def leave_edit(chat: "ChatScreen") -> None:
+    """If an earlier message is being edited, cancel the edit and return to the previous branch.
+
+    The composer's earlier text is restored, unless the user has changed the text in the meantime.
+    """
+    pending = chat.pending_edit
+    if pending is None or not _is_editing(chat):
+        return
+    chat.pending_edit = None
+    try:
+        await chat.host.conversation.switch_branch(pending.branch_end)
+    except McpHostError as error:
+        chat.presenter.add_notice("error", error.message, error.hint)
+        return
+    composer = chat.query_one(Composer)
+    if composer.draft.text == pending.after.text:
+        composer.set_draft(pending.before)
+    chat.attachments.remove(*pending.attachments)
+    chat.refresh_status()

@@ -1,21 +1,20 @@
-"""Rendering of CommonMark with tables and strikethrough. HTML is shown as text.
+"""Rendering of Markdown (CommonMark with tables and strikethrough), complete or streamed. HTML is shown as text.
 
 The Markdown renderers of Rich and Textual are not used, because they drop `<div>` and the `<T>` in `Vec<T>`, and Rich's
 emits OSC 8 links.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual._cells import cell_len
-from textual.content import Content
+from textual.content import Content, Span
 from textual.style import Style
 
 from mcphost.translation import _
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.transcript.markdown_inline import render_inline
-from mcphost.tui.transcript.markdown_table import layout_table, read_table
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 
 if TYPE_CHECKING:  # imported with the first answer, not before the first frame
@@ -416,3 +415,169 @@ def _item_lines(tokens: "Sequence[Token]", since: int) -> list[int]:
         for token in tokens
         if token.type == "list_item_open" and token.level == 1 and token.map and token.map[0] >= since
     ]
+
+
+_BREAK = re.compile(r" ?<br ?/?> ?", re.IGNORECASE)
+_URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
+
+
+def _add_link_spans(text: str, spans: list[Span], start: int) -> None:
+    for match in _URL.finditer(text):
+        url = match.group().rstrip(".,;:!?)")
+        spans.append(Span(start + match.start(), start + match.start() + len(url), _link_style(url)))
+
+
+def _link_style(url: str) -> Style:
+    return Style.from_meta({"href": clean_line(url, 2000)}) + Style(underline=True)
+
+
+_INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"}
+
+
+def render_inline(token: "Token", *, has_breaks: bool = False) -> Content:
+    """Render an "inline" token, such as the text of a paragraph, with its formatting.
+
+    If *has_breaks* is true, `<br>` becomes a line break, as in a table, whose rows are single lines.
+    """
+    text: list[str] = []
+    spans: list[Span] = []
+    opened: list[tuple[int, Token]] = []
+    position = 0
+    for child in token.children or ():
+        if child.type.endswith("_open"):
+            opened.append((position, child))
+        elif child.type.endswith("_close"):
+            if opened and (style := _inline_style(opened[-1][1])):
+                spans.append(Span(opened[-1][0], position, style))
+            del opened[-1:]
+        else:
+            added, style = _render_leaf(child)
+            if has_breaks and child.type == "text" and "<" in added:
+                added = _BREAK.sub("\n", added)
+            if style:
+                spans.append(Span(position, position + len(added), style))
+            elif "://" in added and not any(one.type == "link_open" for _unused, one in opened):
+                _add_link_spans(added, spans, position)
+            text.append(added)
+            position += len(added)
+    return Content("".join(text), spans)
+
+
+def _render_leaf(token: "Token") -> tuple[str, Style | str]:
+    """Return the text and the style of an inline token that has no children."""
+    match token.type:
+        case "text" | "html_inline" | "text_special":
+            return clean(token.content), ""
+        case "softbreak":
+            return " ", ""
+        case "hardbreak":
+            return "\n", ""
+        case "code_inline":
+            return clean(token.content), "on $panel"
+        case "image":
+            said = _("[image: {content}]").format(content=clean(token.content) or _("no description"))
+            return said, Style(italic=True) + _link_style(str(token.attrs.get("src", "")))
+        case _:
+            return "", ""
+
+
+def _inline_style(opener: "Token") -> Style | str:
+    """Return the style for the text that follows an opening inline token, up to the closing token."""
+    if opener.type == "link_open":
+        return _link_style(str(opener.attrs.get("href", "")))
+    return _INLINE_STYLES.get(opener.type, "")
+
+
+_GAP = "  "
+_MIN_COLUMN = 6
+"""Minimum width of a column in cells; a narrower table is shown as a list."""
+_RULES = {"left": ":---", "center": ":---:", "right": "---:", "": "---"}
+
+
+class Table(NamedTuple):
+    """A table; the first row is its header. `alignments` has "left", "center", "right" or "" per column."""
+
+    rows: list[list[Content]]
+    sources: list[list[str]]
+    alignments: tuple[str, ...]
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown."""
+        count = len(self.alignments)
+        lines = [[cell.replace("|", "\\|") for cell in row] + [""] * (count - len(row)) for row in self.sources]
+        lines.insert(1, [_RULES.get(alignment, "---") for alignment in self.alignments])
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def to_tsv(self) -> str:
+        """Return the cells as tab-separated plain text, for a spreadsheet."""
+        return "".join("\t".join(" ".join(cell.plain.split()) for cell in row) + "\n" for row in self.rows)
+
+
+class TableLayout(NamedTuple):
+    """Rows of a table on the screen: the header, a rule, and the body."""
+
+    head: list[Content]
+    rule: Content
+    body: list[Content]
+
+
+def read_table(tokens: "Sequence[Token]", index: int) -> tuple[Table, int]:
+    """Return the table that begins with token *index*, and the index of its "table_close" token."""
+    rows: list[list[Content]] = []
+    sources: list[list[str]] = []
+    alignments: list[str] = []
+    while tokens[index].type != "table_close":
+        token = tokens[index]
+        if token.type == "tr_open":
+            rows.append([])
+            sources.append([])
+        elif token.type == "th_open":
+            alignments.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
+        elif token.type == "inline":
+            rows[-1].append(render_inline(token, has_breaks=True))
+            sources[-1].append(token.content)
+        index += 1
+    return Table(rows, sources, tuple(alignments)), index
+
+
+def layout_table(table: Table, room: int) -> TableLayout | None:
+    """Lay out a table in at most *room* cells; return None if its columns would be too narrow."""
+    count = max(len(row) for row in table.rows)
+    widths = [max((_measure(row[k]) for row in table.rows if k < len(row)), default=1) or 1 for k in range(count)]
+    room -= len(_GAP) * (count - 1)
+    if room < _MIN_COLUMN * count:
+        return None
+    while sum(widths) > room:
+        widest = max(range(count), key=widths.__getitem__)
+        widths[widest] -= 1
+    rows = [_layout_row(row, widths, table.alignments) for row in table.rows]
+    rule = Content.styled(_GAP.join("─" * width for width in widths), "$faint")
+    return TableLayout([line.stylize("bold") for line in rows[0]], rule, [line for lines in rows[1:] for line in lines])
+
+
+def _measure(cell: Content) -> int:
+    return (
+        max(line.cell_length for line in cell.split("\n", allow_blank=True))
+        if "\n" in cell.plain
+        else (cell.cell_length)
+    )
+
+
+def _layout_row(row: list[Content], widths: list[int], alignments: Sequence[str]) -> list[Content]:
+    cells = [row[k].wrap(width) if k < len(row) else [] for k, width in enumerate(widths)]
+    out: list[Content] = []
+    for line in range(max(map(len, cells), default=1) or 1):
+        parts = [
+            _align(cell[line] if line < len(cell) else Content(""), width, alignments[k] if k < len(alignments) else "")
+            for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        out.append(Content(_GAP).join(parts))
+    return out
+
+
+def _align(part: Content, width: int, alignment: str) -> Content:
+    part = part.rstrip()
+    left = {"right": 1.0, "center": 0.5}.get(alignment, 0.0)
+    room = max(0, width - part.cell_length)
+    before = int(room * left)
+    return part.pad_left(before).pad_right(room - before)

@@ -39,7 +39,7 @@ from mcphost.tui.transcript.tool_card import ToolCard
 from mcphost.tui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
-    from mcphost.tui.transcript.compaction_notice import TimedNotice
+    from mcphost.tui.transcript.opened_conversation import TimedNotice
 
 _MAX_SINGLE_BLOCK = 4000
 _MAX_CHANGE_NOTICES = 20
@@ -257,8 +257,7 @@ class TranscriptPresenter:
         The newest messages are shown at once, the earlier ones are added in the background. *on_part* is called with
         each part of the messages, the newest part first.
         """
-        from mcphost.tui.transcript.compaction_notice import NoticePlace
-        from mcphost.tui.transcript.earlier_messages import NEWEST_MESSAGES, EarlierMessages, find_part
+        from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, NoticePlace, find_part
 
         self.cards.clear()
         self._resource_messages.clear()
@@ -585,7 +584,7 @@ class TranscriptPresenter:
             )
 
     def _handle_compaction(self, event: events.CompactionChanged) -> None:
-        from mcphost.tui.transcript.compaction_notice import build_compaction_notice
+        from mcphost.tui.transcript.opened_conversation import build_compaction_notice
 
         self.transcript.add(build_compaction_notice(event.messages, event.sentences, event.unknown))
 

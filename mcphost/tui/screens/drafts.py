@@ -1,11 +1,12 @@
-"""Saving and restoring of the composer's content for each conversation."""
+"""Unsent text: each conversation's draft, which is saved and restored, and the edit of an earlier message."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual.screen import Screen
 
 from mcphost.store.unsent_texts import UnsentText, make_new_place
+from mcphost.translation import N_
 from mcphost.tui.widgets.composer import Composer, Draft, TextOrigin, join_drafts
 
 if TYPE_CHECKING:
@@ -112,3 +113,25 @@ class DraftSaver:
         if not text.is_empty and self._screen.is_attached:
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))
             self._restore_draft(join_drafts(*drafts), text.attachments)
+
+
+EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the conversation as it was.")
+
+
+class PendingEdit(NamedTuple):
+    """An earlier message that is being edited, with the data to cancel the edit.
+
+    `kept` is the number of messages before it. `branch_end` is the store's number of the last message of the previous
+    branch. `before` and `after` are the composer's drafts before and after the message was inserted.
+    """
+
+    conversation_id: str
+    kept: int
+    branch_end: int
+    before: Draft
+    after: Draft
+    attachments: "tuple[Part, ...]"
+
+    def fits(self, conversation_id: str, count: int) -> bool:
+        """Return whether the edit belongs to this conversation and nothing was sent since it began."""
+        return (self.conversation_id, self.kept) == (conversation_id, count)
