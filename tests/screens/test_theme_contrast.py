@@ -74,7 +74,7 @@ def show_everything(driver: AppDriver) -> None:
 @pytest.mark.parametrize("name", themes.names())
 async def test_every_text_that_is_drawn_can_be_read(run: Run, name: str) -> None:
     async with run(size=(120, 120)) as driver:
-        driver.app.themes.choose(name)
+        driver.app.theme_choice.choose(name)
         show_everything(driver)
         await driver.until(lambda: "and a hint" in driver.text(), "the conversation")
         assert weak_texts(driver.app) == []
@@ -121,10 +121,10 @@ def notices(driver: AppDriver) -> str:
 
 async def test_the_answer_of_the_terminal_decides_only_while_nothing_is_chosen(run: Run) -> None:
     async with run() as driver:
-        driver.app.themes.use_background(False)
+        driver.app.theme_choice.use_background(False)
         assert driver.app.theme == "light"
-        driver.app.themes.choose("ember")
-        driver.app.themes.use_background(True)
+        driver.app.theme_choice.choose("ember")
+        driver.app.theme_choice.use_background(True)
         assert driver.app.theme == "ember"
-        driver.app.themes.choose(themes.AUTO)
+        driver.app.theme_choice.choose(themes.AUTO)
         assert driver.app.theme == "dark"
