@@ -1,9 +1,13 @@
-"""Clients for MCP registries: the HTTP API (`/v0.1/servers`, `/v0/servers`) with a cache, JSON files."""
+"""Clients for MCP registries: the HTTP API (`/v0.1/servers`, `/v0/servers`), with a cache on disk, and JSON files.
 
+The cache avoids repeated requests, and makes registries usable offline.
+"""
+
+import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, urlencode
@@ -12,8 +16,10 @@ import anyio
 import anyio.to_thread
 
 from mcphost.auth.url_policy import UnsafeUrl, check_url
+from mcphost.config.file_edits import replace_file
 from mcphost.config.json_files import read_bytes
-from mcphost.errors import ConfigError, McpHostError, RegistryError, RequestNotSent
+from mcphost.errors import ConfigError, MalformedMessage, McpHostError, RegistryError, RequestNotSent
+from mcphost.paths import make_private_directory
 from mcphost.registry.entries import (
     RegistryEntry,
     RegistryPage,
@@ -22,9 +28,8 @@ from mcphost.registry.entries import (
     decode_page,
     latest_entries,
 )
-from mcphost.registry.page_cache import MAX_PAGE_BYTES, CachedPage, PageCache
 from mcphost.sanitize import sanitize
-from mcphost.serialization import Struct
+from mcphost.serialization import Struct, WireStruct, decode, encode
 from mcphost.transport.http_client import HttpClient, create_client
 from mcphost.unicode_forms import split_url
 
@@ -38,6 +43,70 @@ _PAGE_SIZE = 100
 _MAX_FILE_BYTES = 16 * 1024 * 1024
 _MAX_PROBLEMS = 5
 _API_VERSIONS = ("/v0.1", "/v0")
+MAX_PAGE_BYTES = 4 * 1024 * 1024
+MAX_CACHED_PAGES = 300
+"""Maximum cached responses per registry; the oldest are deleted."""
+
+
+class CachedPage(Struct, frozen=True):
+    """Body of a response, and the time at which it was fetched, in seconds since 1970."""
+
+    body: bytes
+    fetched: float
+
+
+class _PageHeader(WireStruct, frozen=True):
+    url: str
+    fetched: float
+
+
+class PageCache:
+    """Cache of one registry's responses in its own folder; a damaged file is treated as missing."""
+
+    def __init__(self, folder: Path, registry: str) -> None:
+        """Create the cache of the registry whose base URL is *registry*, in a separate folder below *folder*."""
+        self._folder = folder / hashlib.sha256(registry.encode()).hexdigest()[:16]
+
+    def load(self, url: str) -> CachedPage | None:
+        """Return the cached response for *url*, or None."""
+        return self._read(self._path(url), url)
+
+    def save(self, url: str, body: bytes) -> None:
+        """Cache a response. Errors are ignored, because the cache is optional."""
+        header = encode(_PageHeader(url, time.time()))
+        with suppress(OSError):
+            make_private_directory(self._folder)
+            replace_file(self._path(url), header + b"\n" + body, 0o600)
+            for old in self._paths()[MAX_CACHED_PAGES:]:
+                old.unlink(missing_ok=True)
+
+    def pages(self) -> Iterator[CachedPage]:
+        """Yield all cached responses, newest first."""
+        for path in self._paths()[:MAX_CACHED_PAGES]:
+            page = self._read(path)
+            if page is not None:
+                yield page
+
+    def _path(self, url: str) -> Path:
+        return self._folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"
+
+    def _paths(self) -> list[Path]:
+        try:
+            dated = [(path.stat().st_mtime, path) for path in self._folder.glob("*.json")]
+        except OSError:
+            return []
+        return [path for _, path in sorted(dated, reverse=True)]
+
+    def _read(self, path: Path, url: str = "") -> CachedPage | None:
+        try:
+            first, _, body = read_bytes(path, MAX_PAGE_BYTES + 8_192).partition(b"\n")
+            header = decode(first, _PageHeader)
+        except (OSError, ConfigError, MalformedMessage):
+            return None
+        if url and header.url != url:
+            return None
+        # A time in the future means that the clock was set back; the response must not stay recent until then.
+        return CachedPage(body, header.fetched if header.fetched <= time.time() else 0.0)
 
 
 class RegistryAnswer(Struct, frozen=True, kw_only=True):

@@ -10,8 +10,7 @@ import pytest
 
 from mcphost.errors import RegistryError
 from mcphost.registry import client
-from mcphost.registry.client import FRESH_SECONDS, open_registry
-from mcphost.registry.page_cache import MAX_PAGE_BYTES, MAX_PAGES, PageCache
+from mcphost.registry.client import FRESH_SECONDS, MAX_CACHED_PAGES, MAX_PAGE_BYTES, PageCache, open_registry
 from tests.fakes.registry_entries import BAD, ENTRIES, server
 from tests.fakes.registry_server import published, registry_server
 
@@ -241,10 +240,10 @@ async def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_the_cache_is_bounded_and_a_damaged_file_counts_as_missing(tmp_path: Path) -> None:
     cache = PageCache(tmp_path, "https://registry.example")
-    for number in range(MAX_PAGES + 3):
+    for number in range(MAX_CACHED_PAGES + 3):
         cache.save(f"https://registry.example/{number}", b"{}")
     files = list(tmp_path.rglob("*.json"))
-    assert len(files) == MAX_PAGES
+    assert len(files) == MAX_CACHED_PAGES
     for path in files:
         path.write_bytes(b"\xff\x00 damaged")
     assert list(cache.pages()) == []
