@@ -235,7 +235,7 @@ class ModelFactory:
             from mcphost.llm.demo_model import DemoModel
 
             return DemoModel()
-        from mcphost.config.tool_refusals import ToolRefusals
+        from mcphost.config.remembered_models import ToolRefusals
         from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
         from mcphost.llm.worker_client import WorkerProcess
 

@@ -219,7 +219,7 @@ def check_screen_settings(options: "Options", config: "HostConfig") -> "HostConf
     """Return the configuration with problems of its theme and keys added."""
     from pathlib import Path
 
-    from mcphost.config.toml_lines import find_entry_line
+    from mcphost.config.toml_files import find_entry_line
     from mcphost.serialization import replace
     from mcphost.tui.key_table import build_key_table, has_kitty_keys
 

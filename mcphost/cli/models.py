@@ -43,7 +43,7 @@ async def _retry_tools() -> int:
 
     from mcphost import paths
     from mcphost.cli.output import print_text
-    from mcphost.config.tool_refusals import ToolRefusals
+    from mcphost.config.remembered_models import ToolRefusals
     from mcphost.errors import McpHostError
     from mcphost.pluralize import translate_count
 
@@ -66,7 +66,7 @@ async def _list(options: "Options", provider: str | None, *, as_json: bool) -> i
     from mcphost import paths
     from mcphost.cli.bootstrap import create_secrets, load_configuration, open_grants
     from mcphost.cli.output import print_json, print_note, print_table, show_status
-    from mcphost.config.tool_refusals import ToolRefusals
+    from mcphost.config.remembered_models import ToolRefusals
     from mcphost.llm.model_finder import ModelFinder
 
     async with open_grants() as grants:

@@ -17,7 +17,7 @@ from mcphost.config.project_texts import (
 )
 from mcphost.config.rules import parse_alternatives
 from mcphost.config.schema import HookConfig, HookSettings, InvalidValue, convert_value, settable_fields
-from mcphost.config.toml_parser import parse_toml
+from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import cast
 
 from mcphost.config.schema import HostConfig, ModelConfig, Profile, ServerConfig, settable_fields
-from mcphost.config.toml_table import TomlTable
+from mcphost.config.toml_files import TomlTable
 from mcphost.errors import UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace

@@ -1,4 +1,7 @@
-"""Models that the user used or marked as favorites, stored with their parameters in the state folder."""
+"""Files in the state folder about models: recent ones, favorites, and those whose provider refused tools.
+
+A model whose provider refused tools is used without them for REFUSAL_DAYS, so that not every run tries them first.
+"""
 
 import time
 from collections.abc import Callable
@@ -15,7 +18,7 @@ MAX_RECENT = 12
 """Maximum number of models that are not favorites; the least recently used one is dropped first."""
 
 MAX_FAVORITES = 100
-_MAX_BYTES = 262_144
+_MAX_FILE_BYTES = 262_144
 
 
 class RememberedModel(Struct, frozen=True, kw_only=True):
@@ -31,7 +34,7 @@ class RememberedModel(Struct, frozen=True, kw_only=True):
         return self.config.name, self.config.api_base
 
 
-class _File(Struct, frozen=True):
+class _ModelsFile(Struct, frozen=True):
     models: tuple[RememberedModel, ...] = ()
 
 
@@ -44,8 +47,8 @@ class RememberedModels:
     def load(self) -> tuple[RememberedModel, ...]:
         """Return favorites, then other models, most recently used first; nothing if the file is unusable."""
         try:
-            content = read_snapshot(self._path, _MAX_BYTES).content
-            models = decode(content, _File).models
+            content = read_snapshot(self._path, _MAX_FILE_BYTES).content
+            models = decode(content, _ModelsFile).models
         except (OSError, ConfigError, MalformedMessage):
             return ()
         return _sort(models)
@@ -68,7 +71,7 @@ class RememberedModels:
             model = RememberedModel(config=config)
             model = models[model.key] = change(models.get(model.key, model))
             kept = _sort(tuple(model for model in models.values() if model.is_favorite or model.used_at))
-            replace_file(self._path, encode(_File(kept)), 0o600)
+            replace_file(self._path, encode(_ModelsFile(kept)), 0o600)
         return model
 
 
@@ -78,3 +81,83 @@ def _sort(models: tuple[RememberedModel, ...]) -> tuple[RememberedModel, ...]:
     favorites = [model for model in newest if model.is_favorite]
     recent = [model for model in newest if not model.is_favorite]
     return (*favorites[:MAX_FAVORITES], *recent[:MAX_RECENT])
+
+
+REFUSALS_FILE = "tool-refusals.json"
+REFUSAL_DAYS = 7
+"""Days after which a refusal is forgotten, because the model may have been upgraded."""
+
+MAX_REFUSALS = 100
+"""Maximum number of models; the earliest refusal is dropped first."""
+
+_MAX_REASON_LENGTH = 300
+
+
+class ToolRefusal(Struct, frozen=True, kw_only=True):
+    """A refusal of tools by the provider of a model, with the provider's message.
+
+    `api_base` is "" for the provider's own address; `refused_at` is in seconds since 1970.
+    """
+
+    model: str
+    api_base: str = ""
+    refused_at: float
+    reason: str = ""
+
+
+class _RefusalsFile(Struct, frozen=True):
+    refusals: tuple[ToolRefusal, ...] = ()
+
+
+class ToolRefusals:
+    """Store of the refusals in a state folder; methods block, and may be called on any thread."""
+
+    def __init__(self, state_dir: Path, clock: Callable[[], float] = time.time) -> None:
+        """Create a store; *clock* returns seconds since 1970."""
+        self._path = state_dir / REFUSALS_FILE
+        self._clock = clock
+
+    def load(self) -> tuple[ToolRefusal, ...]:
+        """Return the refusals of the last REFUSAL_DAYS, newest first; nothing if the file is unusable."""
+        try:
+            refusals = decode(read_snapshot(self._path, _MAX_FILE_BYTES).content, _RefusalsFile).refusals
+        except (OSError, ConfigError, MalformedMessage):
+            return ()
+        now = self._clock()
+        recent = [one for one in refusals if 0 <= now - one.refused_at < REFUSAL_DAYS * 86_400]
+        return tuple(sorted(recent, key=lambda one: -one.refused_at)[:MAX_REFUSALS])
+
+    def find(self, model: str, api_base: str) -> ToolRefusal | None:
+        """Return the refusal of a model at an address, or None."""
+        key = _refusal_key(model, api_base)
+        return next((one for one in self.load() if _refusal_key(one.model, one.api_base) == key), None)
+
+    def record(self, model: str, api_base: str, reason: str) -> None:
+        """Remember that the provider refuses tools for a model. Raises OSError or ConfigError."""
+        refusal = ToolRefusal(
+            model=model, api_base=api_base, refused_at=self._clock(), reason=reason[:_MAX_REASON_LENGTH]
+        )
+        self._replace(model, api_base, (refusal,))
+
+    def forget(self, model: str, api_base: str) -> None:
+        """Forget a refusal, so that tools are offered again. Raises OSError or ConfigError."""
+        self._replace(model, api_base, ())
+
+    def forget_all(self) -> int:
+        """Forget every refusal; return their number. Raises OSError or ConfigError."""
+        count = len(self.load())
+        if count:
+            with lock_file_blocking(self._path.with_suffix(".lock")):
+                replace_file(self._path, encode(_RefusalsFile()), 0o600)
+        return count
+
+    def _replace(self, model: str, api_base: str, new: tuple[ToolRefusal, ...]) -> None:
+        make_private_directory(self._path.parent)
+        key = _refusal_key(model, api_base)
+        with lock_file_blocking(self._path.with_suffix(".lock")):
+            others = tuple(one for one in self.load() if _refusal_key(one.model, one.api_base) != key)
+            replace_file(self._path, encode(_RefusalsFile((*new, *others)[:MAX_REFUSALS])), 0o600)
+
+
+def _refusal_key(model: str, api_base: str) -> tuple[str, str]:
+    return model, api_base.rstrip("/")

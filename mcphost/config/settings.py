@@ -33,9 +33,7 @@ from mcphost.config.schema import (
     convert_value,
     settable_fields,
 )
-from mcphost.config.toml_lines import find_entry_line
-from mcphost.config.toml_parser import parse_toml
-from mcphost.config.toml_table import ProblemCallback, TomlTable
+from mcphost.config.toml_files import ProblemCallback, TomlTable, find_entry_line, parse_toml
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace

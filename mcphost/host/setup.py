@@ -10,11 +10,10 @@ import anyio.to_thread
 
 from mcphost.config.foreign.hosts import find_foreign_servers, find_places
 from mcphost.config.loader import SERVERS_FILE, SETTINGS_FILE
-from mcphost.config.remembered_models import RememberedModels
+from mcphost.config.remembered_models import RememberedModels, ToolRefusals
 from mcphost.config.schema import ModelConfig, RegistryConfig, ServerConfig
 from mcphost.config.secrets import find_plaintext_secrets, keyring_entry_name, replace_in_config
 from mcphost.config.settings_edits import save_model
-from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeLevel
 from mcphost.host.model_selection import ModelSelection

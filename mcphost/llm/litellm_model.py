@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from mcphost.config.remembered_models import ToolRefusals
 from mcphost.config.schema import ModelConfig
-from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.errors import ConfigError, ModelError
 from mcphost.llm import providers, worker_protocol
 from mcphost.llm.model import (

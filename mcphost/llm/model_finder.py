@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import anyio
 import anyio.to_thread
 
-from mcphost.config.remembered_models import RememberedModel
+from mcphost.config.remembered_models import RememberedModel, ToolRefusals
 from mcphost.config.schema import ModelConfig
-from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.llm.default_models import DEFAULT_MODELS, PROVIDER_TITLES, FoundKey, find_keys
 from mcphost.llm.local_servers import (
     LATE_PROBE_SECONDS,

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from mcphost.config.tool_refusals import ToolRefusals
+from mcphost.config.remembered_models import ToolRefusals
 from tests.fakes.json_server import json_server
 from tests.flows.program import CANARY, Program
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcphost.config.json_files import check_comments, decode_text, read_bytes, strip_comments
-from mcphost.config.toml_parser import parse_toml
+from mcphost.config.toml_files import parse_toml
 from mcphost.errors import ConfigError, MalformedMessage
 from mcphost.protocol.frontmatter import MAX_SIZE as MAX_SLOW_YAML
 from mcphost.protocol.jsonrpc import replace_lone_surrogates

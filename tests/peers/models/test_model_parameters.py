@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mcphost.config.remembered_models import ToolRefusals
 from mcphost.config.schema import ModelConfig
-from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.llm.litellm_model import MAX_TOOL_SEARCHES, LiteLlmModel, ModelDeadlines
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelRequest, ToolQuarantined, ToolSimplified, ToolSpec, ToolsRefused

@@ -8,7 +8,7 @@ from mcphost.cli import chat
 from mcphost.cli.parser import Options
 from mcphost.config.schema import HostConfig, KeyConfig
 from mcphost.config.settings import parse_settings
-from mcphost.config.toml_lines import find_entry_line
+from mcphost.config.toml_files import find_entry_line
 
 
 def read(text: str) -> tuple[tuple[KeyConfig, ...], list[str]]:

@@ -9,9 +9,9 @@ import pytest
 
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.config.loader import load_config
+from mcphost.config.remembered_models import ToolRefusals
 from mcphost.config.schema import ModelConfig
 from mcphost.config.settings import Overrides
-from mcphost.config.tool_refusals import ToolRefusals
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.events import NoticeEvent
 from mcphost.llm import local_servers

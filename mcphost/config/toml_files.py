@@ -1,12 +1,57 @@
-"""A table of config.toml whose values are checked against the fields of a struct."""
+"""Parsing of TOML files within limits, tables checked against the fields of a struct, and lines of entries."""
 
+import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from mcphost.config.json_files import describe_type
 from mcphost.config.schema import InvalidValue, convert_value, settable_fields
+from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
+
+_COUNTED_CHARACTERS = "=[{,.\n\\"
+_MAX_COUNTED_CHARACTERS = 12_000
+_MAX_KEY_PARTS = 50
+
+# Possessive, and without a required end, so that the pattern takes linear time.
+_STRING_OR_COMMENT = re.compile(
+    r'"""(?:[^"\\]|\\.|""?(?!"))*+(?:"{3,5})?'
+    r"|'''(?:[^']|''?(?!'))*+(?:'{3,5})?"
+    r'|"(?:[^"\\\n]|\\.)*+"?'
+    r"|'[^'\n]*+'?"
+    r"|#[^\n]*+",
+    re.DOTALL,
+)
+_KEY_BOUNDARY = re.compile(r"[=\[\]{},]")
+
+
+def parse_toml(text: str, file: str) -> dict[str, Any]:
+    """Parse TOML in time proportional to its length. Raises ConfigError with the name *file* and the reason."""
+    _check_limits(text, file)
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        reason = str(error)[:300] or type(error).__name__
+        raise ConfigError(f"{file}: not valid TOML: {reason}.", "Correct the file there.") from error
+
+
+def _check_limits(text: str, file: str) -> None:
+    """Raise ConfigError if *text* would take too long to parse."""
+    if sum(map(text.count, _COUNTED_CHARACTERS)) > _MAX_COUNTED_CHARACTERS:
+        raise ConfigError(
+            f"{file}: more than {_MAX_COUNTED_CHARACTERS:,} keys, values, lines and escapes.", "Is it the right file?"
+        )
+    if text.count(".") <= _MAX_KEY_PARTS:
+        return
+    # The parser's time is quadratic in the number of parts of a key, also if the key is not followed by a value.
+    for line in _STRING_OR_COMMENT.sub("", text).split("\n"):
+        if line.count(".") > _MAX_KEY_PARTS and any(
+            part.count(".") > _MAX_KEY_PARTS for part in _KEY_BOUNDARY.split(line)
+        ):
+            raise ConfigError(f"{file}: a key of more than {_MAX_KEY_PARTS} parts.", "Correct the file there.")
+
 
 ProblemCallback = Callable[[str], None]
 S = TypeVar("S", bound=Struct)
@@ -70,3 +115,28 @@ class TomlTable:
             self._report(sanitize(key[:60], keep_newlines=False), f"is unknown: {hint}")
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
             self.on_problem(f"{self.file}: {len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN:,} more keys are unknown.")
+
+
+def find_entry_line(text: str, table: str, key: str) -> int:
+    """Return the line number (1-based) of *key* in the top-level table *table*, or 0 if it is not found.
+
+    A line inside a multi-line string may be mistaken for the entry, so use the number only in messages.
+    """
+    current = ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("["):
+            current = _unquote(line.partition("#")[0].strip().removeprefix("[").removesuffix("]"))
+            continue
+        name, equals, _ = line.partition("=")
+        if equals and current == table and _unquote(name) == key:
+            return number
+        if equals and not current:
+            first, dot, rest = name.partition(".")
+            if _unquote(first) == table and (not dot or _unquote(rest) == key):
+                return number
+    return 0
+
+
+def _unquote(name: str) -> str:
+    name = name.strip()
+    return name[1:-1] if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'" else name
