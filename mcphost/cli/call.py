@@ -224,7 +224,7 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
 
 
 def _write_resource(result: "ReadResourceResult", file_name: str) -> int:
-    from mcphost.cli.output_file import write_output_file
+    from mcphost.cli.output import write_output_file
 
     if len(result.contents) != 1:
         raise UsageError(f"The resource has {len(result.contents)} parts; -o writes one.", "Get them all with --json.")

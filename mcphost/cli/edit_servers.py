@@ -151,9 +151,8 @@ async def _add(options: "Options", args: argparse.Namespace, target: list[str]) 
 
 async def _add_pasted(options: "Options", args: argparse.Namespace, target: list[str]) -> int:
     """Show what the servers in pasted JSON start or connect to, ask the user, and add them."""
-    from mcphost.cli.input_prompts import ask_missing_inputs
     from mcphost.cli.output import translate_line
-    from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, is_interactive
+    from mcphost.cli.terminal_frontend import Confirmation, TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.pasted_servers import parse_pasted_servers
     from mcphost.config.server_files import plan_set, scope_file
@@ -246,8 +245,8 @@ def _edit_in_editor(name: str, entry: dict[str, Any]) -> dict[str, Any]:
 
 async def _remove(options: "Options", name: str, *, yes: bool, forgets: bool) -> int:
     from mcphost import paths
+    from mcphost.cli.accounts import StoredSignIns
     from mcphost.cli.output import print_text
-    from mcphost.cli.stored_sign_ins import StoredSignIns
     from mcphost.cli.terminal_frontend import Confirmation
 
     async with open_server_editor(options) as (editor, config):

@@ -46,9 +46,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 async def _import(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.edit_servers import open_server_editor, print_saved
-    from mcphost.cli.input_prompts import ask_missing_inputs
     from mcphost.cli.output import format_error, print_json, print_note
-    from mcphost.cli.terminal_frontend import TerminalInput, is_interactive
+    from mcphost.cli.terminal_frontend import TerminalInput, ask_missing_inputs, is_interactive
     from mcphost.config.loader import SERVERS_FILE
     from mcphost.host.servers.import_plan import plan_import
 

@@ -76,7 +76,6 @@ class _Installation:
         """Show the plan, ask, write the entry and try the server; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.output import print_json
-        from mcphost.cli.plan_source import open_source, show_download
         from mcphost.host.servers.install_plan import describe_download, installed_programs
         from mcphost.registry.plan import choose_option, suggest_name
 
@@ -378,3 +377,40 @@ async def try_server(options: "Options", name: str, *, as_json: bool) -> McpHost
     if not as_json:
         print_text(_("It works: {features}").format(features=translate_counts(summarize_catalog(result.view.catalog))))
     return None
+
+
+async def open_source(
+    editor: "ServerEditor", option: "InstallOption", name: str, review: "Confirmation", terminal: "TerminalInput"
+) -> "PlanSource":
+    """Return the source of an install plan; a bundle is downloaded and unpacked first, if the user agrees.
+
+    Raises RegistryError, ConsentDenied or UsageError.
+    """
+    from mcphost import paths
+    from mcphost.cli.output import show_status
+    from mcphost.host.servers.install_plan import PlanSource
+    from mcphost.registry.bundle import MAX_BUNDLE_BYTES, fetch_bundle
+
+    package = option.package
+    if option.kind != "mcpb" or package is None:
+        return PlanSource(option)
+    folder = paths.data_dir() / paths.BUNDLES_FOLDER
+    show_download(review, option)
+    size = MAX_BUNDLE_BYTES // 1024**2
+    await review.confirm_with(
+        terminal,
+        f"Download it (at most {size} MB) and open it in {folder}? Nothing is started yet.",
+        "Nothing was downloaded.",
+    )
+    await editor.record_download(name, package.identifier, package.file_sha256)
+    with show_status(_("Downloading…")):
+        return PlanSource(option, await fetch_bundle(package, folder, name))
+
+
+def show_download(review: "Confirmation", option: "InstallOption") -> None:
+    """Show the URL and the SHA-256 digest of the bundle that would be downloaded."""
+    from mcphost.cli.output import translate_line
+    from mcphost.host.servers.install_plan import describe_download
+
+    for key, value in describe_download(option).items():
+        review.show(f"  {translate_line(f'{key}: {value}')}")

@@ -6,11 +6,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
-from mcphost.cli.output import create_markdown_stream, unwrap_error
+from mcphost.cli.output import (
+    create_markdown_stream,
+    end_status,
+    format_progress,
+    set_status,
+    unwrap_error,
+    update_status,
+)
 from mcphost.errors import McpHostError, UsageError
 
 if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig
+    from mcphost.host.events import ToolProgress
 
 MAX_PROMPT_BYTES = 4_000_000
 
@@ -139,7 +147,6 @@ def _run_turn(args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.run_status import TerminalStatus
         from mcphost.headless.run import RunFrontend, check_servers, parse_rules, run_turn
         from mcphost.headless.run_input import AnswerSchema, RunInput, read_schema, read_system_prompt
         from mcphost.serialization import replace
@@ -220,3 +227,26 @@ def _read_prompt(text: str) -> str:
     if not prompt.strip():
         raise UsageError("Standard input has no prompt.")
     return prompt
+
+
+class TerminalStatus:
+    """Status line of `run` on standard error: what the run is waiting for, and the progress of tool calls.
+
+    An implementation of `mcphost.headless.run.StatusDisplay`. Nothing is shown if standard error is not a terminal.
+    """
+
+    def show(self, text: str, *, keep_time: bool = False) -> bool:
+        """Show *text* and the time since it appeared; return whether it is shown.
+
+        With *keep_time*, the time since the previous text appeared is shown instead.
+        """
+        return update_status(text, keep_time=True) if keep_time else set_status(text)
+
+    def show_progress(self, text: str, progress: "ToolProgress") -> None:
+        """Show *text* followed by the progress of a tool call, with a bar if its total is known."""
+        shown = format_progress(progress.progress, progress.total, progress.message)
+        self.show(f"{text}{shown}", keep_time=True)
+
+    def end(self) -> None:
+        """Remove the status line; called before anything else is printed."""
+        end_status()

@@ -94,10 +94,10 @@ async def _ask(server: "ServerConfig", one: "ServerInput", reader: "TerminalInpu
 
     Raises UsageError if the value is empty.
     """
-    from mcphost.cli.input_prompts import ask_value
+    from mcphost.cli.terminal_frontend import ask_input_value
 
     if reader is not None:
-        return await ask_value(server, one, reader)
+        return await ask_input_value(server, one, reader)
     value = sys.stdin.buffer.read(_MAX_TYPED_BYTES).decode(errors="replace").removesuffix("\n").removesuffix("\r")
     if not value:
         raise UsageError(f"{one.id} has no value.", "Write it to standard input, or run the command at a terminal.")

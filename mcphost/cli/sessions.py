@@ -146,8 +146,7 @@ def mark_excerpt(excerpt: "tuple[MarkedText, ...]") -> str:
 
 
 async def _export(history: "ConversationHistory", info: "ConversationInfo", args: argparse.Namespace) -> int:
-    from mcphost.cli.output import print_json, print_note
-    from mcphost.cli.output_file import write_output_file
+    from mcphost.cli.output import print_json, print_note, write_output_file
     from mcphost.host.conversation.export import export_conversation
 
     form = args.format or ("json" if args.json and not args.output else "markdown")

@@ -149,8 +149,7 @@ class _Update:
     async def _change(self, latest: "RegistryEntry") -> dict[str, Any]:
         """Show what would change, ask, write the new entry and try the server; return a report as JSON data."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
-        from mcphost.cli.install_servers import offer_undo, show_server, try_server
-        from mcphost.cli.plan_source import open_source, show_download
+        from mcphost.cli.install_servers import offer_undo, open_source, show_download, show_server, try_server
         from mcphost.host.servers.install_plan import describe_download, installed_programs
         from mcphost.registry.plan import choose_option
 

@@ -70,7 +70,7 @@ HIDDEN_IN_COMMANDS = {
 }  # fmt: skip
 """Calls whose texts are sentences that the catalog's extraction finds, help, or for developers."""
 NOT_TRANSLATED_COMMANDS = {
-    "accounts.py": {"not chosen"},  # the audit log
+    "accounts.py": {"not chosen", "sign-in: ", " at "},  # the audit log; translated where it is shown
     "audit.py": {" cannot be written: "},  # the sentence of an error
     "bootstrap.py": {"the demo", 'Saved: secrets.store = "', '" in ', "The choice applies to this run only. "},
     "call.py": {  # sentences of errors
@@ -90,11 +90,10 @@ NOT_TRANSLATED_COMMANDS = {
     "output.py": {"mcphost: "},  # a name
     "parser.py": {", KEY=VALUE", "mcphost "},  # names
     "servers.py": {"not approved", 'server "([^"]+)"'},  # a state, and a pattern
-    "stored_sign_ins.py": {"sign-in: ", " at "},  # translated where it is shown
     "styles.py": {"not approved"},  # a state
 }  # fmt: skip
 """Texts of commands that are not translated where they are written, with the reason."""
-NOT_FOR_PEOPLE = {"completion.py", "web_server.py"}
+NOT_FOR_PEOPLE = {"completion.py", "serve_app.py"}
 """Modules with scripts for shells, and with responses to browsers."""
 
 
