@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcphost.cli.terminal_frontend import Confirmation, TerminalInput
     from mcphost.config.schema import HostConfig
     from mcphost.config.server_files import Scope
-    from mcphost.host.servers.install_plan import PlanDescription, PlanSource
+    from mcphost.host.servers.registry_installer import PlanDescription, PlanSource
     from mcphost.host.servers.server_editor import SavedServer, ServerEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import InstallOption, PlannedEntry
@@ -76,7 +76,7 @@ class _Installation:
         """Show the plan, ask, write the entry and try the server; return the exit code."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.output import print_json
-        from mcphost.host.servers.install_plan import describe_download, installed_programs
+        from mcphost.host.servers.registry_installer import describe_download, installed_programs
         from mcphost.registry.plan import choose_option, suggest_name
 
         args = self._args
@@ -127,7 +127,7 @@ class _Installation:
         """
         from mcphost.cli.output import print_json
         from mcphost.config.server_files import plan_set, scope_file
-        from mcphost.host.servers.install_plan import check_programs, describe_plan, with_registry
+        from mcphost.host.servers.registry_installer import check_programs, describe_plan, with_registry
 
         args, option = self._args, source.option
         scope: Scope = args.scope
@@ -158,7 +158,7 @@ class _Installation:
         Raises RegistryError or UsageError.
         """
         from mcphost.cli.search_servers import open_configured_registry, report_answer
-        from mcphost.host.servers.install_plan import absolute_place
+        from mcphost.host.servers.registry_installer import absolute_place
 
         name, _at, version = self._args.server.partition("@")
         async with open_configured_registry(self._options, self._args, refresh=True) as (registry, place):
@@ -388,7 +388,7 @@ async def open_source(
     """
     from mcphost import paths
     from mcphost.cli.output import show_status
-    from mcphost.host.servers.install_plan import PlanSource
+    from mcphost.host.servers.registry_installer import PlanSource
     from mcphost.registry.bundle import MAX_BUNDLE_BYTES, fetch_bundle
 
     package = option.package
@@ -410,7 +410,7 @@ async def open_source(
 def show_download(review: "Confirmation", option: "InstallOption") -> None:
     """Show the URL and the SHA-256 digest of the bundle that would be downloaded."""
     from mcphost.cli.output import translate_line
-    from mcphost.host.servers.install_plan import describe_download
+    from mcphost.host.servers.registry_installer import describe_download
 
     for key, value in describe_download(option).items():
         review.show(f"  {translate_line(f'{key}: {value}')}")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mcphost.cli.parser import CommandParser, Options
     from mcphost.cli.terminal_frontend import TerminalInput
     from mcphost.config.schema import HostConfig, ServerConfig
-    from mcphost.host.servers.install_plan import PlanSource
+    from mcphost.host.servers.registry_installer import PlanSource
     from mcphost.host.servers.server_editor import SavedServer, ServerEditor
     from mcphost.registry.entries import RegistryEntry
     from mcphost.registry.plan import PlannedEntry
@@ -150,7 +150,7 @@ class _Update:
         """Show what would change, ask, write the new entry and try the server; return a report as JSON data."""
         from mcphost.cli.edit_servers import open_server_editor, print_saved
         from mcphost.cli.install_servers import offer_undo, open_source, show_download, show_server, try_server
-        from mcphost.host.servers.install_plan import describe_download, installed_programs
+        from mcphost.host.servers.registry_installer import describe_download, installed_programs
         from mcphost.registry.plan import choose_option
 
         args, name = self._args, self._record.name
@@ -189,7 +189,7 @@ class _Update:
         Return a report as JSON data, and the saved server, or None if nothing was written.
         """
         from mcphost.cli.output import translate_line
-        from mcphost.host.servers.install_plan import check_programs
+        from mcphost.host.servers.registry_installer import check_programs
 
         entry, planned = await self._plan(source, latest, editor.read_entry(self._server))
         changes, warnings = self._compare(editor, entry, planned)
@@ -214,7 +214,7 @@ class _Update:
     ) -> "tuple[dict[str, Any], PlannedEntry]":
         """Return the new mcp.json entry and its plan, after asking for new required values."""
         from mcphost.cli.install_servers import ask_missing, read_values
-        from mcphost.host.servers.install_plan import plan_update
+        from mcphost.host.servers.registry_installer import plan_update
 
         args, option = self._args, source.option
         values = await read_values(args.values, self._terminal)
@@ -236,7 +236,7 @@ class _Update:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the lines removed from and added to the server's description, and the new warnings."""
         from mcphost.config.server_files import file_of, plan_set
-        from mcphost.host.servers.install_plan import describe_update
+        from mcphost.host.servers.registry_installer import describe_update
 
         file = file_of(self._server, editor.config_dir, editor.folder)
         edit = plan_set(file, self._server.name, entry, replace=True)

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from mcphost.host.conversation.attachment_fitting import AttachmentFitter
     from mcphost.host.conversation.background_results import BackgroundResults
     from mcphost.host.conversation.commands import PromptCommands
-    from mcphost.host.conversation.compactor import Compactor
+    from mcphost.host.conversation.compaction import Compactor
+    from mcphost.host.conversation.context_report import RequestParts
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
-    from mcphost.host.conversation.request_parts import RequestParts
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
@@ -458,12 +458,11 @@ class _LateParts:
 
     @cached_property
     def builtin_tools(self) -> "BuiltinTools":
-        from mcphost.host.result_limits import ResultRoom
-        from mcphost.host.tools.builtin_tools import BuiltinTools, ResultTool
+        from mcphost.host.tools.builtin_tools import BuiltinTools, ResultLimits, ResultTool
 
         core, skills = self._core, self.features.skills
         core.conversation.on_rewound(skills.unload_all)
-        room = ResultRoom(core.config.context, core.model_selection)
+        room = ResultLimits(core.config.context, core.model_selection)
         result_tool = ResultTool(core.results, core.conversation, core.events, self.reviewer, room)
         return BuiltinTools(
             skills, self.consent, result_tool, core.conversation, core.events, self.reviewer, core.audit,
@@ -538,7 +537,7 @@ class _LateParts:
 
     @cached_property
     def compactor(self) -> "Compactor":
-        from mcphost.host.conversation.compactor import Compactor
+        from mcphost.host.conversation.compaction import Compactor
 
         core = self._core
         return Compactor(
@@ -552,7 +551,7 @@ class _LateParts:
 
     @cached_property
     def request_parts(self) -> "RequestParts":
-        from mcphost.host.conversation.request_parts import RequestParts
+        from mcphost.host.conversation.context_report import RequestParts
 
         core = self._core
         return RequestParts(

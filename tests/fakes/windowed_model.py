@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from mcphost.errors import ModelError
-from mcphost.host.conversation.summary_format import SUMMARY_PROMPT
+from mcphost.host.conversation.summarizer import SUMMARY_PROMPT
 from mcphost.llm.messages import TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, StreamFinished, TextDelta, ToolUseReady, Usage
 from mcphost.serialization import encode

@@ -10,7 +10,7 @@ import re
 import threading
 from typing import Any
 
-from mcphost.host.conversation.summary_format import SUMMARY_PROMPT
+from mcphost.host.conversation.summarizer import SUMMARY_PROMPT
 
 MODEL, OTHER_MODEL = "qwen3:8b", "qwen3:32b"
 _WAIT_SECONDS = 60

@@ -13,7 +13,7 @@ from mcphost.host.budget_limits import (
     find_shorter_output,
     make_budget_error,
 )
-from mcphost.host.conversation.request_shares import measure_shares
+from mcphost.host.conversation.context_report import measure_shares
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.cost import (
     ApproveCost,

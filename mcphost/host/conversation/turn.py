@@ -15,7 +15,7 @@ from mcphost.host.active_conversation import Conversation
 from mcphost.host.consent.auto_approve import AutoApproval
 from mcphost.host.conversation.background_results import BackgroundResults
 from mcphost.host.conversation.budget import BudgetGuard, PreparedRequest
-from mcphost.host.conversation.compactor import Compactor
+from mcphost.host.conversation.compaction import Compactor
 from mcphost.host.conversation.instructions import Instructions
 from mcphost.host.conversation.model_request import ModelRequestBuilder
 from mcphost.host.event_bus import EventBus

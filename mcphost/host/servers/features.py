@@ -1,14 +1,16 @@
-"""Server features besides tools: resources, templates (RFC 6570), prompts, completion, logs, skills."""
+"""Server features besides tools: resources, templates, prompts, completion, subscriptions, logs and skills."""
 
+import logging
 import re
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from shlex import quote
 
+import anyio
+
 from mcphost.client.session import Session
-from mcphost.errors import MalformedMessage, RequestRefused, UnsupportedCapability, UsageError
-from mcphost.host.servers.attached_subscriptions import AttachedSubscriptions
+from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, UnsupportedCapability, UsageError
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.skills import Skills
 from mcphost.protocol.base import is_set
@@ -42,6 +44,11 @@ COMPLETION_CACHE_SIZE = 200
 VALUE_LIMIT = 8_192
 """Maximum characters of a suggestion; longer ones are dropped."""
 URI_LIMIT = 64 * 1024
+
+_log = logging.getLogger(__name__)
+
+MAX_FOLLOWED = 100
+"""Maximum number of attached resources that are subscribed to; of more, the newest are."""
 
 
 class ServerFeatures:
@@ -324,3 +331,54 @@ def _template_error(template: str, why: str) -> UsageError:
 
 def _display_template(template: str) -> str:
     return repr(template[:200])
+
+
+class AttachedSubscriptions:
+    """Subscriptions that mcphost makes and ends itself; those that the user made are left alone.
+
+    A subscription that the user ends is not made again while the resource stays attached.
+    """
+
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
+        self._wanted: dict[tuple[str, str], None] = {}
+        self._tried: set[tuple[str, str]] = set()
+        self._own: set[tuple[str, str]] = set()
+        self._lock = anyio.Lock()
+
+    async def follow(self, resources: Iterable[tuple[str, str]]) -> None:
+        """Subscribe to exactly these resources, given by server and URI, oldest first. Never raises an error.
+
+        Servers that cannot notify of changes are skipped; a failed subscription is only logged.
+        """
+        self._wanted = dict.fromkeys(list(resources)[-MAX_FOLLOWED:])
+        async with self._lock:
+            self._tried &= self._wanted.keys()
+            for key in self._own - self._wanted.keys():
+                self._own.discard(key)
+                await self._unsubscribe(*key)
+            for key in [key for key in self._wanted if key not in self._tried]:
+                self._tried.add(key)
+                if await self._subscribe(*key):
+                    self._own.add(key)
+
+    async def _subscribe(self, server: str, uri: str) -> bool:
+        """Subscribe to a resource; return False if it is impossible, or was done by the user."""
+        try:
+            connection = self._servers.find(server)
+            facts = connection.view().facts
+            if facts is None or facts.capabilities.resources is None or not facts.capabilities.resources.subscribe:
+                return False
+            if uri in connection.watched_uris():
+                return False
+            await (await connection.get_watcher()).watch(uri)
+        except McpHostError as error:
+            _log.info("%s: no subscription to an attached resource: %s", server, error.message)
+            return False
+        return True
+
+    async def _unsubscribe(self, server: str, uri: str) -> None:
+        try:
+            await self._servers.find(server).unwatch(uri)
+        except McpHostError as error:
+            _log.info("%s: a subscription to a resource could not be ended: %s", server, error.message)

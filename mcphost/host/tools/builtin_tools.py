@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mcphost.config.schema import ContextConfig
 from mcphost.errors import ConsentDenied, McpHostError, ServerError, StoreError
 from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -20,7 +21,6 @@ from mcphost.host.reserved_names import (
     RESERVED_TOOL_NAMES,
     SEARCH_TOOLS,
 )
-from mcphost.host.result_limits import ResultRoom
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.conversation_tool import ConversationTool
@@ -29,6 +29,7 @@ from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.host.tools.tool_search import ToolSearch
 from mcphost.llm.messages import ResourcePart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ToolSpec
+from mcphost.llm.token_estimate import BYTES_PER_TOKEN
 from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Raw, encode, replace
@@ -50,6 +51,27 @@ _READ_RESULT_SPEC = ToolSpec(
     Raw(encode(_READ_RESULT_SCHEMA)),
 )
 
+MIN_RESULT_BYTES = 2_000
+
+
+class ResultLimits:
+    """Limits on the size of results sent to the selected model, in bytes of UTF-8."""
+
+    def __init__(self, config: ContextConfig, model_selection: ModelSelection) -> None:
+        self._config = config
+        self._model_selection = model_selection
+
+    @property
+    def result_bytes(self) -> int:
+        """The limit for one result: a share of the context window, at most 256 KB."""
+        share = int(self._model_selection.window * self._config.result_share * BYTES_PER_TOKEN)
+        return min(max(share, MIN_RESULT_BYTES), MODEL_TEXT_LIMIT)
+
+    @property
+    def round_bytes(self) -> int:
+        """The limit for all results of one round together."""
+        return 2 * self.result_bytes
+
 
 class ResultTool:
     """The tool `read_result`, with which the model reads a truncated or shortened result in pieces.
@@ -65,7 +87,7 @@ class ResultTool:
         conversation: ActiveConversation,
         events: EventBus,
         reviewer: ResultReviewer,
-        room: ResultRoom,
+        room: ResultLimits,
     ) -> None:
         self._result_store = result_store
         self._conversation = conversation

@@ -13,8 +13,8 @@ from mcphost.errors import ConsentDenied, RequestRefused, ServerError
 from mcphost.host.event_bus import EventBus
 from mcphost.host.events import CatalogChanged, ResourceChanged, ServerLog, ServerState, ToolProgress, ToolStarted
 from mcphost.host.servers import change_watcher
-from mcphost.host.servers.attached_subscriptions import MAX_FOLLOWED
 from mcphost.host.servers.change_watcher import ChangeWatcher
+from mcphost.host.servers.features import MAX_FOLLOWED
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.notifications import ResourceUpdatedNotification
 from tests.fakes.model import ScriptedModel, text_round, tool_round

@@ -11,7 +11,8 @@ import pytest
 from mcphost.config.schema import CompactionConfig
 from mcphost.errors import ModelError, UsageError
 from mcphost.host.active_conversation import Conversation
-from mcphost.host.conversation.compaction import find_cut, list_request_messages
+from mcphost.host.conversation.compaction import find_cut
+from mcphost.host.conversation.summarizer import list_request_messages
 from mcphost.host.events import CompactionChanged, SummaryProgress
 from mcphost.host.host import Host
 from mcphost.host.questions.compaction import KeepMessages, OfferCompaction, ReviewCompaction, UseSummary

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from mcphost.config.schema import ContextConfig
-from mcphost.host.conversation.context_report import ContextTool
+from mcphost.host.conversation.background_results import make_result_message
+from mcphost.host.conversation.context_report import ContextTool, measure_shares
 from mcphost.host.questions.questions import AllowSession
-from mcphost.llm.messages import ResourcePart
-from mcphost.llm.model import ModelFacts, StreamFinished, TextDelta, Usage
+from mcphost.llm.messages import ImagePart, Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
+from mcphost.llm.model import ModelFacts, ModelRequest, StreamFinished, TextDelta, ToolSpec, Usage
 from mcphost.llm.token_estimate import estimate_request_tokens
+from mcphost.serialization import Raw
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.scripted_host import (
@@ -21,6 +23,9 @@ from tests.unit.host.scripted_host import (
 )
 
 pytestmark = pytest.mark.anyio
+
+SERVERS = {"files__read": "files", "mail__send": "mail"}
+RESULT = ToolReturnPart("1", "files__read", "line\n" * 100, server="files", tool="read", outcome="ok")
 
 
 def create_reader(text: str = "line\n" * 200):
@@ -90,3 +95,34 @@ async def test_the_count_of_the_provider_and_the_shortened_results_are_reported(
     assert report.counted == 1_240
     assert report.shortened == 1
     assert report.total < 10_000
+
+
+def test_each_part_is_counted_once_under_what_caused_it() -> None:
+    request = ModelRequest(
+        messages=(
+            Message(role="user", parts=(ResourcePart("docs", "docs://a", "text " * 50), TextPart("hello " * 20))),
+            Message(role="assistant", parts=(ToolUsePart("1", "files__read", {"path": "/a"}),)),
+            Message(role="tool", parts=(RESULT,)),
+            make_result_message(RESULT),
+            Message(role="user", parts=(ImagePart("image/png", "A", "picture.png"),)),
+        ),
+        system="You are helpful. " * 10,
+        tools=(
+            ToolSpec("files__read", "Read a file. " * 5, Raw(b"{}")),
+            ToolSpec("mail__send", "Send a mail. " * 5, Raw(b"{}")),
+            ToolSpec("search_tools", "Find tools. " * 5, Raw(b"{}")),
+        ),
+    )
+    shares = measure_shares(request, lambda name: SERVERS.get(name, ""))
+
+    assert {(share.kind, share.server, share.tool) for share in shares} == {
+        ("system", "", ""),
+        ("definitions", "files", ""),
+        ("definitions", "mail", ""),
+        ("definitions", "", ""),
+        ("attachments", "docs", ""),
+        ("attachments", "", ""),
+        ("results", "files", "read"),
+        ("messages", "", ""),
+    }
+    assert sum(share.tokens for share in shares) == estimate_request_tokens(request, since=0)

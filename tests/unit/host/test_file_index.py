@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.host.conversation import file_index
-from mcphost.host.conversation.file_index import FileIndex, build_index, complete_typed_path
-from mcphost.host.conversation.ignore_rules import IgnoreRules
+from mcphost.host.conversation.file_index import FileIndex, IgnoreRules, build_index, complete_typed_path
 
 
 def create(folder: Path, *paths: str) -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from mcphost.host.conversation.summary_format import (
+from mcphost.host.conversation.summarizer import (
     build_summary_prompt,
     encode_message,
     encode_sentence,
