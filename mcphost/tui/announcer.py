@@ -1,4 +1,4 @@
-"""Announcements for screen readers: states and questions as a plain line at the top of every screen."""
+"""Announcements for screen readers: one plain line about each event at the top of every screen."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,7 +25,7 @@ CommandPalette #--input, CommandPalette CommandList { border: blank; }
 * { scrollbar-visibility: hidden; }
 ModalScreen { background: $background; }
 """
-"""Styles without frames, scrollbars and text behind questions, which are read aloud. The titles of frames stay."""
+"""Styles that hide what a screen reader would needlessly read aloud: frames, scrollbars and text behind questions."""
 
 _MAX_LENGTH = 300
 _SHOW_CURSOR = "\x1b[?25h"
@@ -50,7 +50,7 @@ _TURN_ENDS = {
 
 
 class AnnouncingApp(Protocol):
-    """Interface of the app that the announcer uses."""
+    """The part of the app that the announcer uses."""
 
     cursor_position: Offset
     key_table: KeyTable
@@ -62,7 +62,7 @@ class AnnouncingApp(Protocol):
 
     @property
     def terminal(self) -> Any:
-        """The app's terminal driver; None while there is none."""
+        """The app's terminal driver, or None before the app runs."""
         ...
 
 
@@ -87,7 +87,7 @@ class AnnouncementLine(Widget):
 
 
 class Announcer:
-    """Announcer of states and questions to screen readers.
+    """Source of the announcements that screen readers read aloud: changes of state, and questions.
 
     While a question is waiting, each announcement also says how to open it.
     """
@@ -139,7 +139,7 @@ class Announcer:
         self.show_on(self._app.screen)
 
     def show_waiting(self, count: int) -> None:
-        """Set the number of waiting questions, which each announcement mentions from now on."""
+        """Set the number of waiting questions, which this and every later announcement mentions."""
         if count != self._waiting:
             self._waiting = count
             self.show_on(self._app.screen)
@@ -158,7 +158,7 @@ class Announcer:
         )
 
     def announce_card(self, dialog: "AnyDialog | None") -> None:
-        """Announce, once, a question that is minimized to a card; None means that no question is."""
+        """Announce a question when it is minimized to a card; pass None while no question is minimized."""
         if dialog is not None and dialog is not self._card:
             self.announce_question(dialog, is_open=False)
         self._card = dialog
@@ -170,7 +170,7 @@ class Announcer:
         widget.call_after_refresh(self._move_cursor, widget)  # the widget may be about to move
 
     def follow_highlight(self, entries: OptionList, prompt: object) -> None:
-        """Follow the highlighted entry of a list; announce it if the focus is elsewhere, as in completion."""
+        """Move the cursor to the highlighted entry of a list, or announce it if the list has no focus."""
         if entries.has_focus:
             self.follow_focus(entries)
         else:

@@ -54,7 +54,7 @@ class ServerObserver(Protocol):
     """Screen that must be refreshed when a server or a subscribed resource changes."""
 
     def handle_server_change(self) -> None:
-        """Refresh after a server's state, sign-in, shared folders, tools, prompts or resources changed."""
+        """Refresh the screen after a change to any server's state, sign-in, shared folders or features."""
 
     def handle_resource_change(self, server: str, uri: str) -> None:
         """Refresh the screen after *server* reported that the subscribed resource at *uri* changed."""
@@ -83,16 +83,16 @@ def _build_bindings(table: KeyTable) -> Iterator[Binding]:
     """Yield the key bindings of all actions, which replace those of Textual's App."""
     priority = {action.name for action in ACTIONS if action.priority} | {"palette"}
     for key, name in table.items():
-        # Textual calls alt with a letter printable: without priority, text fields would insert the letter.
+        # Textual treats Alt with a letter as printable; without priority, a text field would insert the letter.
         is_first = name in priority or key.startswith("alt+")
         yield Binding(key, "command_palette" if name == "palette" else name, show=False, priority=is_first)
     yield Binding("ctrl+c", "interrupt", show=False, priority=True)
 
 
 class McpHostApp(QuestionApp):
-    """The Textual app that displays one Host; the host may be attached after the first frame is drawn.
+    """The Textual app for one Host, which is attached after the first frame has been drawn.
 
-    Until a host is attached, the user can already type a message; actions that need the host run once it has started.
+    Until then, the user can already type a message. Actions that need the host run once it has started.
     """
 
     TITLE = "mcphost"
@@ -136,7 +136,7 @@ class McpHostApp(QuestionApp):
         self.theme_choice = ThemeChoice(self, theme or ThemeOptions())
         self.theme_choice.show_wanted()
         self._feed: EventQueue | None = None
-        self._notifier: TerminalNotifier | None = None  # until the host has started
+        self._notifier: TerminalNotifier | None = None  # created when the host starts
         self._is_started = False
         self._deferred_calls: list[Callable[[], None]] = []
         self._shown_notices: dict[tuple[str, str, str], float] = {}
@@ -341,9 +341,9 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """Refuse all open questions and quit the app, but not before its first frame. Idempotent.
+        """Refuse all open questions, and quit the app once its first frame has been drawn. Idempotent.
 
-        Call this in the event loop's thread; a signal handler registered with the event loop may call it.
+        Call this in the event loop's thread, for example from a signal handler registered with the event loop.
         """
         self._is_quitting = True
         if self.chat.drafts is not None:
@@ -384,7 +384,7 @@ class McpHostApp(QuestionApp):
     def on_app_focus(self) -> None:
         """Focus the composer when the terminal gets the focus, unless a widget of the chat already has it.
 
-        Textual only restores an earlier focus, and a page in a browser starts without any.
+        Textual only restores the focus that it had removed, and a page in a browser starts without focus.
         """
         if self.screen is self.chat and self.chat.focused is None:
             self.chat.composer_input.focus()
@@ -447,7 +447,7 @@ class McpHostApp(QuestionApp):
 
         Without this check, holding down a key could stack up hundreds of them.
         """
-        # A server may have chosen a name or an error in it.
+        # It may contain a name or an error message that a server chose.
         message = clean_notice(translate_sentence(message))
         now, wanted = monotonic(), (message, title, severity)
         self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
@@ -522,7 +522,7 @@ class McpHostApp(QuestionApp):
         self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
-        """Start a new conversation; show a warning if the host refuses, as during an answer."""
+        """Start a new conversation; show a warning if the host refuses, for example during an answer."""
         from mcphost.errors import McpHostError
 
         try:
@@ -544,9 +544,9 @@ class McpHostApp(QuestionApp):
         self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _unused: self.chat.refresh_status())
 
     def action_stop(self) -> None:
-        """Stop the answer, or else the user's tool calls; if nothing is running, cancel a pending edit.
+        """Stop the model's answer or, if there is none, the user's manual tool calls.
 
-        If nothing is running, the composer also gets the focus.
+        If nothing is running, focus the composer, and cancel the edit of an earlier message.
         """
         if self.host.conversation.stop() or self.chat.manual_calls.stop():
             self.notify(_("Stopping…"), markup=False, timeout=2)
@@ -574,7 +574,7 @@ class McpHostApp(QuestionApp):
         self.chat.attach_result()
 
     async def action_theme(self) -> None:
-        """Open the list of themes; wait until it is open, so that it gets keys typed immediately afterwards."""
+        """Open the list of themes and wait for it, so that it receives the keys typed right afterwards."""
         from mcphost.tui.screens.theme_picker import ThemePicker
 
         await self.push_screen(picker := ThemePicker(self.theme_choice), self._choose_theme)

@@ -1,4 +1,4 @@
-"""Handling of changed configuration files: a notice in the chat, and a screen to apply the changes."""
+"""Reaction to changed configuration files: a notice in the chat, and a screen to apply the changes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ class OpenPageFn(Protocol):
 
 
 class ConfigFollower:
-    """Watcher of the configuration files, which reports changes and applies them or a profile."""
+    """Watcher that reports changes in the configuration files, and applies them or a profile."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ _SIGNS = re.compile(
 _TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
-"""Maximum length in characters of a line to highlight. Longer lines are rarely source code and may be slow."""
+"""Maximum characters of a line to highlight. Longer lines are rarely source code and take too long."""
 
 
 def looks_like_path(name: str, value: str) -> bool:
@@ -49,7 +49,7 @@ def looks_like_path(name: str, value: str) -> bool:
 
 
 def detect_language(path: str) -> str:
-    """Return the programming language that a file's name suggests, or "" without known highlighting."""
+    """Return the programming language that a file's name suggests, or "" if the name is not known."""
     name = PurePath(path[-300:]).name.casefold()
     return _LANGUAGES_BY_NAME.get(name) or _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix, "")
 
@@ -84,7 +84,7 @@ FILE_LIMIT = 256 * 1024
 """Maximum size in bytes of a file that is compared."""
 READ_SECONDS = 5.0
 MAX_REPLACED = 100_000
-"""Maximum number of characters of all texts that a call replaces, for which diffs are shown."""
+"""Maximum total of characters, old and new, in the replaced texts of a call for which diffs are shown."""
 _MAX_REPLACEMENTS = 20
 _MAX_LINES = 5_000
 _MAX_ROWS = 300
@@ -208,7 +208,8 @@ def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
     """Return a diff for each pair of arguments that replaces text, such as `old_string` and `new_string`.
 
     The pairs may be at the top level, or in the first 20 objects of an argument that is a list. Only the first 20 pairs
-    are compared, and only if their texts have at most MAX_REPLACED characters together; the title then says so.
+    are compared. The first pair that exceeds MAX_REPLACED characters, counted over all pairs, is not compared, as its
+    title says, and no further pairs are returned.
     """
     pairs = _find_replacements(arguments)
     steps = MAX_STEPS // max(1, len(pairs))  # all are compared before the question is shown
@@ -245,7 +246,7 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
 def diff_texts(title: str, before: str, after: str, max_steps: int = MAX_STEPS) -> TextDiff:
     """Compare two texts line by line, and show three unchanged lines around each change.
 
-    Texts of more than 5,000 lines are not compared; the title then says so. Only the first 300 rows are returned,
+    Texts of more than 5,000 lines are not compared, as the title then says. Only the first 300 rows are returned,
     followed by a row with the number of those left out.
     """
     old, new = _split_lines(before), _split_lines(after)
@@ -274,7 +275,7 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _list_rows(blocks: list[Opcode], old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the rows of a diff, not rendered: the sign of each, and its line or, for the sign "@", its number."""
+    """Yield the sign and the unrendered line of each row of a diff; for the sign "@", yield a line number."""
     for group in group_opcodes(blocks, _CONTEXT_LINES):
         yield "@", str(group[0][3] + 1)
         for kind, a, b, c, d in group:

@@ -102,7 +102,7 @@ class QuestionDisplay(Protocol):
 
 
 class _PendingQuestion:
-    """A question in the queue, with its dialog while the dialog is shown, and its answer, if any."""
+    """A question in the queue, with its dialog while that is shown, and its answer once there is one."""
 
     __slots__ = ("answer", "dialog", "done", "is_user_opened", "key", "question", "review")
 
@@ -180,7 +180,7 @@ class TuiFrontend:
         return waiting.answer
 
     def mark_call_ended(self, server: str, number: int) -> None:
-        """Tell the user that the request during which *server* asked some open questions has ended.
+        """Mark the open questions that *server* asked during a request that has now ended.
 
         The reason shown in these questions gets the suffix "(that call has ended)". *number* identifies the request;
         see `Question.number`.
@@ -245,8 +245,8 @@ class TuiFrontend:
     def _update_call_list(self, display: QuestionDisplay, calls: list[_PendingQuestion]) -> None:
         """Update the list of waiting tool calls; close it when fewer than two are left.
 
-        If no list is open, and a second call arrives when the dialog of the first has only just appeared, close that
-        dialog so that the list can be shown in its place.
+        If a second call arrives just after the dialog of the first has appeared, that dialog is closed, so that the
+        list can be shown in its place.
         """
         if self._call_list is not None:
             if len(calls) >= _MIN_LISTED_CALLS and not self._is_closed:

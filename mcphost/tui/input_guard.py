@@ -31,7 +31,7 @@ _NEVER = float("-inf")
 
 
 class AnswerGuard:
-    """Guard that tells whether a key was pressed too early to be meant as an answer to a question.
+    """Guard that decides whether a key was pressed too early to be meant as an answer to a question.
 
     The guard records when the question appeared, when keys were pressed, and whether the user has entered the question
     with F8, Tab, an arrow key or a click. The parameter `ago` is the number of seconds since the key was pressed,
@@ -109,7 +109,7 @@ class Guarded(Protocol):
         ...
 
     def show_hint(self, why: str) -> None:
-        """Show a hint; *why* is the reason why a key had no effect."""
+        """Show a hint that gives the reason *why* a key had no effect."""
         ...
 
     def has_binding(self, key: str) -> bool:
@@ -136,7 +136,7 @@ class GuardedForm(Protocol):
 
 _CONFIRM_KEYS = {"enter", "ctrl+s"}
 _GLOBAL_ACTIONS = {"quit", "auto_approval"}
-"""Actions whose keys reach the app whatever question is open."""
+"""Actions whose keys work no matter which question is open."""
 
 _EDIT_KEYS = {"enter", "backspace", "delete", "ctrl+w", "ctrl+u", "ctrl+h", "shift+enter", "ctrl+j", "alt+enter"}
 _DELIVERY_TIMEOUT = 1.0

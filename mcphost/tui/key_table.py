@@ -1,4 +1,4 @@
-"""The keys in use: the default keys of the keymap, changed by [keys] in config.toml."""
+"""The key bindings in use: the keymap's defaults with the user's changes from [keys] in config.toml."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ FIXED_KEYS: Mapping[str, str] = {
 QUESTION_KEYS = frozenset({
     "ctrl+a", "ctrl+b", "ctrl+d", "ctrl+e", "ctrl+f", "ctrl+g", "ctrl+n", "ctrl+o", "ctrl+r", "ctrl+t",
 })  # fmt: skip
-"""Keys of questions and forms; an action that also works over these must not use one of them."""
+"""Keys of questions and forms. An action that also works while one of these is open must not use them."""
 
 _MODIFIERS = ("alt", "ctrl", "hyper", "meta", "shift", "super")
 _FUNCTION_KEY = re.compile(r"f([1-9]|1\d|2[0-4])")
@@ -41,7 +41,7 @@ _KITTY_TERMS = {"xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty
 _KITTY_PROGRAMS = {"ghostty", "iTerm.app"}
 _MAX_SHOWN = 60
 _MAX_ACTIONS, _MAX_KEYS_OF_ACTION, _MAX_LENGTH = 200, 5, 40
-"""The limits of `mcphost.config`."""
+"""The same limits as in `mcphost.config`."""
 
 
 class KeyTable:
@@ -103,7 +103,7 @@ DEFAULT_KEYS = KeyTable({one.name: (one.keys,) for one in ACTIONS if one.keys})
 
 
 def keys_in_use(node: Any) -> KeyTable:
-    """Return the key table of the app that *node* belongs to; the default table if there is none."""
+    """Return the key table of the app that *node* belongs to, or the default table if it has no app."""
     try:
         return getattr(node.app, "key_table", DEFAULT_KEYS)
     except RuntimeError:  # there is no app

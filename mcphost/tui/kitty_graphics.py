@@ -35,11 +35,14 @@ MARKS = tuple(map(chr, (
     0x81b, 0x81c, 0x81d, 0x81e, 0x81f, 0x820, 0x821, 0x822, 0x823, 0x825, 0x826, 0x827, 0x829, 0x82a,
     0x82b, 0x82c, 0x82d, 0x951,
 )))  # fmt: skip
-"""The marks for the numbers from 0, from the protocol's table rowcolumn-diacritics.txt."""
+"""Combining marks that encode the numbers from 0, from the protocol's table rowcolumn-diacritics.txt."""
 
 
 class PlacedImage(DecodedImage, frozen=True, kw_only=True):
-    """An image that is drawn in this number of cells, with its number in their color; `pixels` is empty."""
+    """An image that is drawn in `columns` × `rows` placeholder cells, whose text color encodes `number`.
+
+    `pixels` is empty, because only the image's cells are laid out.
+    """
 
     number: int
     columns: int
@@ -55,7 +58,7 @@ class DecodeFn(Protocol):
 
 
 def render_placeholders(placed: PlacedImage, background: Color) -> list[Strip]:
-    """Return rows of placeholder cells in which the terminal shows the image.
+    """Return rows of placeholder cells, in whose place the terminal draws the image.
 
     Each cell is a separate segment that encodes its row and column, so that it stays correct if other cells are
     covered.
@@ -70,12 +73,12 @@ def render_placeholders(placed: PlacedImage, background: Color) -> list[Strip]:
 
 
 MAX_PICTURES = 32
-"""Maximum number of pictures that are sent to the terminal; later ones are drawn with half-blocks."""
+"""Maximum number of images that are sent to the terminal; later ones are drawn with half-block characters."""
 CHUNK_CHARACTERS = 4096
 """Maximum length of the payload of one escape sequence, by the protocol."""
 _CHUNKS_PER_WRITE = 16
 _CELL_WIDTH, _CELL_HEIGHT = 10, 20
-"""Pixels per cell; the terminal scales the picture to the size of its own cells."""
+"""Pixels per cell; the terminal scales the image to the size of its own cells."""
 
 
 def can_place_pictures(environ: Mapping[str, str]) -> bool:
@@ -84,7 +87,7 @@ def can_place_pictures(environ: Mapping[str, str]) -> bool:
 
 
 class KittyGraphics:
-    """The images that were sent to the terminal.
+    """The images that the terminal draws with Kitty's graphics protocol.
 
     *write* writes text to the terminal and may block; it is called on worker threads, one call at a time. An image is
     sent once, and again after another program has used the terminal.
@@ -98,10 +101,10 @@ class KittyGraphics:
         self._is_closed = False
 
     async def show(self, data: str, columns: int, rows: int, decode: DecodeFn) -> DecodedImage | str:
-        """Send a base64 image for this number of cells, unless the terminal already has it.
+        """Send a base64 image to draw in *columns* × *rows* cells, unless the terminal already has it.
 
-        *decode* is called with the maximum size in pixels. If decoding fails, its error is returned. If no more images
-        can be sent, an image decoded for drawing with half-block characters is returned.
+        Return the PlacedImage or, if no more images can be sent, an image decoded for half-block characters. *decode*
+        is called with the maximum size in pixels; if it fails, its error message is returned.
         """
         key = await asyncio.to_thread(lambda: sha256(data.encode(errors="replace")).digest()), columns, rows
         async with self._lock:
@@ -142,7 +145,7 @@ class KittyGraphics:
 
 
 def _encode(image: DecodedImage, placed: PlacedImage) -> list[str]:
-    """Return the escape sequences that send an image, grouped into a few texts to write."""
+    """Return the escape sequences that send an image, joined into a few strings to write."""
     payload = b64encode(zlib.compress(image.pixels)).decode()
     chunks = [payload[at : at + CHUNK_CHARACTERS] for at in range(0, len(payload), CHUNK_CHARACTERS)]
     keys = (

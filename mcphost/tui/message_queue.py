@@ -14,7 +14,7 @@ MAX_QUEUED = 20
 
 @dataclass(eq=False)
 class QueuedMessage:
-    """A message to be sent after the answer; if `is_steering`, after the next tool results."""
+    """A message that is sent after the answer or, if `is_steering` is true, after the next tool results."""
 
     draft: Draft
     attachments: "Sequence[Part]" = ()

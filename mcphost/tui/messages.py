@@ -172,7 +172,7 @@ class RulePreviewRequested(Message):
 class ArgumentCheckRequested(Message):
     """Posted when the user edits the arguments of a tool call, to validate them.
 
-    `on_checked` receives the violations of the tool's input schema; it is empty if the arguments are valid.
+    `on_checked` receives the violations of the tool's input schema, of which valid arguments have none.
     """
 
     def __init__(

@@ -171,7 +171,7 @@ class NavigationApp(InputGuardApp):
         message.on_decoded(drawn)
 
     def _choose_pictures(self) -> None:
-        """Create the object that has the terminal draw images, unless half-block characters are used."""
+        """Set up Kitty or Sixel graphics if configured; otherwise, images use half-block characters."""
         terminal, how = self._driver, self.host.config.screen.pictures
         if terminal is None or self._kitty_graphics is not None or self._sixel_graphics is not None:
             return

@@ -1,4 +1,4 @@
-"""Mode for screen readers: whether it is on, and the removal of box-drawing and block characters."""
+"""Screen reader mode: whether it is on, and the removal of box-drawing and block characters."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _DRAWING = {
 
 
 def is_reader(node: Any) -> bool:
-    """Return whether the app that *node* belongs to is in the mode for screen readers."""
+    """Return whether the app that *node* belongs to is in screen reader mode."""
     try:
         return bool(getattr(node.app, "is_reader", False))
     except RuntimeError:  # there is no app

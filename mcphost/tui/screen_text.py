@@ -18,7 +18,7 @@ from mcphost.sanitize import is_sanitized, sanitize
 from mcphost.translation import _
 
 DEFAULT_ACCOUNT_NAME = "default"
-"""The name under which commands know the account without a name."""
+"""The name that commands use for the account without a name."""
 _NOTICE_LENGTH, _NOTICE_LINES = 800, 12
 
 
@@ -33,7 +33,7 @@ def clean(text: str) -> str:
 
 
 def account_title(name: str) -> str:
-    """Return an account name as it is shown: that of the account without a name is translated."""
+    """Return the name to display for an account: "default", translated, for the account without a name."""
     return _("default") if name == DEFAULT_ACCOUNT_NAME else name
 
 

@@ -1,4 +1,4 @@
-"""Images drawn as Sixel graphics, in place of their placeholder cells, whenever these are written to the terminal.
+"""Images drawn as Sixel graphics, which replace placeholder cells whenever these are written to the terminal.
 
 A Sixel image stays where it was drawn, and disappears where text is written over it. Each row of cells is therefore a
 separate image, which is written again with its row. A sixel is a column of six pixels; a band of them is written once
@@ -21,7 +21,7 @@ from mcphost.serialization import Struct
 from mcphost.tui.kitty_graphics import MARKS, PLACEHOLDER, DecodeFn, PlacedImage
 
 MAX_COLORS = 128
-"""Number of colors of an image: more make a scrolled image slower to write, and few pictures look better."""
+"""Maximum number of colors of an image. With more, scrolling is slower, and few images look better."""
 _INVISIBLE = 255
 _PIXELS_PER_SIXEL = 6
 _TO_CHARACTERS = bytes((value + 63) % 256 for value in range(256))
@@ -57,7 +57,7 @@ def resize_image(image: IndexedImage, width: int, height: int) -> IndexedImage:
 
 
 def encode_sixel(image: IndexedImage, left: int, top: int, width: int, height: int) -> str:
-    """Return the escape sequence that draws a part of the image, given in pixels, at the cursor.
+    """Return the escape sequence that draws a part of the image at the cursor; positions are in pixels.
 
     Invisible pixels leave the screen unchanged.
     """
@@ -68,7 +68,7 @@ def encode_sixel(image: IndexedImage, left: int, top: int, width: int, height: i
         colors = set(b"".join(lines)) - {_INVISIBLE}
         used |= colors
         bands.append("$".join(f"#{color}{_encode_band(lines, color)}" for color in sorted(colors)))
-    # Pixels are square, and the background of the screen stays where no pixel is set.
+    # These parameters select square pixels, and leave the background where no pixel is set.
     begin = f'\x1bP0;1;0q"1;1;{width};{height}'
     palette = "".join(_define_color(color, image.palette[color]) for color in sorted(used))
     return f"{begin}{palette}{'-'.join(bands)}\x1b\\"
@@ -89,14 +89,14 @@ def _encode_band(lines: list[bytes], color: int) -> str:
 
 @cache
 def _bit_table(color: int, number: int) -> bytes:
-    """Return the translation of color indices to the bit of a pixel in a sixel."""
+    """Return a table that translates the index *color* to the bit of pixel *number* in a sixel, others to 0."""
     return bytes(1 << number if index == color else 0 for index in range(256))
 
 
 MAX_PICTURES = 32
-"""Maximum number of pictures; later ones are drawn with half-blocks."""
+"""Maximum number of images; later ones are drawn with half-block characters."""
 MAX_CELL_SIDE = 64
-"""Maximum width and height of a cell in pixels, as a terminal reports them; a larger one is not believed."""
+"""Maximum width and height of a cell in pixels; a larger size reported by a terminal is ignored."""
 _INDEX_OF_MARK = {mark: index for index, mark in enumerate(MARKS)}
 _CELL = re.compile(f"{PLACEHOLDER}(.)(.)", re.DOTALL)
 # Cells as Textual writes them: colors, cells that have them, and the end of the colors.
@@ -107,7 +107,7 @@ _TEXT_COLOR = re.compile(r"\b38;2;(\d{1,3});(\d{1,3});(\d{1,3})\b")
 
 @runtime_checkable
 class GraphicsTerminal(Protocol):
-    """Interface of a terminal driver that knows the size of a cell, and whose output can be changed."""
+    """Interface of a terminal driver that reports the size of a cell and can transform its output."""
 
     transform_output: Callable[[str], str] | None
     """Function that is applied to all output, or None."""
@@ -118,7 +118,7 @@ class GraphicsTerminal(Protocol):
 
 
 class _Cell:
-    """A placeholder cell in the output: its colors, the number of its image, and its place in the image."""
+    """A placeholder cell in the output: its colors, its image's number, and its row and column in the image."""
 
     def __init__(self, colors: str, row: str, column: str) -> None:
         found = _TEXT_COLOR.search(colors)
@@ -133,7 +133,7 @@ class _Cell:
 
 
 class _Picture:
-    """An image, and its rows of cells as escape sequences for one size of a cell."""
+    """An image, and the escape sequences of its rows of cells, cached for one cell size."""
 
     def __init__(self, image: IndexedImage, columns: int, rows: int) -> None:
         self._image, self._columns, self._rows = image, columns, rows
@@ -142,12 +142,12 @@ class _Picture:
         self._sequences: dict[int, str] = {}
 
     def encode_all(self, cell: tuple[int, int]) -> None:
-        """Encode each row for cells of this size."""
+        """Encode every row for cells of this size, so that drawing only looks them up."""
         for row in range(self._rows):
             self.encode(row, 0, self._columns, cell)
 
     def encode(self, row: int, begin: int, end: int, cell: tuple[int, int]) -> str:
-        """Return the sequence that draws the cells from *begin* up to *end* of a row."""
+        """Return the escape sequence that draws the cells of a row from *begin* up to, but excluding, *end*."""
         width, height = cell
         if cell != self._cell:
             self._scaled = resize_image(self._image, self._columns * width, self._rows * height)
@@ -162,7 +162,7 @@ class _Picture:
 
 
 class SixelGraphics:
-    """The images that are drawn as Sixel graphics; `draw` must be applied to all output to *terminal*."""
+    """The images that are drawn as Sixel graphics. All output to *terminal* must pass through `draw`."""
 
     def __init__(self, terminal: GraphicsTerminal) -> None:
         self._terminal = terminal
@@ -175,11 +175,11 @@ class SixelGraphics:
         return size if all(0 < side <= MAX_CELL_SIDE for side in size) else (0, 0)
 
     async def show(self, data: str, columns: int, rows: int, decode: DecodeFn) -> DecodedImage | str:
-        """Encode a base64 image for this number of cells, and return the image to lay out.
+        """Encode a base64 image to draw in *columns* × *rows* cells.
 
-        *decode* is called with the maximum size in pixels, and must limit the colors to `MAX_COLORS`. If decoding
-        fails, its error is returned. If there are too many images, or the terminal does not report the size of its
-        cells, an image decoded for drawing with half-block characters is returned.
+        Return the PlacedImage. If there are too many images, or the terminal does not report the size of its cells,
+        return an image decoded for half-block characters instead. *decode* is called with the maximum size in pixels,
+        and must limit the colors to `MAX_COLORS`; if it fails, its error message is returned.
         """
         key = await asyncio.to_thread(lambda: sha256(data.encode(errors="replace")).digest()), columns, rows
         if key in self._placed:

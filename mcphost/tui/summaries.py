@@ -1,4 +1,4 @@
-"""Summaries of the conversation in the chat: make, show and undo them."""
+"""Actions of the chat that summarize earlier messages, show the summary, and undo it."""
 
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,7 @@ def show_summary(chat: "ChatScreen") -> None:
 def make_sections(
     compaction: "Compaction", numbers: "Sequence[int]", messages: "Sequence[Message]"
 ) -> tuple[Section, ...]:
-    """Return a viewer section for each sentence; *numbers* are the store's numbers of *messages*.
+    """Return a viewer section for each sentence of a summary; *numbers* identify *messages* in the store.
 
     Long messages are shortened in the middle; after a total of 2,000,000 characters, messages are omitted.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 QUERY_BACKGROUND = "\x1b]11;?\x1b\\"
 """Request for the terminal's background color (OSC 11 of xterm)."""
 ANSWER_SECONDS = 2.0
-"""Seconds within which a reply of the terminal may still change the theme."""
+"""Seconds after the request during which the terminal's reply can still change the theme."""
 _TERMINALS_WITHOUT_OSC = {"linux", "dumb"}
 _REPLY = re.compile(r"\x1b\]1[01];(?:rgba?:)?([0-9a-fA-F/#]{3,40})(?:\x07|\x1b\\)")
 _PARTIAL_REPLY = re.compile(r"\x1b\](?:1(?:[01](?:;[rgba:0-9a-fA-F/#]{0,45}\x1b?)?)?)?\Z")
@@ -284,7 +284,7 @@ class ResilientDriver(LinuxDriver):
         cast("Any", super())._sigcont_application()
 
 
-# Characters that move the cursor, end a control string or reorder a line. Normally, text has been sanitized before.
+# Characters that move the cursor, end a control string or reorder a line. Text has normally been sanitized already.
 _CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Channel = Literal["bell", "osc9", "osc777"]
 MIN_GAP_SECONDS = 5.0
-"""Minimum seconds between two notifications, because servers determine when questions open."""
+"""Minimum seconds between two notifications. Servers decide when questions open, and could flood the user."""
 
 _NAME_LENGTH = 40
 _COMMAND_SECONDS = 5.0
@@ -31,7 +31,7 @@ _MACOS_SCRIPT = ("on run argv", 'display notification (item 1 of argv) with titl
 
 
 class NotifyingApp(Protocol):
-    """Interface of the app that the notifier uses."""
+    """The part of the app that the notifier uses."""
 
     @property
     def has_terminal_focus(self) -> bool:
@@ -40,7 +40,7 @@ class NotifyingApp(Protocol):
 
     @property
     def terminal(self) -> Any:
-        """The app's terminal driver; None while there is none."""
+        """The app's terminal driver, or None before the app runs."""
         ...
 
     def set_timer(self, delay: float, callback: Callable[[], None]) -> Any:
@@ -79,8 +79,8 @@ def is_tmux(environ: Mapping[str, str]) -> bool:
 def notification_bytes(channel: Channel, text: str, environ: Mapping[str, str]) -> str:
     """Return the text to write to the terminal; *text* must not contain control characters.
 
-    tmux passes a sequence on only if it is wrapped and `allow-passthrough` is on. Because tmux otherwise drops it, a
-    bell is added, which tmux handles itself.
+    tmux forwards a sequence to its terminal only if the sequence is wrapped and `allow-passthrough` is on. In case tmux
+    drops it, a bell is added, which tmux handles itself.
     """
     if channel == "bell":
         return _BELL
@@ -181,8 +181,8 @@ class TerminalNotifier:
     def notify(self, text: str) -> None:
         """Notify the user, unless the terminal has the focus or notifications are turned off.
 
-        *text* may name at most servers and tools, and must not contain control characters. After a notification, others
-        are held back for MIN_GAP_SECONDS; then only the latest is shown.
+        *text* must contain no details beyond the names of servers and tools, and no control characters. Within
+        MIN_GAP_SECONDS of a notification, later ones are held back; then only the latest is shown.
         """
         mode = self._settings().mode
         if mode == "off" or self._app.has_terminal_focus:

@@ -1,4 +1,4 @@
-"""Color themes: TOML files with a color for each role, such as "accent", and the choice of one.
+"""Color themes: TOML files with a color for each role, such as "accent", and the choice of a theme.
 
 The theme is the user's last choice, else the configured one, else dark or light to match the terminal.
 """
@@ -215,7 +215,7 @@ class ThemeChoice:
 
         self._detected = guess_theme(os.environ)
         self.problem = ""
-        """Why the shown theme's file cannot be used, so that default colors are shown instead; "" if it can be used."""
+        """Why default colors are shown instead of the theme, whose file is invalid; "" if the file is valid."""
 
     @property
     def is_automatic(self) -> bool:
@@ -227,7 +227,7 @@ class ThemeChoice:
         return names(self._user_folder)
 
     def show(self, name: str) -> None:
-        """Show a theme without choosing it; without a theme of this name, show the default theme."""
+        """Show a theme without choosing it; if no theme has this name, show the default theme."""
         wanted = self._detected if name in {"", AUTO} else name
         if find_file(wanted, self._user_folder) is None:
             wanted = DEFAULT
@@ -287,7 +287,7 @@ class ThemeChoice:
             await anyio.sleep(WATCH_SECONDS)
 
     def _read_stamp(self, name: str) -> tuple[int, int]:
-        """Return the modification time and size of a theme's file, zeros if it is missing. Blocks."""
+        """Return the modification time in ns and the size of a theme's file, or (0, 0) if it is missing. Blocks."""
         path = find_file(name, self._user_folder)
         try:
             facts = path.stat() if path is not None else None

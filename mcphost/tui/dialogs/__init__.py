@@ -1,1 +1,1 @@
-"""Modal dialogs that each ask one question; closing a dialog without approving refuses the request."""
+"""Modal dialogs, each of which asks one question. Closing a dialog without approving refuses the request."""

@@ -217,7 +217,7 @@ def _share_cost(asked: ApproveCost, share: CostShare) -> float | None:
 
 
 def _render_shares(asked: ApproveCost, cells: int) -> Content:
-    """Return a row for each of the largest parts: a bar of *cells* cells, share of the input, and cost."""
+    """Return a row for each of the largest parts of the input: a bar of *cells* cells, its share, and its cost."""
     shown = asked.shares[:_MAX_SHARES_SHOWN]
     rest = sum(share.tokens for share in asked.shares[_MAX_SHARES_SHOWN:])
     total = max(1, asked.input_tokens)

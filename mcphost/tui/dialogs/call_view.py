@@ -21,7 +21,7 @@ from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.transcript.tool_card import format_value
 
-# Longer texts make layout slow. The limits apply to one value and to all values; the `v` key shows the rest.
+# Longer texts make layout slow. One limit is for each value, the other for all values; the `v` key shows the rest.
 MAX_VALUE_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 200_000
 _MAX_PAIRS = 1_000
@@ -29,9 +29,9 @@ _MAX_NAME_LENGTH = 200
 _BRACKETS = {("{", "}"), ("[", "]")}
 _JSON_FIRST_CHARACTERS = frozenset('"-0123456789tfn')
 _MAX_CHECKED_CHARACTERS = 10_000
-"""Maximum number of joiners and selectors that are checked for being visible; 100,000 would take 0.1 s."""
+"""Maximum number of joiners and variation selectors whose visibility is checked; 100,000 would take 0.1 s."""
 _SPARE_CHARACTERS = 100
-"""Characters rendered beyond the limit, so that the marks of the end of a text do not appear where it is cut."""
+"""Characters rendered beyond the limit, so that a truncated text does not get the marks of a text's end."""
 _MAX_PARTS = 200
 _MAX_DEPTH = 8
 _MAX_ORIGINAL_LENGTH = 200
@@ -42,10 +42,10 @@ ORIGINAL_STYLES = ("$faint", "$faint")
 class CallView(NamedTuple):
     """Arguments of a tool call, rendered for display.
 
-    `pairs` holds the names and values to show; `languages` and `styles` refer to a pair by its index. `languages` maps
-    pairs with multiline text to the language for syntax highlighting, "" for plain text. `styles` maps pairs that the
-    user edited to the styles of the name and the value. `changes` summarizes the edits, such as "1 changed".
-    `omitted_characters` is the number of characters that were truncated.
+    `pairs` are the names and values to show. `languages` maps the index of each pair with multiline text to the
+    language for syntax highlighting, or "" for plain text. `styles` maps the index of each pair that the user edited to
+    the styles of its name and value. `changes` summarizes the edits, such as "1 changed". `omitted_characters` is the
+    number of characters that are not shown.
     """
 
     pairs: list[tuple[str, str]]
@@ -57,15 +57,15 @@ class CallView(NamedTuple):
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Return whether two values are equal as JSON: true differs from 1, and member order is ignored."""
+    """Return whether two values are equal as JSON; unlike in Python, true differs from 1."""
     return one is other or (one == other and arguments_digest({"": one}) == arguments_digest({"": other}))
 
 
 def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallView:
     """Render the arguments of a tool call as sanitized names and values, truncated to fit the dialog.
 
-    *original* holds the arguments that the model sent; None means that the user has not edited them. Each edited
-    argument is followed by its original value. Truncated text is marked in place and counted in `omitted_characters`.
+    *original* are the arguments that the model sent, or None if the user has not edited them. Each edited argument is
+    followed by its original value. Truncated text is marked in place and counted in `omitted_characters`.
     """
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
@@ -295,7 +295,7 @@ def _iter_texts(value: Any) -> Iterator[str]:
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:
-    """Describe a server's annotations of a tool, such as "only reads"; empty if there are none."""
+    """Describe a server's annotations of a tool, for example as "only reads"; return "" if there are none."""
     words: list[str] = []
     if annotations.read_only_hint is not None:
         words.append(_("only reads") if annotations.read_only_hint else _("writes data"))
@@ -316,7 +316,7 @@ _INCOMPLETE = N_("▲ Not all texts of other servers could be compared with this
 
 
 def origin_lines(origins: Sequence[ArgumentOrigin], *, is_complete: bool) -> list[Content]:
-    """Return a line for each copied argument with its source and number of characters, largest first."""
+    """Return a line for each copied part with its source and number of characters, the longest first."""
     shown = sorted(origins, key=lambda origin: -origin.characters)
     lines = [Content.assemble(("▲ ", "bold $warning"), *_describe(origin)) for origin in shown[:_MAX_LINES]]
     if len(shown) > _MAX_LINES:
@@ -358,9 +358,9 @@ def _describe_encoding(encoding: str) -> str:
 
 
 def mark_copies(value: Content, name: str, arguments: dict[str, Any], origins: Iterable[ArgumentOrigin]) -> Content:
-    """Return the displayed *value* of argument *name* with its copied parts highlighted.
+    """Return *value*, as which argument *name* is displayed, with its copied parts highlighted.
 
-    *value* is highlighted line by line, because it may display hidden characters and white space differently.
+    The parts are searched for line by line, because hidden characters and whitespace may be displayed differently.
     """
     marks = 0
     for origin in origins:

@@ -1,6 +1,6 @@
-"""Base class of the dialogs that show a request and the reason for it.
+"""Base class of the dialogs, which show a request and the reason for it.
 
-At first, the button that refuses the request has the focus; Escape also refuses it.
+The button that refuses the request has the initial focus; Escape also refuses it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ class FlowLayout(Layout):
     name = "flow"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> ArrangeResult:
-        """Place the children in rows; only their right margins are taken into account."""
+        """Place the children in rows. Of their margins, only the right one has an effect."""
         placements: list[WidgetPlacement] = []
         viewport = cast("Any", parent).app.viewport_size
         x = y = tallest = 0
@@ -68,7 +68,7 @@ class WrappingRow(Widget):
 
 
 def wrap_key_hints(key_hints: str, width: int) -> list[str]:
-    """Wrap key hints, separated by " · ", into lines of *width* cells, breaking lines only between hints."""
+    """Wrap key hints, which are separated by " · ", into lines of *width* cells, without dividing a hint."""
     rows: list[str] = []
     for word in key_hints.split(" · "):
         if rows and cell_len(rows[-1]) + cell_len(word) + 3 <= width:
@@ -82,7 +82,7 @@ A = TypeVar("A")
 ENTER_HINT = N_("press {answer} or tab to answer")
 _POLL_SECONDS = 0.03
 _FRAME_ROWS = 9  # border, padding, "more lines", keys, and a row of the chat above and below
-_SPACING_ROWS = 3  # part of _FRAME_ROWS; given to the body on a short screen
+_SPACING_ROWS = 3  # the part of _FRAME_ROWS that the body uses on a short screen
 _SHORT_HEIGHT = 30
 
 
@@ -130,7 +130,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         Binding("home", "edge(-1)", show=False),
         Binding("end", "edge(1)", show=False),
     ]
-    # The id and label of each button; the first one refuses and has the focus at first.
+    # The id and label of each button; the first button refuses, and has the initial focus.
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", N_("No")),)
     KEYS: ClassVar[str] = N_("esc no")
     # Passed to `dismiss` if the user wants to answer another question first.
@@ -153,7 +153,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.is_read = not self.APPROVING
         self.guard = AnswerGuard()
         self._body_version = 0
-        """How often the body was replaced, so that a callback for an earlier body can be ignored."""
+        """How many times the body was replaced, so that a callback for an earlier body can be ignored."""
         self.is_follow_up = False
         self._queue_position = (1, 1)
         self.key_line = self.KEYS
@@ -172,7 +172,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return any(isinstance(node, Form) for node in focused.ancestors)
 
     def enter(self) -> None:
-        """Enable the dialog's keys, because the user has moved to the dialog deliberately, as with F8."""
+        """Enable the dialog's keys, because the user has moved to the dialog deliberately, for example with F8."""
         self.guard.is_entered = True
         if self.is_mounted:
             self.show_key_hints(self.key_line)
@@ -200,9 +200,8 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     async def process_key(self, key: str) -> bool:
         """Run a key's action before the next key is delivered; return False if the key has no action.
 
-        This applies to every key while a button or the body has the focus. In a form, it applies only to keys that
-        move the focus to another field. As a result, text typed right after the key goes to the input that the key
-        opened or focused.
+        While a button or the body has the focus, this applies to every key; in a form, only to keys that move the focus
+        to another field. Text typed right after the key thus goes to the input that the key opened or focused.
         """
         focused, app = self.focused, cast("Any", self).app
         for node in focused.ancestors if focused is not None else ():
@@ -241,13 +240,13 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While an input is open, disable the actions that open an input, because their keys then enter text."""
+        """Disable the actions that open an input while one is open, because their keys are then text."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         return self._unread_message() if button_id in self.APPROVING and not self.is_read else ""
 
     def key_hints(self) -> str:
@@ -334,7 +333,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus the button that refuses. The time during which keys are ignored starts after the first layout."""
+        """Focus the button that refuses. Keys are ignored until a moment after the first layout."""
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
@@ -413,7 +412,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         ).format(rows=rows)
 
     def _handle_layout(self) -> None:
-        # A hint about the last key stays until another key is pressed, even if this layout is late.
+        # A hint about the last key stays until another key is pressed, even if the layout finishes later.
         if self.query_one("#more").has_class("insists"):
             self._update_read_state()
         else:
@@ -447,7 +446,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def reminder(self) -> str:
-        """Return a sanitized reminder of what the user must do before approving; empty for nothing."""
+        """Return a sanitized reminder of what the user must do before approving, or "" if nothing is left to do."""
         return ""
 
     def update_locked_buttons(self) -> None:
@@ -464,7 +463,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.dismiss(answer)
 
     def show_hint(self, why: str) -> None:
-        """Show *why*, the reason that a key or a button did nothing, as a highlighted message."""
+        """Show a highlighted message that gives the reason *why* a key or a button had no effect."""
         for more in self.query("#more").results(Static):
             more.add_class("insists")
             more.update(Content(clean_line(why, 400)))
@@ -496,7 +495,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def update_reason(self, why: str) -> None:
         """Replace the reason for the request and highlight it."""
         self.question = replace(self.question, why=why)
-        # Before the dialog is composed, there is no such widget, and composing uses the new reason.
+        # Before the dialog is composed, the widget does not exist; it is then created with the new reason.
         for line in self.query("#why").results(Static):
             line.add_class("changed")
             line.update(Content(self._requester_text()))
@@ -505,7 +504,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     def show_queue_position(self, place: int, total: int) -> None:
         """Show this question's position in the queue, such as "2 of 3 waiting", unless it is the only one."""
         self._queue_position = (place, total)
-        # The box is composed shortly after the dialog is attached; until then, this does nothing, and on_mount follows.
+        # The box is composed shortly after the dialog is attached. Until then, this does nothing; on_mount repeats it.
         for box in self.query("#box"):
             box.border_subtitle = (
                 _("{place} of {total} waiting").format(place=place, total=total) if total > 1 else None

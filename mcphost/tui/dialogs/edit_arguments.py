@@ -53,11 +53,11 @@ class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_onl
 
 
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
-    """Dialog that returns the edited arguments after validating them, or None if the user changes nothing.
+    """Dialog for editing arguments; its answer is the validated arguments, or None if they are unchanged.
 
     *schema* is the tool's input schema; if arguments cannot be checked against it, they are accepted. Escape in a field
-    only focuses the buttons, so that one key press does not discard a half-filled form; Escape on the buttons closes
-    the dialog.
+    only focuses the buttons, so that a single key press does not discard a half-filled form; Escape on the buttons
+    closes the dialog.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -85,7 +85,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
     def __init__(self, server: str, tool: str, schema: Raw, arguments: dict[str, Any]) -> None:
         super().__init__(EditArgumentsQuestion(server=server, why=""))
-        # Nothing is approved here, and keys typed after the key that opened the dialog are meant for the dialog.
+        # This dialog approves nothing, and keys typed after the one that opened it are meant for it.
         self.guard = AnswerGuard(is_entered=True, has_delay=False)
         self.server, self.tool, self.schema = server, tool, schema
         self._initial_arguments = arguments
@@ -187,7 +187,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:
-        """Return the arguments in the form, in their original order; unedited ones keep their exact value."""
+        """Return the form's arguments in their original order; an argument that was not edited is exactly the same."""
         content = self.form.content()
         untouched = {row.field.name for row in self.form.rows if row.is_unchanged}
         kept = {name: value for name, value in self._initial_arguments.items() if name in untouched}
@@ -329,7 +329,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             await self._show_arguments(arguments, not self.is_json)
 
     def action_editor(self) -> None:
-        """Open the arguments as JSON in the user's external editor; JSON text is opened even if it is invalid."""
+        """Open the arguments as JSON in the user's external editor, even if the JSON text is invalid."""
         if not self._editor_name:
             return
         if self.is_json:
@@ -380,7 +380,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
 
 def _locate_json_error(text: str) -> str:
-    """Return a message with the line and column of a JSON error; empty if the parser cannot locate one."""
+    """Return a message with the line and column of a JSON error, or "" if the parser reports no position."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -435,12 +435,12 @@ def _patterns(language: str) -> SentencePatterns:
 
 
 def translate_violation(message: str) -> str:
-    """Translate a message about an invalid value; a message of another form stays as it is."""
+    """Translate a message of the JSON Schema library about an invalid value; return other messages unchanged."""
     return _patterns(current_language()).translate(message)
 
 
 def _describe_errors(errors: "SchemaErrors") -> str:
-    """Return the sentence about invalid arguments, with its violations, in the language of the screen."""
+    """Return the translated message about invalid arguments, including the violations that it lists."""
     text = translate_sentence(errors.sentence)
     for fault in errors.faults:
         text = text.replace(fault.message, translate_violation(fault.message))
@@ -448,7 +448,7 @@ def _describe_errors(errors: "SchemaErrors") -> str:
 
 
 class CallToolDialog(EditArgumentsDialog):
-    """Dialog that returns the arguments for calling a tool, or None if the user goes back.
+    """Dialog to call a tool manually; its answer is the arguments, or None if the user goes back.
 
     Enter in the last field only moves the focus to the Call button, and holding a key down does not call the tool.
     """
@@ -489,12 +489,12 @@ class CallToolDialog(EditArgumentsDialog):
             self.set_focus(self.query_one("#apply"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Move the focus from the form to a button, and prevent all keys from calling the tool for a moment."""
+        """Move the focus from the form to a button, and for a moment prevent keys from calling the tool."""
         self._moved_at = input_guard.clock()
         super().on_form_focus_exited(event)
 
     def action_apply(self) -> None:
-        """Validate the arguments and call the tool, but ignore a key that is probably being held down."""
+        """Validate the arguments and call the tool; ignore a key that is probably being held down."""
         now, before = input_guard.clock(), self._moved_at
         self._moved_at = now
         if now - before >= input_guard.GUARD_SECONDS:

@@ -25,9 +25,9 @@ from mcphost.tui.widgets.key_values import QuotedText, quote_statement
 class FillFormDialog(Dialog[FormVerdict]):
     """Dialog to fill in a form, as fields or as JSON, and to send, decline or cancel it.
 
-    Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that one key press does
-    not discard a half-filled form; Escape on the buttons cancels. No letter key closes the dialog, because users often
-    start to type before a field has the focus.
+    Tab moves through the buttons and the fields. Escape in a field only focuses the buttons, so that a single key press
+    does not discard a half-filled form; Escape on the buttons cancels. No letter key closes the dialog, because users
+    often start to type before a field has the focus.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -89,7 +89,7 @@ class FillFormDialog(Dialog[FormVerdict]):
 
     def update_remaining(self) -> None:
         """Show how many lines remain to be read, but only after the form has been laid out."""
-        # Defaults are sent even for fields that were never visible, so nothing counts as read before layout.
+        # Defaults are sent even for fields that were never visible, so nothing counts as read before the first layout.
         if self.form.size.height or not self.form.rows:
             super().update_remaining()
 
@@ -120,7 +120,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         width = max(20, body.size.width)
         texts = [piece.plain for piece in self.body() if isinstance(piece, Content | QuotedText)]
         words = sum(-(-len(text) // width) for text in texts) + 1
-        # 6 spare rows, because a focused field may show its description, or a choice its list of options.
+        # 6 rows are left free for the description or the list of options of the focused field.
         self.form.show_descriptions(words + self.form.estimated_height + 6 <= room)
 
     # -- focus and keys
@@ -157,7 +157,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.set_focus(self.query_one("#send" if by > 0 else "#refuse"))
 
     def action_button(self, by: int) -> None:
-        """Focus the next or previous button; after the last button comes the first."""
+        """Focus the next or previous button, wrapping around at the ends."""
         ids = [button_id for button_id, _unused in self.BUTTONS]
         focused = self.focused.id if self.focused is not None else None
         at = ids.index(focused) if focused in ids else 0
@@ -244,7 +244,7 @@ class FillFormDialog(Dialog[FormVerdict]):
             return
         area = self.query_one("#content", TextArea)
         text = dumps(self.form.values(), indent=2)
-        # Escape characters that an editor would not show.
+        # Without this, an editor would not show some characters; json.dumps escapes them.
         area.text = text if is_clean(text) else json.dumps(self.form.values(), indent=2)
         area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
         area.display = True

@@ -33,7 +33,7 @@ UNKNOWN_SOURCE = N_("source unknown")
 
 
 def describe_sources(sentence: SummarySentence) -> str:
-    """Return text that names the messages a sentence summarizes, and says whether the user wrote the sentence."""
+    """Return a phrase that names the messages a sentence summarizes, and says if the user wrote the sentence."""
     numbers = format_numbers(sentence.sources)
     named = ngettext("message {numbers}", "messages {numbers}", len(sentence.sources)).format(numbers=numbers)
     parts = [named if numbers else "", _("by you") if sentence.by_user else ""]
@@ -41,7 +41,7 @@ def describe_sources(sentence: SummarySentence) -> str:
 
 
 def render_sentence(sentence: SummarySentence, *, dropped: bool = False) -> Content:
-    """Return a sentence followed by a line with its sources; *dropped* strikes it through."""
+    """Return a sentence, struck through if *dropped* is true, and a line with its sources."""
     style = "$faint strike" if dropped else "$text"
     sources = clean_line(describe_sources(sentence), 200)
     known = "$warning" if sources == _(UNKNOWN_SOURCE) else "$muted"
@@ -84,7 +84,7 @@ class OfferCompactionDialog(Dialog[bool]):
         )
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the size of the request, what would be summarized, and what the summary costs."""
+        """Return the size of the request, the messages that would be summarized, and the cost of the summary."""
         asked = self.details
         window = _(" of {window:,}").format(window=asked.window) if asked.window else ""
         facts = [
@@ -98,7 +98,7 @@ class OfferCompactionDialog(Dialog[bool]):
         return [KeyValueList(facts), Content.styled(f"\n{words}", "$muted")]
 
     def action_make(self) -> None:
-        """Make the summary."""
+        """Accept the offer to summarize."""
         self.dismiss(True)
 
 
@@ -163,7 +163,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
             (_("written by"), clean_line(f"{asked.model}{cost}", 200)),
         ]
         sentences = OptionList(*self._render_options(), id="sentences", markup=False, compact=True)
-        # Room for the frame, the facts, the buttons and the keys.
+        # The other rows are for the frame, the facts, the buttons and the keys.
         sentences.styles.max_height = max(4, self.size.height - 17)
         words = _("The model also gets the tool read_conversation, which returns the messages themselves.")
         return [KeyValueList(facts), sentences, Content.styled(f"\n{words}", "$faint")]
@@ -183,7 +183,7 @@ class ReviewCompactionDialog(Dialog[CompactionVerdict]):
         return tuple(one for at, one in enumerate(self.sentences) if at not in self.dropped)
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why the summary cannot be used; empty if it can."""
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         if button_id == "use" and not self._kept:
             return _("no sentence is left; keep all messages instead")
         return super().disabled_reason(button_id)

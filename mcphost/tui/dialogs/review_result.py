@@ -42,13 +42,13 @@ REDACTED = "[redacted]"
 MAX_EDITABLE_CHARACTERS = 50_000
 """Maximum characters of an editable text; a longer one must be trimmed or omitted."""
 MIN_REPLACE_ALL_LENGTH = 4
-"""Minimum length of a selection that is redacted everywhere, because a secret often appears more than once."""
+"""Length from which a selection is redacted everywhere, because a secret often appears more than once."""
 _MAX_ARGUMENTS_LENGTH = 140
 _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ResultView(NamedTuple):
-    """Tool result for display: a label and text for each part, and the number of omitted characters."""
+    """A tool result for display: a label and a text for each part, and the number of omitted characters."""
 
     pairs: list[tuple[str, str]]
     omitted_characters: int
@@ -59,16 +59,16 @@ def _kind_label(part: ResultPart) -> str:
 
 
 def describe_part(part: ResultPart) -> str:
-    """Describe a part of a result by its MIME type or kind and its size, as "image/png, 2,048 bytes"."""
+    """Describe a part of a result by its MIME type or kind and its size, such as "image/png, 2,048 bytes"."""
     of_its_own = part.kind in ("image", "audio") and part.mime_type
     name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
     return _("{name}, {size:,} bytes").format(name=name, size=part.size) if part.size and part.kind != "note" else name
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
-    """Render the parts of a result with sanitized labels and texts; None as text means "not sent".
+    """Render the parts of a result with sanitized labels and texts.
 
-    *texts* has one entry for each part, including the user's edits.
+    *texts* has an entry for each part, with the user's edits; None means that the part is not sent.
     """
     pairs: list[tuple[str, str]] = []
     left_out, room = 0, MAX_TOTAL_CHARACTERS
@@ -110,7 +110,7 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 
 
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
-    """Shorten each text to its first *first* and last *last* characters, with a note between them.
+    """Shorten each text to its *first* leading and *last* trailing characters, with a note in between.
 
     JSON is not shortened, because it would become invalid. The text of an image part is not shortened either.
     """
@@ -197,10 +197,7 @@ class ResultPartsEditor(Vertical):
             self._texts[self._index] = self._editable_texts[self._index] = area.text
 
     def step(self, by: int) -> None:
-        """Show the part *by* positions after the current one; negative numbers go back.
-
-        The last part is followed by the first.
-        """
+        """Show the part *by* positions after the current one, wrapping around; negative numbers go back."""
         self._save_edits()
         self._index = (self._index + by) % len(self._parts)
         self._show_part()
@@ -214,9 +211,9 @@ class ResultPartsEditor(Vertical):
         self._show_part()
 
     def redact(self) -> None:
-        """Replace the selected text with REDACTED; if it is long, replace it wherever it occurs in any part.
+        """Replace the selected text with REDACTED.
 
-        Text is long if it has at least MIN_REPLACE_ALL_LENGTH characters.
+        If the text has at least MIN_REPLACE_ALL_LENGTH characters, it is replaced wherever it occurs in any part.
         """
         area = self.query_one(TextArea)
         chosen = area.selected_text
@@ -336,7 +333,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return [*out, Content.styled(f"\n{words}", "$faint")]
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         if button_id not in self.APPROVING:
             return ""
         if self.editor is not None:
@@ -346,7 +343,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return super().disabled_reason(button_id) or self.reminder()
 
     def reminder(self) -> str:
-        """Return a reminder to read text that the dialog does not show; empty if none is left to read."""
+        """Return a reminder to read text that the dialog does not show, or "" if none is left to read."""
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters
@@ -355,7 +352,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         )
 
     async def _show_texts(self, texts: list[str | None]) -> None:
-        """Show *texts* as what the model would receive; the user must read to the end again before approving."""
+        """Show *texts* as the result to be sent; the user must read them to the end again before approving."""
         self.texts, self.is_fully_shown = texts, False
         await self.show_body()
 
@@ -392,7 +389,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the shortcut keys while the text editor is open, so that pressing them enters text instead."""
+        """Disable the keys that open an input while the editor is open, because they are then text."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )

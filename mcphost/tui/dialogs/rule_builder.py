@@ -1,4 +1,4 @@
-"""Dialog to create a rule that allows calls like the current one, with conditions, scope and expiry."""
+"""Dialog to create a rule with conditions, scope and expiry that allows calls like the current one."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -30,7 +30,7 @@ from mcphost.tui.messages import RulePreviewRequested
 from mcphost.tui.screen_text import clean_line
 
 _COMPARE_DELAY = 0.2
-"""Seconds without a change before the rule is compared with calls."""
+"""Seconds without a change before the rule is matched against earlier calls."""
 _MAX_SHOWN_CALLS = 2
 _MAX_NAMED_ARGUMENTS = 3
 """Maximum number of names in the warning about arguments without a condition."""
@@ -68,7 +68,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def __init__(self, details: ApproveTool) -> None:
         super().__init__(RuleQuestion(server=details.server, why=""))
-        self.guard = AnswerGuard(is_entered=True)  # opened only by a key or a click in a question
+        self.guard = AnswerGuard(is_entered=True)  # only a key or a click in a question opens the dialog
         self.details = details
         self.arguments = rule_form.find_arguments(details)
         values = initial_values(details, self.arguments)
@@ -78,7 +78,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         )
         self.form = Form(rule_form.build_fields(details, self.arguments), values, shows_names=False)
         self._tests = {name: value for name, value in values.items() if name.startswith("condition ")}
-        self._is_initial = True  # until the user changes something
+        self._is_initial = True  # False once the user has changed something
         self.rule: Rule | None = None
         self._fault = ""
         self._coverage: RuleMatch | None = None
@@ -145,8 +145,8 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     def _request_comparison(self) -> None:
         """Request a comparison of the rule with this call and earlier calls.
 
-        The result is ignored if the rule has changed in the meantime. If it is uncertain whether the initial rule
-        matches this call, or the rule does not match, its folder conditions are changed to exact values.
+        The result is ignored if the rule has changed in the meantime. If the initial rule does not match this call, or
+        this is uncertain, its folder conditions are changed to exact values.
         """
         rule = self.rule
         if rule is None:
@@ -221,7 +221,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         )
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         if button_id != "save" or self._coverage == "yes":
             return ""
         if self.rule is None:
@@ -271,7 +271,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the requested rule against the current and earlier calls; pass the results to `on_compared`.
+    """Match the rule in *request* against the current and earlier calls; pass the results to `on_compared`.
 
     If the earlier calls cannot be read, `on_compared` receives None for them.
     """

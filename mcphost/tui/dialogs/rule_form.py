@@ -43,7 +43,7 @@ _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
 class RuleArgument(NamedTuple):
-    """Argument of a tool call that a condition can test; `path` has one name for each level of nesting."""
+    """An argument of a tool call that a condition can test; `path` has a name for each level of nesting."""
 
     path: tuple[str, ...]
     value: Value
@@ -75,7 +75,7 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
-    """Yield the names of arguments that are not in *arguments*, such as lists; a rule allows any value."""
+    """Yield the names of arguments that are not in *arguments*, such as lists; a rule allows any value for them."""
     return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 
@@ -101,7 +101,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return the fields of the rule form. The dialog hides value fields that a test does not need."""
+    """Return the fields of the rule form. The dialog hides the value field of a test that needs no value."""
     out = [
         _choice_field("covers", _("covers"), (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title=_("  names"), required=True, description=_("* stands for any text")),
@@ -139,7 +139,7 @@ def takes_value(test: str) -> bool:
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Suggest the operand of the condition *test*, based on the argument's *value* in the current call.
+    """Suggest the value to compare with in *test*, based on the argument's *value* in the current call.
 
     A relative path is resolved against *folder*.
     """
@@ -215,7 +215,7 @@ def _parse_number(name: str, text: str) -> Value:
 
 
 def expiry_time(until: str) -> float | None:
-    """Return the Unix time in seconds at which a rule expires, or None for never; *until* is in EXPIRIES."""
+    """Return the Unix time in seconds for *until*, one of EXPIRIES; return None if the rule never expires."""
     match until:
         case "1 hour":
             return time.time() + 3600
@@ -264,10 +264,10 @@ def _describe_condition(condition: Condition) -> str:
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
     """Return the form's initial values, by field name, for a rule that allows this call.
 
-    A path must be in the same folder, or must be equal if that folder is too broad; every other argument must be
-    equal. If the rule is too long to be shown, the conditions with the longest values are left out. The rule normally
-    applies in this project for 30 days. If some argument is left without a condition, and no path is restricted, the
-    rule could allow unrelated calls: it then applies only in this conversation, and for one hour.
+    A path must be in the same folder, or be equal if that folder is too broad; every other argument must be equal. If
+    the rule is too long to be shown, the conditions with the longest values are left out. The rule normally applies in
+    this project for 30 days. If an argument has no condition and no path is restricted, the rule could allow unrelated
+    calls, so it applies only in this conversation, and for one hour.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}
@@ -295,11 +295,11 @@ def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values
 
 
 def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
-    """Return the folder to which a rule can limit this path argument.
+    """Return the folder to which a rule can limit this path argument, or "" if there is no suitable folder.
 
-    Empty if the argument is not a path or the folder would allow too much. Uses only the text of the path, because the
-    file system may be slow and the path may not exist yet. A last component without an extension is treated as a
-    folder, because this allows less than its parent would.
+    There is none if the argument is not a path, or if the folder would allow too much. Only the text of the path is
+    used, because the file system may be slow and the path may not exist yet. A last component without an extension is
+    treated as a folder, because this allows less than its parent would.
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):
@@ -314,7 +314,7 @@ def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
 
 
 def _is_too_wide(path: str, folder: str) -> bool:
-    """Return whether *path* is too broad: `/`, `/usr`, the home folder, or a parent of it or *folder*."""
+    """Return whether *path* is too broad: `/`, `/usr`, the home folder, or a parent of that or of *folder*."""
     below = path.rstrip("/") + "/"
     home = os.path.expanduser("~")
     return path.count("/") < 2 or f"{home}/".startswith(below) or (folder != path and folder.startswith(below))

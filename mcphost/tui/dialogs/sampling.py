@@ -35,7 +35,7 @@ _PREVIEW_CHARACTERS = 1_000
 _MAX_HEADING_LENGTH = 200
 _MIN_BLOCK_COST = 40  # a shorter block is counted as this many characters, to limit the number of blocks
 MAX_TEXTS = 50
-"""Maximum text blocks of a message that can be edited, the last ones; a form with thousands of fields is slow."""
+"""Maximum text blocks that can be edited, counted from the end; a form with thousands of fields is slow."""
 _MAX_NAMED_TOOLS = 4
 _STOP_REASONS = {
     "endTurn": N_("end of turn"), "maxTokens": N_("token limit"), "stopSequence": N_("stop sequence"),
@@ -88,7 +88,7 @@ class SamplingDialog(Dialog[Any]):
     # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Return *value* sanitized for display; beyond the character limit, truncate it and disable approval."""
+        """Return *value* sanitized for display; if it exceeds the limit, truncate it and disable approval."""
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
         if len(value) > room or self._remaining_characters < 0:
@@ -100,11 +100,11 @@ class SamplingDialog(Dialog[Any]):
         return QuotedPart(clean(value), style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Return what to show for content blocks in wire format; blocks other than text have a heading."""
+        """Return the parts to show for content blocks in wire format; blocks other than text have a heading."""
         return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
 
     def first_text(self, content: Any) -> str:
-        """Return the beginning of the first text block in wire-format *content*; empty if there is none."""
+        """Return the beginning of the first text block in wire-format *content*, or "" if there is none."""
         texts = (str(one.get("text", "")) for one in map(_as_dict, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
@@ -127,12 +127,12 @@ class SamplingDialog(Dialog[Any]):
         return QuotedPart(clean_line(text, _MAX_HEADING_LENGTH), style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
-        """Return a widget for each image in *contents*; an empty list if the terminal cannot show images."""
+        """Return a widget for each of the first images in *contents*."""
         listed = (_as_dict(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """Yield what to show for one content block in wire format; blocks other than text have a heading."""
+        """Yield the parts to show for a content block in wire format; blocks other than text have a heading."""
         match block.get("type"):
             case "text":
                 yield self.text_part(str(block.get("text", "")))
@@ -149,7 +149,7 @@ class SamplingDialog(Dialog[Any]):
                 yield self.text_part(dumps(block), "$muted")
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         if button_id == "send" and self.is_too_long:
             return _("this is too long to approve here")
         return super().disabled_reason(button_id)
@@ -166,12 +166,12 @@ class SamplingDialog(Dialog[Any]):
             self.approve("send", self.answer())
 
     def action_deny_unless_editing(self) -> None:
-        """Deny. While the form is open, do nothing, because the key then enters text."""
+        """Deny the request; do nothing while the form is open, because the key is then text."""
         if self.form is None:
             self.dismiss(Deny())
 
     def action_refuse(self) -> None:
-        """Deny; if the form is open, only close the form."""
+        """Deny the request; if the form is open, only close the form."""
         if self.form is None:
             self.dismiss(Deny())
         else:
@@ -364,7 +364,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Yield rows with the reason for the model, the other models, and the server's use of its budget."""
+        """Yield rows with the reason why this model was chosen, other models, and the server's used budget."""
         asked = self.edited_details
         reason = translate_sentence(asked.reason) if asked.model == self.details.model else _("You chose it.")
         if reason:

@@ -1,4 +1,4 @@
-"""Dialogs to choose where to store secrets without a keyring, and to unlock the encrypted file."""
+"""Dialogs to choose where to store secrets if there is no keyring, and to unlock the encrypted file."""
 
 from typing import ClassVar
 
@@ -104,7 +104,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
-        """Store secrets in a plain file; do nothing while an input is open, where the key is text."""
+        """Store secrets in a plain file; do nothing while an input is open, because the key is then text."""
         if not self.query("#extra.shown"):
             self.dismiss(KeepInPlainFile())
 
@@ -180,7 +180,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         yield LabeledInputGroup(LabeledInput(_("passphrase"), "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Leave the file locked; if an input field is open, just close that."""
+        """Leave the file locked; if the input is open, only close it."""
         if not self.close_extra():
             self.dismiss(LeaveLocked())
 

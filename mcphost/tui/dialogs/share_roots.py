@@ -1,4 +1,4 @@
-"""Dialogs to share the paths of the user's folders (MCP roots), not their content, with servers."""
+"""Dialogs to share the paths, not the content, of the user's folders (MCP roots) with servers."""
 
 from typing import ClassVar
 
@@ -137,7 +137,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         "always · f apply · O S A the same for all"
     )
     SHOW_ACCOUNT: ClassVar[bool] = False
-    # "done" approves only if the user has chosen to share with a server.
+    # "done" approves only if the user has chosen to share with at least one server.
     APPROVING: ClassVar[frozenset[str]] = frozenset({"done", "all_once", "all_session", "all_always"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "choose('deny')", show=False),
@@ -200,7 +200,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.update_locked_buttons()
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return why a button is disabled; empty if it is enabled.
+        """Return why a button is disabled, or "" if it is enabled.
 
         Buttons that share folders are disabled until the user has scrolled to the end.
         """

@@ -127,7 +127,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         ]
         if asked.code:
             out.append(Content.assemble((_("Enter this code at "), "$faint"), highlight_host(asked.url)))
-            # Spaced letters are easier to read out and to type.
+            # Spaced letters are easier to read and to type on another device.
             spaced = f"    {' '.join(clean_line(asked.code, 100))}    "
             blank = " " * Content(spaced).cell_length
             out.append(Content.styled(f"{blank}\n{spaced}\n{blank}", "bold $accent on $background"))

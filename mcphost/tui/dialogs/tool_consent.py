@@ -1,4 +1,4 @@
-"""Dialogs to approve, edit or deny a tool call, and to continue a turn at its limit of tool rounds."""
+"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached its limit of rounds."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
@@ -49,7 +49,7 @@ _MAX_PREVIEW_LENGTH = 300
 
 
 class CallReview:
-    """Edits and reading progress of one tool call, kept while the user looks at the list of waiting calls.
+    """The user's edits and reading progress for one tool call, preserved while the list of calls is open.
 
     `is_end_shown` is set once the user has scrolled the dialog to the end, and `is_fully_shown` once the full-screen
     viewer has shown the end of the arguments.
@@ -120,7 +120,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self._file_diff: TextDiff | None = None
 
     def restore_review(self, review: Any) -> CallReview:
-        """Continue an earlier review of this call, with its edits; return the object that stores them."""
+        """Continue an earlier review of this call, including its edits; return the object that stores it."""
         if isinstance(review, CallReview):
             self.review, self.is_read = review, review.is_end_shown
         return self.review
@@ -184,7 +184,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     def _mark_copies(
         self, at: int, name: str, value: str | Content, origins: Sequence[ArgumentOrigin]
     ) -> str | Content:
-        """Return the value of a pair with its copied parts highlighted; without copies, it is unchanged."""
+        """Return the value of a pair with its copied parts highlighted, or unchanged if it has none."""
         plain = (
             value if isinstance(value, Content) else Content.styled(value, self.call_view.styles.get(at, ("", ""))[1])
         )
@@ -251,7 +251,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> Iterator[Content | Widget]:
-        """Yield the tool's annotations, description and title, presented as unverified claims by the server."""
+        """Yield the tool's annotations, description and title, presented as unverified claims of the server."""
         question = self.details
         told = describe_annotations(question.claims)
         said = (
@@ -283,11 +283,11 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
     # -- enabled answers
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         if button_id not in self.APPROVING:
             return ""
         if self.query("#extra.shown") or not self.is_active:
-            # The key was meant for the input or page that was opening.
+            # The key was meant for the input or screen that was just opening.
             return _("something else is open: esc goes back")
         if unread := super().disabled_reason(button_id):
             return unread
@@ -296,7 +296,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self._excluded_reason(button_id)
 
     def reminder(self) -> str:
-        """Return a reminder to read the arguments that are not shown in the dialog; empty if all were read."""
+        """Return a reminder to read the arguments that the dialog does not show, or "" if all were read."""
         if not self.call_view.omitted_characters or self.review.is_fully_shown:
             return ""
         return _("{omitted_characters:,} characters are not shown here: read them with v, to the end").format(
@@ -304,7 +304,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         )
 
     def _excluded_reason(self, button_id: str) -> str:
-        """Return why a button is not offered for this call, such as hidden characters; empty if it is offered."""
+        """Return why a button is not offered for this call, such as hidden characters, or "" if it is offered."""
         if button_id != "once" and self._has_hidden_characters:
             return _("calls with hidden characters can be allowed once only")
         if button_id == "session" and self.review.is_edited:
@@ -434,7 +434,7 @@ class ContinueTurnDialog(Dialog[bool]):
         return _("The model asked for tools {rounds} times in this turn.").format(rounds=self.rounds)
 
     def body(self) -> list[Content]:
-        """Return the number of rounds so far and what continuing allows."""
+        """Return the number of rounds so far, and how many more the model would be allowed."""
         return [
             Content(
                 _(

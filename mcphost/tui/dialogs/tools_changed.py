@@ -21,7 +21,7 @@ _MAX_LINE_LENGTH = 4_000
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
-    """Render the diff of a tool's definition; each line starts with a mark, so that it is readable without color."""
+    """Render the diff of a tool's definition, with a mark at the start of each line for readers without color."""
     lines = map(_translate_note, change.difference[:_MAX_LINES])
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in lines]
     if len(change.difference) > len(shown):
@@ -34,7 +34,7 @@ def render_definition_diff(change: ToolChange) -> KeyValueList:
 
 
 def _translate_note(line: str) -> str:
-    """Return a line of a difference, translated unless it is text of the server."""
+    """Return a line of a diff, translated unless it quotes the server."""
     if line in DIFFERENCE_NOTES:
         return translate_sentence(line)
     # A line of the server begins with the path of its value.
@@ -139,13 +139,13 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         super().update_locked_buttons()
 
     def reminder(self) -> str:
-        """Return a reminder to read what is not shown in the dialog; empty if there is nothing left to read."""
+        """Return a reminder to read what the dialog does not show, or "" if there is nothing left to read."""
         if self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index]):
             return ""
         return _("not everything is shown here: read it with v, to the end")
 
     def disabled_reason(self, button_id: str) -> str:
-        """Return a phrase that explains why a button is disabled; empty if it is enabled."""
+        """Return a phrase that explains why a button is disabled, or "" if it is enabled."""
         unread = len(self.details.changes) - len(self._read_indexes)
         if button_id == "accept_all" and unread:
             return _("{unread} of them not read yet: n shows the next").format(unread=unread)

@@ -28,7 +28,7 @@ _MAX_COMMAND_LINE = 50
 
 
 def _quote_value(text: str) -> str:
-    """Return the text sanitized on one line, in quotes if it is empty or has whitespace at an end."""
+    """Return the text sanitized on one line, in quotes if it is empty or starts or ends with whitespace."""
     shown = clean(text).replace("\n", "⏎")
     return f'"{shown}"' if not text or text != text.strip() else shown
 
@@ -75,7 +75,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         if asked.command:
             out.append(Content(_("It starts this program on your machine, with your user privileges:")))
             words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
-            # A long command has a line per word, so that the limits of each argument are visible.
+            # A long command is shown with one word per line, so that the arguments can be told apart.
             pairs.append((_("command"), ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
             if asked.cwd:
                 pairs.append((_("folder"), clean(asked.cwd)))
@@ -97,7 +97,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             (_("Its sign-in settings:"), asked.sign_in),
         ):
             if values:
-                # Names have a column of their own: a long value that wraps cannot imitate the next name.
+                # Names are in a separate column, so that a long value that wraps cannot imitate the next name.
                 named = [(_quote_value(name), _quote_value(text)) for name, text in values.items()]
                 out += [Content(f"\n{heading}"), KeyValueList(named)]
         if asked.restrictions:
@@ -185,7 +185,7 @@ class TrustProjectDialog(Dialog[TrustVerdict]):
         return out
 
     def reminder(self) -> str:
-        """Return a reminder to read what is not shown in the dialog, or "" if there is nothing left to read."""
+        """Return a reminder to read what the dialog does not show, or "" if there is nothing left to read."""
         is_long = any(len(_shown_lines(one)) > _MAX_LINES for one in self.details.texts)
         return _("not everything is shown here: read it with v, to the end") if is_long and not self._is_viewed else ""
 

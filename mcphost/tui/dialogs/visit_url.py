@@ -22,7 +22,7 @@ from mcphost.unicode_forms import split_url
 
 
 def highlight_host(url: str, style: str = "$text") -> Content:
-    """Return the full URL on one line with its host in bold, so that nothing else looks like the host."""
+    """Return the full URL on one line with its host in bold, so that no other part can pass for the host."""
     try:
         host = split_url(url).netloc
     except ValueError:
@@ -41,7 +41,7 @@ def highlight_host(url: str, style: str = "$text") -> Content:
 def highlight_question_host(question: VisitUrl) -> Content:
     """Return the full URL that a server asks to open, with its host in bold.
 
-    All of the host is in bold, because finding the registrable domain would require a public suffix list.
+    The whole host is in bold, because finding the registrable domain would require a public suffix list.
     """
     before, host, after = _split_at_host(question)
     return Content.assemble((clean(before), "$muted"), (clean(host), "bold $accent"), (clean(after), "$muted"))
@@ -138,7 +138,7 @@ class RetryCallDialog(Dialog[bool]):
     def on_mount(self) -> None:
         """Show how long the dialog has been open, and update this every second."""
         super().on_mount()
-        # On top, so that it stays visible above long addresses.
+        # Mounted first, so that it stays visible above long URLs.
         self.query_one("#body").mount(Static(self._waiting_text(), id="waited", markup=False), before=0)
         self.set_interval(
             update_seconds(self, 1), lambda: self.query_one("#waited", Static).update(self._waiting_text())

@@ -22,7 +22,7 @@ _MAX_ARGUMENTS_LENGTH = 200
 
 
 class WaitingCall(NamedTuple):
-    """Tool call in the list; `key` is unique in it, and `review` is None until the user opens the call."""
+    """A tool call in the list; `key` identifies it, and `review` is None until the user opens the call."""
 
     key: str
     question: ApproveTool
@@ -135,13 +135,13 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def cursor(self) -> str:
-        """The `key` of the call under the cursor; empty if there is none."""
+        """The `key` of the call under the cursor, or "" if there is none."""
         at = self._option_list.highlighted
         return self._entries[at].key if at is not None and at < len(self._entries) else ""
 
     @property
     def next_cursor(self) -> str:
-        """The `key` of the next unread call, where the cursor is when the list reopens; empty if none."""
+        """The `key` of the next unread call, at which the list reopens, or "" if there is none."""
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")

@@ -1,1 +1,1 @@
-"""Forms for the terminal: an input widget for each kind of field, and an input with suggestions."""
+"""Forms: an input widget for each kind of field, the form that combines them, and an input with suggestions."""

@@ -1,7 +1,7 @@
-"""Input widgets for each kind of form field, such as text, a checkbox or a list of options.
+"""Input widgets for form fields: text, numbers, dates, JSON, checkboxes and lists of options.
 
-They extend widgets of Textual: a field can have no value, states are shown by symbols as well as colors, and a list
-that does not have the focus shows only its selection. A value that is not safe to edit is read-only.
+They extend Textual's widgets: a field can have no value, symbols and not only colors show the state, and a list
+without the focus shows only its selection. A value that cannot be edited safely is read-only.
 """
 
 from typing import Any, ClassVar, Self, cast
@@ -141,8 +141,8 @@ class TristateCheckbox(Checkbox, inherit_bindings=False):
 class ChoiceList(SelectionList[int], inherit_bindings=False):
     """List from which the user selects one or several values with the arrow keys and Space.
 
-    Without the focus, it shows only the selection. Options are added when the list is first focused, because a form may
-    contain many lists with a thousand options each.
+    Without the focus, it shows only the selection. Options are added only when the list first gets the focus, because
+    a form may contain many lists with a thousand options each.
     """
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -211,8 +211,8 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the height in rows.
 
-        While the list has the focus, this is the height of all options, up to a limit; otherwise, that of the
-        selection.
+        While the list has the focus, this is the height of all options, up to a limit; otherwise, it is the height of
+        the selection.
         """
         rules = cast("RulesMap", self.styles)
         if not self.has_focus:
@@ -257,7 +257,7 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         super().watch_has_focus(has_focus)
         if has_focus and not self.options:
             self.add_options(Selection(Content(self._title(at)), at) for at in range(len(self.field.options)))
-            # Space selects the highlighted row. Begin on the selection, so that passing through changes nothing.
+            # Space selects the highlighted row. Begin at the selection, so that Space does not change it by accident.
             self.highlighted = min(self.selected, default=None)
         self._clear_caches()
         self.refresh(layout=True)
@@ -334,12 +334,12 @@ class ChoiceList(SelectionList[int], inherit_bindings=False):
         self.post_message(FieldChanged())
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Record the option under the mouse; a click selects an option only with press and release on it."""
+        """Record the option under the mouse; a click selects an option only if it was also pressed there."""
         self._pressed_option = event.style.meta.get("option")
 
     async def _on_click(self, event: events.Click) -> None:
         event.prevent_default()  # otherwise, Textual would select the option as well
-        # A press that focuses the list also opens it under the pointer; this must not select an option.
+        # A press that focuses the list also opens it under the pointer, but must not select an option.
         if self._pressed_option is not None and self._pressed_option == event.style.meta.get("option"):
             self.highlighted = self._pressed_option
             self.action_select()
@@ -354,7 +354,7 @@ _MAX_INLINE_JSON = 60
 INVALID_JSON = object()
 """Value of a JSON field whose text is not valid JSON."""
 JSON_NULL = object()
-"""Value of a JSON field whose text is `null`, which is sent as null; a field with the value None is not sent."""
+"""Value of a JSON field that contains `null`, which is sent; a field with the value None is not sent."""
 
 
 class TextEntry(OrderedTextArea):
@@ -457,7 +457,7 @@ class LineEntry(OrderedInput):
 
     def __init__(self, field: Field, value: Any) -> None:
         self.field = field
-        # `type` and `restrict` are not used, because they silently drop invalid characters; an error is better.
+        # `type` and `restrict` would drop invalid characters silently; an error message is better.
         super().__init__(
             format_value(field, value), placeholder=_describe_empty(field), select_on_focus=False, compact=True
         )

@@ -1,12 +1,14 @@
-"""Form that shows fields in a column and validates each value while it is entered, without a mouse.
+"""Form for the keyboard that shows fields in a column and validates each value as it is entered.
 
-form = Form(fields, {"age": 30}) # a tuple of Field, and initial values by field name form.values() # {"age": 30,
-"note": None}: every field; None if it has no value form.validate() # whether all values may be sent; if not, shows the
-errors
+Example::
+
+    form = Form(fields, {"age": 30})  # a tuple of Field, and initial values by field name
+    form.values()  # {"age": 30, "note": None}: all fields, with None for those without a value
+    form.validate()  # whether all values may be sent; if not, the form shows the errors
 
 A form posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past the last
-field or before the first. Its height depends on its content, so put it into a scrolling container with
-`scrollbar-gutter: stable`. Otherwise, the scrollbar changes the width and thus the height, over and over.
+field or before the first. Put it into a scrolling container with `scrollbar-gutter: stable`. Otherwise, the form's
+height and the scrollbar, which changes the form's width, could change each other forever.
 """
 
 from collections.abc import Mapping
@@ -44,8 +46,8 @@ FieldWidget = TextEntry | LineEntry | ReadOnlyValue | TristateCheckbox | ChoiceL
 def create_field_widget(field: Field, value: Any) -> FieldWidget:
     """Create the input widget for *field* according to its kind, with *value* as its initial value.
 
-    None as *value* means that the field starts empty. A value that is too long or contains hidden characters is shown
-    in a read-only widget.
+    If *value* is None, the field starts empty. A value that is too long or contains hidden characters is shown in a
+    read-only widget.
     """
     if field.kind == "boolean":
         return TristateCheckbox(field, value)
@@ -141,7 +143,7 @@ class FormRow(Vertical):
         self.field = field
         self._label_width = width
         self._shows_name = shows_name
-        # A choice with a value cannot be emptied, so marking it as required would be pointless.
+        # A required choice that has a value cannot be cleared, so marking it as required would be pointless.
         self._is_required = field.required and not (field.kind == "choice" and value is not None)
         self._title = clean_line(field.title or field.name, 200)
         self.field_widget: FieldWidget = create_field_widget(field, value)
@@ -195,7 +197,7 @@ class FormRow(Vertical):
         return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
 
     def set_problem(self, text: str) -> None:
-        """Show an error found outside the form, as by schema validation, until the value changes.
+        """Show an error found outside the form, for example by schema validation, until the value changes.
 
         *text* need not be sanitized.
         """
@@ -250,7 +252,7 @@ class FormRow(Vertical):
             lines += [Content.styled(known, "$faint")] if known else []
         note = Content("\n").join(lines)
         if not note.is_same(self._shown_note):
-            # A new widget here would lay out the whole form again.
+            # Mounting a new widget would lay out the whole form again.
             self._shown_note = note
             self._note.update(note)
             self._note.set_class(bool(lines), "shown")
@@ -295,7 +297,7 @@ class FormRow(Vertical):
 
 
 class Form(Vertical):
-    """Column of form fields in the given order. The messages that it posts contain no values."""
+    """Column of form fields in the order in which they are passed. Its messages contain no values."""
 
     DEFAULT_CSS = "Form { height: auto; }"
 

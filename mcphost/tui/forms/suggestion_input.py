@@ -49,8 +49,8 @@ class SuggestionLine(OrderedInput):
 class SuggestionInput(Vertical):
     """Single-line input with a list of suggestions below it.
 
-    *source* is called with the typed text and returns suggestions. After it has raised UnsupportedCapability, it is not
-    called again; if it raises another McpHostError, no suggestions are shown.
+    *source* is called with the typed text and returns suggestions. If it raises UnsupportedCapability, it is not called
+    again; if it raises another McpHostError, no suggestions are shown.
 
     Arrow keys highlight a suggestion, Enter or Tab accepts it, and Escape closes the list. While no suggestion is
     highlighted, Enter and Tab have their usual function. A screen with this input can put HINT before its own key

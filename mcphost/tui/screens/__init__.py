@@ -1,1 +1,1 @@
-"""The screens of the app: the chat, and the list screens and forms that open over it."""
+"""Screens of the app: the chat, and the list screens and forms that open over it."""

@@ -39,7 +39,7 @@ _NAME_FORM_ABOUT = N_(
 
 
 class AccountNameForm(FormScreen[str]):
-    """Form that asks for the name of an additional account; its result is the name, or None.
+    """Form that asks for the name of an additional account; its result is the name, or None if the user leaves.
 
     If the name is one of *existing_names*, the form warns that the user will sign in to that account again.
     """
@@ -95,7 +95,7 @@ class AccountNameForm(FormScreen[str]):
 
 
 def _parse_name(text: str) -> str:
-    """Return the account name in *text*, where "default" may be translated. Raises UsageError."""
+    """Return the account name in *text*, in which "default" may be translated. Raises UsageError if invalid."""
     name = parse_account_name(text)
     return DEFAULT_ACCOUNT_NAME if name == account_title(DEFAULT_ACCOUNT_NAME) else name
 
@@ -114,7 +114,7 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
-    """Return the account's OAuth scopes, separated by commas; known scopes with a description."""
+    """Return the account's OAuth scopes, separated by commas; a known scope follows its description."""
     described = [(describe_scope(scope, _), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{text} ({scope})" if text else scope for text, scope in described)
 
@@ -181,7 +181,7 @@ class AccountsScreen(ListScreen):
         self.reload()
         is_first, self._is_loaded = not self._is_loaded, True
         if is_first and self.visible_rows:
-            # Until now only servers without an account were listed.
+            # Before the accounts were loaded, only servers without an account were listed.
             self.query_one("#entries", OptionList).highlighted = 0
 
     def render_row(self, row: ListRow) -> Content:
@@ -312,7 +312,7 @@ class AccountsScreen(ListScreen):
                 )
             )
         )
-        # A worker of the app, so that it continues when this screen is closed.
+        # The worker belongs to the app, so that it continues when this screen is closed.
         work = partial(self._use_account, servers, stored.account.name)
         self.app.run_worker(work, group="accounts-use")  # pyright: ignore[reportUnknownMemberType]
 
@@ -369,7 +369,7 @@ class AccountsScreen(ListScreen):
         )
 
     def action_sign_out(self) -> None:
-        """Sign out of the selected account if the key is pressed twice; the first press asks for confirmation."""
+        """Sign out of the selected account if the key is pressed twice; the first press asks to confirm."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

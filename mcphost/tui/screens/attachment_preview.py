@@ -1,4 +1,4 @@
-"""Preview of an attachment before it is sent: an image as in the conversation, or its kind and size."""
+"""Preview of an attachment before it is sent: its text, its image, or its kind and size."""
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -37,7 +37,7 @@ def open_preview(app: "App[Any]", part: Part) -> None:
 
 
 def choose_language(part: ResourcePart) -> str:
-    """Return the programming language of an attached text, by its name or media type, or "" if unknown."""
+    """Guess the programming language of attached text from its name or media type; return "" if unknown."""
     from mcphost.tui.transcript.code_theme import LANGUAGES
 
     if part.whole:

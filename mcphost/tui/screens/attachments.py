@@ -1,4 +1,4 @@
-"""Attachments of the next message: read in the background, and listed above the composer."""
+"""Attachments of the next message, which are read in the background and listed above the composer."""
 
 import os
 from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcphost.tui.widgets.attachment_list import AttachmentRow
 
 MAX_NOTES = 5
-"""Maximum number of notes that are shown at once; a resource may have thousands of entries that are not attached."""
+"""Maximum number of notes shown together; a resource may have thousands of entries that are not attached."""
 
 
 class Attachments:
@@ -40,13 +40,13 @@ class Attachments:
         self._screen = screen
         self.parts: list[Part] = []
         self._outdated: tuple[SentResource, ...] = ()
-        self._versions: ResourceVersions | None = None  # until a resource is attached or changes
+        self._versions: ResourceVersions | None = None  # created when a resource is first attached or changes
         self._rows: dict[int, tuple[Part, AttachmentRow]] = {}
-        """The rows that are shown, by the identity of their parts; measuring a long text takes many milliseconds."""
+        """The shown rows, keyed by the id of their part, because measuring a long text takes many milliseconds."""
 
         self._is_update_due = False
         self._sources: dict[tuple[str, str], tuple[str, str]] = {}
-        """The resources that were read, by those attached; reading a folder attaches its files."""
+        """For each attached resource, the resource that was read: reading a folder attaches the files in it."""
 
         self._sent: dict[tuple[str, str], None] = {}
         """The resources that were read and sent in the open conversation."""
@@ -124,13 +124,13 @@ class Attachments:
             self._update_soon()
 
     def _update_soon(self) -> None:
-        """Show the attachments again once for all events that are handled together; a server may send thousands."""
+        """Redraw the attachments, once for all events that are handled together; a server may send thousands."""
         if not self._is_update_due:
             self._is_update_due = True
             self._screen.call_later(self._show)
 
     async def _refresh(self, part: "Part") -> None:
-        """Read a resource again; replace the attachment of the next message, or attach what changed."""
+        """Read a resource again, and replace its attachment, or attach the changes if it was already sent."""
         import anyio.to_thread
 
         from mcphost.host.conversation.resource_attachments import make_resource_attachments
@@ -304,10 +304,10 @@ class Attachments:
 
 
 def is_same_version(sent: "Part", newer: "Part") -> bool:
-    """Return whether the model already has this version of a resource."""
+    """Return whether *newer* is the version of a resource that the model already has."""
     from mcphost.host.message_text import clean_text
     from mcphost.llm.messages import ResourcePart
 
     if isinstance(sent, ResourcePart) and isinstance(newer, ResourcePart):
-        return (sent.whole or sent.text) in (newer.text, clean_text(newer.text))  # it was sent without hidden text
+        return (sent.whole or sent.text) in (newer.text, clean_text(newer.text))  # hidden text may have been removed
     return sent == newer

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 PAGE_SIZE = 200
-"""Rows per page: few enough to read, and to load from an audit log of any size."""
+"""Rows per page; few enough to load quickly from an audit log of any size."""
 _REFUSED_DECISIONS = frozenset({"deny", "decline", "cancel", "declined", "held back"})
 _FAILED_DECISIONS = frozenset({"failed", "error", "lost", "not opened"})
 
@@ -93,7 +93,7 @@ class AuditScreen(ListScreen):
     async def _load_page(self) -> None:
         wanted = AuditFilter(text=self._search_text, before=self._page_starts[-1])
         try:
-            # Most rows share few words, so that a long log is searched quickly.
+            # Most rows consist of the same few words, so caching makes searching a long log fast.
             self._audit_rows = await self.host.audit.read_page(wanted, PAGE_SIZE, lru_cache(1024)(describe_words))
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
@@ -203,7 +203,7 @@ def _list_row(row: Written) -> ListRow:
 
 
 def _detail_pairs(row: Written) -> list[tuple[str, str]]:
-    """Return a row's columns as name-value pairs, most important first, because small screens cut off the end."""
+    """Return a row's columns as name-value pairs, the most important first, because small screens cut off the rest."""
     took = _("{duration:,} ms").format(duration=row.duration) if row.duration else ""
     result = _("{size:,} bytes").format(size=row.size) if row.size else ""
     return [
@@ -269,7 +269,7 @@ _SEPARATORS = re.compile(r"(, |: )")
 def translate_word(word: str) -> str:
     """Translate a kind, event, decision or source of an audit row; return unknown words unchanged.
 
-    A decision may have several parts, such as "once, edited", or be a number, such as "2 folders".
+    A decision may have several parts, such as "once, edited", or begin with a number, such as "2 folders".
     """
     return "".join(
         _(part) if part in _KNOWN else translate_sentence(part) if part[:1].isdigit() else part
@@ -283,7 +283,7 @@ def describe_event(row: AuditRow) -> str:
 
 
 def describe_words(kind: str, event: str, decision: str, who: str) -> str:
-    """Return the words under which a row is shown and searched, in lower case."""
+    """Return the text by which a row is searched: its translated words, in lower case."""
     return f"{_describe_words(kind, event, decision)}\n{translate_word(who)}".lower()
 
 

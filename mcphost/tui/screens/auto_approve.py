@@ -55,7 +55,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
         for one in auto_approval.candidates()[:_MAX_TOOLS]:
             server, tool = one.connection.config.name, one.definition.name
             title = f"{server}  {tool}"
-            # Names may contain spaces: each line selects one tool.
+            # Tool names may contain spaces, and two servers may have the same titles; each line selects one tool.
             self.tools[title if title not in self.tools else f"{title}  ({len(self.tools)})"] = server, tool
 
     def headline(self) -> str:
@@ -83,7 +83,7 @@ class AutoApprovalForm(FormScreen[AutoApprovalStatus]):
                     yield OrderedInput(value, id=input_id, compact=True, type="number")
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
-        """Return the action and the label of each button; "Start" is left out if there is no tool."""
+        """Return the action and the label of each button; without tools, there is no Start button."""
         return (("leave", _("Back")), ("start", _("Start")))[: 2 if self.tools else 1]
 
     def key_hints(self) -> str:

@@ -90,7 +90,7 @@ class ChatScreen(Screen[None]):
     BINDINGS: ClassVar[list[Any]] = []
 
     presenter: "TranscriptPresenter"
-    """Shows the conversation in the transcript; set when the host is attached."""
+    """The presenter that shows the conversation in the transcript; set when the host is attached."""
     status_model: "StatusModel"
     manual_calls: ManualCallRunner
     prompt_commands: "PromptCommandRunner"
@@ -113,7 +113,7 @@ class ChatScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Create the widgets."""
-        # Set before the first layout, so that the first frame need not be drawn twice.
+        # Done before the first layout, so that the first frame need not be drawn twice.
         self._update_sidebar(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
         yield AutoApprovalBar()
@@ -176,7 +176,7 @@ class ChatScreen(Screen[None]):
             if self.greeting:
                 self.presenter.add_notice("info", self.greeting)
             if self.host.model_selection.model is None:
-                setup = self.host.setup  # imported here, because it loads the search of other hosts' configurations
+                setup = self.host.setup  # accessed only here, because it imports the search for other configurations
                 if setup is None or not setup.is_first_run:  # otherwise, the setup screen opens
                     self.explain_missing_model()
             elif not self.greeting:
@@ -329,7 +329,7 @@ class ChatScreen(Screen[None]):
     # -- user input
 
     def submit(self, draft: Draft) -> None:
-        """Send the draft as a message, or run it as a command or tool call; on failure, keep its text.
+        """Send the draft as a message, or run it as a command or tool call; if that fails, keep its text.
 
         Only typed text can be a command or a tool call; other text, such as pasted text or a server's prompt, is sent
         as a message. Drafts are queued until the host is attached.
@@ -384,9 +384,9 @@ class ChatScreen(Screen[None]):
         return self.host.conversation.is_busy or self.is_sending
 
     def finish_turn(self, outcome: str) -> None:
-        """After a turn, send the next queued message; if the turn failed or was stopped, restore them all.
+        """Send the next queued message after a turn.
 
-        Restored messages go back into the composer.
+        If the turn failed or was stopped, put all queued messages back into the composer instead.
         """
         if outcome != "done":
             self.restore(*self.queue.take_all())
@@ -444,7 +444,7 @@ class ChatScreen(Screen[None]):
         self.refresh_status()
 
     def explain_missing_model(self) -> None:
-        """If no model is selected, tell the user how to choose one."""
+        """If no model is selected, add a notice that explains how to choose one."""
         if self.host.model_selection.model is None:
             self.presenter.add_notice("warning", _(NO_MODEL), keys_in_use(self).fill(_(NO_MODEL_HINT)))
 
@@ -530,7 +530,7 @@ class ChatScreen(Screen[None]):
             self.attachments.check_paths(message.paths, message.on_found)
 
     def on_clipboard_image_requested(self, message: ClipboardImageRequested) -> None:
-        """Attach the image in the clipboard; if there is none, paste text."""
+        """Attach the image in the clipboard; if it contains no image, paste text."""
         message.stop()
         if self._host is not None:
             self.attachments.add_clipboard_image(message.on_none)
@@ -577,7 +577,7 @@ class ChatScreen(Screen[None]):
         self._update_sidebar(event.size.width)
 
     def _update_sidebar(self, width: int) -> None:
-        # A screen reader reads rows, so that a second column would end up in the middle of sentences.
+        # A screen reader reads whole rows, so a second column would interrupt sentences.
         shown = width >= SIDEBAR_MIN_WIDTH and not is_reader(self)
         self.set_class(shown if self.sidebar_preference is None else self.sidebar_preference, "sidebar")
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mcphost.host.live_config import ConfigChanges
 
 _SECRET_FIELDS = ("env", "headers")
-"""Fields that may contain secrets, so that only the names of their members are shown."""
+"""Fields that may contain secrets; only the names of their members are shown."""
 
 
 class ConfigChangesScreen(ListScreen):

@@ -35,9 +35,9 @@ _CHOICES: dict[str, str] = {
 
 
 class ContextRow(NamedTuple):
-    """A part of the context window; `kind` is as in TokenShare, or "all" or "free".
+    """A part of the context window; `kind` is a kind of TokenShare, "all" or "free".
 
-    `server` is the server of tool definitions, otherwise "".
+    `server` is the server whose tool definitions the part contains, or "" for other parts.
     """
 
     kind: str
@@ -126,7 +126,7 @@ class ContextScreen(ListScreen):
         self.query_one(KeyBar).show(self._key_bar_items())
 
     def show_details(self, row: ListRow) -> None:
-        """Show what a part consists of, largest items first."""
+        """Show the items of a part, the largest first."""
         report, part = self.report, row.value
         if report is None:
             return
@@ -189,7 +189,7 @@ def _describe(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
-    """Return what the request leaves out of a part, such as some of a server's tools, or "" if it is nothing."""
+    """Describe what the request leaves out of a part, such as some tools of a server; return "" for nothing."""
     if row.kind == "system":
         return "" if report.uses_project_instructions else _("project AGENTS.md off")
     tools = [tool for tool in report.tools if tool.server == row.server] if row.kind == "definitions" else []
@@ -198,7 +198,7 @@ def _describe_omission(row: ContextRow, report: "ContextReport") -> str:
 
 
 def _count_cells(tokens: int, window: int) -> int:
-    """Return how many cells of the bar are filled; at least one unless there are no tokens."""
+    """Return how many cells of the bar are filled: at least one, unless there are no tokens."""
     return min(_BAR_CELLS, max(1 if tokens else 0, round(_BAR_CELLS * tokens / window)))
 
 
@@ -208,7 +208,7 @@ def _format_share(tokens: int, window: int) -> str:
 
 
 def _describe_details(report: "ContextReport", part: ContextRow, width: int) -> tuple[list[tuple[str, str]], str]:
-    """Return name-value pairs about a part, and longer text with its items."""
+    """Return name-value pairs about a part, and a longer text that lists its items."""
     match part.kind:
         case "all" | "free":
             return _describe_window(report), _format_largest(report, width)

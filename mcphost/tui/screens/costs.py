@@ -1,4 +1,4 @@
-"""Costs screen (`/cost`): costs of this turn, this conversation, today and the last 30 days."""
+"""Costs screen (`/cost`): the cost of this turn, this conversation, today and the last 30 days."""
 
 import time
 from collections.abc import Sequence

@@ -22,7 +22,7 @@ _MAX_MEASUREMENTS = 30
 
 
 class DiagnosisScreen(ListScreen):
-    """List of the steps of a diagnosis; each step is added when it is done."""
+    """List of the steps of a diagnosis, in which each step appears once it is done."""
 
     EMPTY_TEXT: ClassVar[str] = N_("Checking…")
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("r", N_("again"), "screen.again"),)
@@ -114,7 +114,7 @@ class DiagnosisScreen(ListScreen):
 
 
 def draw_sparkline(values: Sequence[float]) -> str:
-    """Return a bar character for each value; the maximum value gets the highest of the eight bars."""
+    """Return a block character for each value; the largest value gets the tallest of the eight blocks."""
     top = max(values, default=0.0)
     last = len(_BARS) - 1
     return "".join(_BARS[round(value / top * last)] for value in values) if top else ""

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.attachments import Attachments
 
 SAVE_SECONDS = 0.6
-"""Interval at which the composer's content is checked; a change is stored at most this much later."""
+"""Seconds between checks of the composer's content; a change is stored at most this much later."""
 
 
 class DraftSaver:
-    """Storage of the chat's draft, queued messages and attachments, separately for each conversation."""
+    """Saver of the chat's draft, queued messages and attachments, separately for each conversation."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class DraftSaver:
             self._run(self._host.history.unsent.flush)
 
     def capture(self) -> bool:
-        """Pass the composer's content to the host, which stores it at exit at the latest.
+        """Pass the composer's content to the host, which stores it when mcphost exits or earlier.
 
-        Returns whether it has changed.
+        Return whether the content has changed.
         """
         if not self._place or not self._screen.is_attached:
             return False
@@ -108,7 +108,7 @@ class DraftSaver:
         self._restore_draft(Draft(""), ())
 
     def _restore(self, text: UnsentText) -> None:
-        """Insert saved text before newer text; queued messages become part of the text and are not sent."""
+        """Insert saved text before newer text. Queued messages become part of the text, and are not sent."""
         self._saved = text
         if not text.is_empty and self._screen.is_attached:
             drafts = (*map(Draft, text.queued), Draft(text.text, cast("TextOrigin", text.origin), text.source))
@@ -119,10 +119,10 @@ EDITING = N_("Editing an earlier message. Enter sends it; Esc returns to the con
 
 
 class PendingEdit(NamedTuple):
-    """An earlier message that is being edited, with the data to cancel the edit.
+    """An earlier message that the user is editing, with the data to cancel the edit.
 
-    `kept` is the number of messages before it. `branch_end` is the store's number of the last message of the previous
-    branch. `before` and `after` are the composer's drafts before and after the message was inserted.
+    `kept` is the number of messages before it. `branch_end` identifies, in the store, the last message of the branch
+    that the user left. `before` and `after` are the composer's drafts before and after the message was inserted.
     """
 
     conversation_id: str

@@ -1,4 +1,4 @@
-"""File search for `@path` completion, which builds and searches an index on a thread."""
+"""File search for `@path` completion, which builds an index of the files and searches it on a thread."""
 
 import os
 from time import monotonic
@@ -17,7 +17,7 @@ INDEX_AGE = 30.0
 
 
 class FileCompletion:
-    """File search for a completion popup, on a thread, one search at a time."""
+    """File search for a completion popup, which runs one search at a time on a thread."""
 
     def __init__(self, screen: "Screen[None]", popup: CompletionPopup, host: "Host") -> None:
         self._screen, self._popup, self._host = screen, popup, host
@@ -27,7 +27,7 @@ class FileCompletion:
         self._is_running = False
 
     def search(self, query: str) -> None:
-        """Search for files in the background; a search that has not started yet is replaced."""
+        """Search for files in the background. This replaces a search that has not started yet."""
         self._wanted = query
         if not self._is_running:
             self._is_running = True

@@ -1,4 +1,4 @@
-"""Shared folders screen (Ctrl+O): add, name and remove folders, and see which servers have them."""
+"""Shared folders screen (Ctrl+O): add, name and remove folders, and see which servers have received them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -71,7 +71,7 @@ def describe_known_roots(known: KnownRoots) -> str:
 
 
 def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
-    """Describe whether the server has received this folder, or else how many others it has."""
+    """Describe whether the server has received this folder or, if not, how many others it has received."""
     roots = view.known_roots.roots
     if roots is None or folder.state == "gone":
         return describe_known_roots(view.known_roots)
@@ -83,7 +83,7 @@ def describe_folder_sharing(folder: RootFolder, view: ServerView) -> str:
 
 
 class FoldersScreen(ListScreen):
-    """List of the folders to share with servers, including missing ones and ones that the user removed."""
+    """List of the folders to share with servers, including folders that are missing or that the user removed."""
 
     TITLE_TEXT: ClassVar[str] = N_("Shared folders")
     EMPTY_TEXT: ClassVar[str] = N_("No folders are shared.\n\nPress a to add one, or see docs/consent.md.")
@@ -284,7 +284,7 @@ class FolderForm(FormScreen[tuple[str, str]]):
     """
 
     def __init__(self, roots: "Roots", change: FolderChange, folder: RootFolder | None = None) -> None:
-        """Create a form for *change* to *folder*. If *folder* is None, the user enters the path of a new one."""
+        """Create a form for *change* to *folder*. If *folder* is None, the user enters the path of a new folder."""
         super().__init__()
         self.roots, self.change, self.folder = roots, change, folder
         self._lookup_timer: Timer | None = None

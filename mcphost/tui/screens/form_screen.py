@@ -23,7 +23,7 @@ _MAX_FAULT_LENGTH = 4_096
 class _KeyHintLine(Static):
     """Last line of a form; once it is drawn, the form is visible.
 
-    Textual may report a refresh much later on a busy machine, when the user has already answered what is on the screen.
+    On a busy machine, Textual may report a refresh only after the user has already answered the visible form.
     """
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -60,7 +60,7 @@ class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
         self.call_after_refresh(self.mark_shown)
 
     def mark_shown(self) -> None:
-        """Record that the form is visible from now on; only the first call counts."""
+        """Record that the form is visible from now on; later calls have no effect."""
         if self._shown_at is None:
             self._shown_at = monotonic()
 

@@ -41,7 +41,7 @@ def describe_grant_scope(one: GrantStatus) -> str:
 
 
 class GrantsScreen(ListScreen):
-    """List of session grants, stored grants, and stored answers about sharing folders.
+    """List of the grants for this session, the stored grants, and the stored answers about sharing folders.
 
     If *server* is given, only its grants and answers are listed.
     """

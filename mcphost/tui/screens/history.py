@@ -45,14 +45,14 @@ _AUTHORS = {"user": N_("You"), "assistant": N_("Assistant"), "tool": N_("Result"
 
 
 class HistoryChoice(NamedTuple):
-    """The conversation to open or, if `is_fork`, to copy; the copy is then opened."""
+    """The conversation to open, or to copy if `is_fork` is true; the copy is then opened instead."""
 
     id: str
     is_fork: bool = False
 
 
 class _Entry(NamedTuple):
-    """A listed conversation; `number` is the number of the message that matches the search.
+    """A listed conversation; `number` identifies the message that matches the search.
 
     `number` is 0 if the title matches, or if there is no search.
     """
@@ -87,7 +87,7 @@ def _name_day(seconds: float, today: datetime) -> str:
 
 
 class HistoryScreen(ListScreen):
-    """List of stored conversations by day, or of search results; its result is a HistoryChoice.
+    """List of stored conversations by day, or of search results; its result is a HistoryChoice or None.
 
     The preview shows the messages around the match, or the last messages.
     """
@@ -118,8 +118,8 @@ class HistoryScreen(ListScreen):
         self._note = ""
         self._delete_candidate = ""
         self._searched_text = ""
-        self._opens_first = False  # Enter was pressed before the search had ended
-        self._moved_text: str | None = None  # what the search line contained when the cursor was moved last
+        self._opens_first = False  # whether Enter was pressed before the search had ended
+        self._moved_text: str | None = None  # the text of the search line when the cursor was last moved
         self._search_timer: Timer | None = None
         self._preview_timer: Timer | None = None
 
@@ -157,7 +157,7 @@ class HistoryScreen(ListScreen):
         return [ListRow(one, one.title or _("(untitled)"), _describe(one)) for one in entries]
 
     def filter(self, text: str) -> None:
-        """Search all messages shortly after the last key press; with an empty text, list all conversations."""
+        """Search all messages shortly after the last key press; if *text* is empty, list all conversations."""
         if self._search_timer is not None:
             self._search_timer.stop()
         self._opens_first = False
@@ -219,7 +219,7 @@ class HistoryScreen(ListScreen):
         return row.value.id
 
     def render_row(self, row: ListRow) -> Content:
-        """Render the day if this is its first conversation, the title, and the details or the excerpt."""
+        """Render the title, and the details or an excerpt, below the day if it is the day's first conversation."""
         entry: _Entry = row.value
         lines: list[Content] = [Content.styled(f" {entry.heading}", "bold $faint")] if entry.heading else []
         lines.append(Content.assemble((" ★ " if entry.is_pinned else "   ", "$accent"), clean_line(row.title, 120)))
@@ -237,7 +237,7 @@ class HistoryScreen(ListScreen):
         """Show the model and times of a conversation, and load the messages around the match for the preview."""
         entry: _Entry = row.value
         self._delete_candidate = ""
-        is_roomy = not self.has_class("narrow")  # otherwise the messages need the rows
+        is_roomy = not self.has_class("narrow")  # on a narrow screen, the messages need these rows
         facts = [
             (_("title"), entry.title),
             (_("started"), format_time(entry.created) if is_roomy else ""),
@@ -268,7 +268,7 @@ class HistoryScreen(ListScreen):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Open the conversation under the cursor, or the first match if the search has not ended yet.
 
-        A cursor that was moved stays on its conversation, so that one is opened without waiting for the search.
+        If the user has moved the cursor, its conversation is opened without waiting for the search.
         """
         event.prevent_default()  # the list does not get the focus
         if event.value == self._searched_text or self._has_moved():
@@ -282,9 +282,10 @@ class HistoryScreen(ListScreen):
         self._moved_text = self.query_one("#search", Input).value
 
     def _has_moved(self) -> bool:
-        """Return whether the cursor was moved after the last change of the search line.
+        """Return whether the cursor was moved after the search line last changed.
 
-        Textual reports a change after the next key was handled if both arrive together, so the texts are compared.
+        The texts are compared because, if a letter and an arrow key arrive together, Textual reports the change of the
+        text only after it has handled both keys.
         """
         return self._moved_text == self.query_one("#search", Input).value
 
@@ -443,7 +444,7 @@ class RenameForm(FormScreen[str]):
 
 
 class ExportForm(FormScreen[None]):
-    """Form for the file of an export; the file name's extension determines the format."""
+    """Form for the name of the file to export to; its extension determines the format."""
 
     DEFAULT_CSS = "ExportForm Input { background: $surface; } ExportForm #about { color: $muted; margin: 0 0 1 0; }"
 

@@ -1,4 +1,4 @@
-"""Instructions screen (`/instructions`): the AGENTS.md files, and whether and why each is used."""
+"""Instructions screen (`/instructions`): the AGENTS.md files, and why each of them is used or not."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -57,7 +57,7 @@ class InstructionsScreen(ListScreen):
         self._revoke_candidate = ""
 
     def on_mount(self) -> None:
-        """Read the files again; the user is asked about new ones."""
+        """Read the files again, and ask the user about new files."""
         super().on_mount()
         self.run_worker(partial(self._refresh, again=False))
 

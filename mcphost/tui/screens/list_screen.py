@@ -30,7 +30,7 @@ ICON_ROWS = 4
 
 
 class ListRow(NamedTuple):
-    """An entry of a list screen: its object, a title, a detail line and a colored symbol."""
+    """An entry of a list screen: the listed object, a title, a detail line and a colored symbol."""
 
     value: Any
     title: str
@@ -40,7 +40,7 @@ class ListRow(NamedTuple):
 
 
 class SearchLine(OrderedInput):
-    """Search line of a list screen; Up and Down move the list's cursor, in the order in which keys were pressed."""
+    """Search line of a list screen. Up and Down move the list's cursor, in order with the typed letters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "screen.move_cursor('down')", show=False),
@@ -59,7 +59,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
     ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset()
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", show=False),
-        # Handled before later keys: over a slow connection keys arrive together, and letters act on the list.
+        # Handled before later keys: over a slow connection, keys arrive together, and letters would act on the list.
         Binding("ctrl+f", "search", show=False, priority=True),
     ]
     DEFAULT_CSS = """
@@ -146,7 +146,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         self.call_after_refresh(lambda: self.show_about(self._about_content))
 
     def reload(self) -> None:
-        """Load the entries again and apply the search; the cursor stays on its entry, wherever that stands now."""
+        """Load the entries again and apply the search; the cursor stays on its entry, even if that has moved."""
         before, entries = self.current_row(), self.query_one("#entries", OptionList)
         self.entries = list(self.load())
         self.filter(self.query_one("#search", Input).value)
@@ -154,13 +154,13 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
             entries.highlighted = self.find_again(before, entries.highlighted)
 
     def identify(self, row: ListRow) -> object:
-        """Return what an entry is recognized by after the list was loaded again: its title."""
+        """Return a value that identifies an entry after the list is loaded again; by default, its title."""
         return row.title
 
     def find_again(self, before: ListRow | None, default: int) -> int:
-        """Return the index of the shown entry that is the same as *before*, or *default* if none is.
+        """Return the index of the shown entry with the same identity as *before*, or *default* if there is none.
 
-        Of several, one with the same detail line is preferred, then the closest to *default*.
+        If there are several, those with the same detail line are preferred, then the one closest to *default*.
         """
         if before is None:
             return default
@@ -170,7 +170,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
         return min(exact or same, key=lambda number: abs(number - default), default=default)
 
     def handle_server_change(self) -> None:
-        """Reload after the state of a server, or its tools, prompts or resources, changed."""
+        """Reload the list after the state, tools, prompts or resources of a server have changed."""
         self.reload()
 
     def handle_resource_change(self, server: str, uri: str) -> None:
@@ -277,7 +277,7 @@ class ListScreen(ScreenLifecycle, Screen[Any]):
 
 
 def describe_error(error: McpHostError) -> str:
-    """Return the message and the hint of an error, and, if a sign-in is required, which key starts it."""
+    """Return the message and the hint of an error and, if a sign-in is required, the key that starts it."""
     key = _("Press s to sign in.") if isinstance(error, SignInRequired) else ""
     return " ".join(filter(None, (translate_sentence(error.message), key, translate_sentence(error.hint))))
 

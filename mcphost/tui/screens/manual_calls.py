@@ -1,4 +1,4 @@
-"""Manual tool calls of the user, without the model: `!server/tool key=value`, or a form."""
+"""Manual tool calls, which the user makes without the model: `!server/tool key=value`, or a form."""
 
 import asyncio
 import shlex
@@ -29,7 +29,7 @@ class ManualCall(NamedTuple):
 
 
 def make_result_attachment(call: ManualCall, text: str) -> "ResourcePart":
-    """Return an attachment with a description of a manual tool call and its result *text*."""
+    """Return an attachment that describes a manual tool call and contains its result *text*."""
     from mcphost.llm.messages import ResourcePart
     from mcphost.serialization import dumps
 
@@ -50,9 +50,8 @@ def parse_value(text: str) -> Any:
 def parse_manual_call(line: str) -> ManualCall:
     """Parse a line such as `!server/tool key=value key="two words" key={"json": 1}`.
 
-    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong
-    or the text has more than one line: the composer shows only ten rows, and the user must see all of the call that
-    runs.
+    A single JSON object may follow the tool instead of the `key=value` pairs. Raises UsageError if the syntax is wrong,
+    or if the text has more than one line: the composer shows only ten rows, and the user must see the whole call.
     """
     if len(line.splitlines()) > 1:
         said = _("Write a line break as \\n in JSON, or put a space before the text to send it as a message.")
@@ -86,7 +85,7 @@ def parse_manual_call(line: str) -> ManualCall:
 
 
 class ManualCallRunner:
-    """Runner of the user's tool calls; each has a card in the transcript and a worker of the chat screen."""
+    """Runner of manual tool calls, each of which has a card in the transcript and a worker of the chat screen."""
 
     def __init__(self, screen: "Screen[None]", host: "Host", presenter: "TranscriptPresenter") -> None:
         self._screen, self._host, self._presenter = screen, host, presenter
@@ -94,7 +93,7 @@ class ManualCallRunner:
         self._result: tuple[ManualCall, ManualCallResult] | None = None
 
     def run_line(self, text: str) -> bool:
-        """Run a line such as `!server/tool key=value`; return False and say why if it cannot be parsed."""
+        """Run a line such as `!server/tool key=value`; if it cannot be parsed, show why and return False."""
         try:
             call = parse_manual_call(text)
         except McpHostError as error:
@@ -119,9 +118,9 @@ class ManualCallRunner:
         return running
 
     def attach_result(self, attach: "Callable[[Part], None]") -> None:
-        """Pass the latest result to *attach*, once, after the user's hooks have run.
+        """Run the user's hooks on the latest result, then pass it to *attach*; each result is passed only once.
 
-        If there is no result, the user is told so.
+        If there is no result, show a notification.
         """
         taken, self._result = self._result, None
         if taken is None:

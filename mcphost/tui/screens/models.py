@@ -121,7 +121,7 @@ class ModelsScreen(ListScreen):
         self.reload()
 
     def load(self) -> Sequence[ListRow]:
-        """Return a row for each model: favorites, then recently used and other usable ones, then the rest."""
+        """Return a row for each model: favorites first, then recently used and other usable models, then the rest."""
         return [
             ListRow(
                 model,
@@ -214,7 +214,7 @@ class ModelsScreen(ListScreen):
         self.reload()
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return a (key, label, action) tuple for each key; "retry tools" only if a model refused them."""
+        """Return a (key, label, action) tuple for each key; "retry tools" only if a provider refused tools."""
         is_refused = any(model.tools_refused_at for model in self._models)
         return tuple(key for key in super()._key_bar_items() if is_refused or key[2] != "screen.retry_tools")
 
@@ -249,7 +249,7 @@ class ModelsScreen(ListScreen):
 def describe_model(model: "AvailableModel") -> str:
     """Return a line with the context size, price, capabilities and origin of a model.
 
-    What differs between the models of a provider comes first, because a narrow list cuts the line.
+    Differences between the models of a provider come first, because a narrow list truncates the line.
     """
     abilities = [
         name
@@ -274,9 +274,9 @@ def describe_model(model: "AvailableModel") -> str:
 
 
 def _format_parameters(config: ModelConfig) -> list[tuple[str, str]]:
-    """Return the names and values of a model's settings.
+    """Return the names and values of a model's settings, without the model's name and address.
 
-    The model's name and address are left out, and the values of headers.
+    Of the headers, only the names are returned, because their values may be secret.
     """
     texts = format_fields(config)
     pairs = [(_(label), texts[key]) for key, label, _placeholder in MODEL_FIELDS if key not in ("name", "api_base")]
@@ -355,7 +355,7 @@ class ModelForm(FormScreen[ModelChoice]):
     def was_hidden(self, seconds_ago: float) -> bool:
         """Return False, so that no key is ignored.
 
-        Enter moves to the next line until the last one, and Ctrl+S saves the model, just as it does in the models list.
+        Enter moves to the next line before it submits anything, and Ctrl+S saves the model as it does in the list.
         """
         return False
 

@@ -26,9 +26,9 @@ _ALL = N_("all that are enabled")
 
 
 class ProfilesScreen(ListScreen):
-    """List of profiles; its result is a profile's name, "" for none, or a new Profile to save and use.
+    """List of profiles; its result is the name of a profile to use, or a new Profile to save and use.
 
-    The result is None for no change.
+    The result is "" to use no profile, or None if the user leaves.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Profiles")
@@ -44,7 +44,7 @@ class ProfilesScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "create", show=False)]
 
     def __init__(self, config: "HostConfig", draft: "Profile") -> None:
-        """Create the screen; *draft* has the settings in use, from which a new profile is made."""
+        """Create the screen; *draft* contains the settings in use, from which a new profile can be made."""
         super().__init__()
         self._config = config
         self._draft = draft

@@ -35,11 +35,11 @@ class PromptCommandRunner:
         use_model: Callable[[str], Awaitable[None]],
         send: Callable[[Draft], None],
     ) -> None:
-        """Create a runner; *use_model* switches to the model with a name, and *send* sends a draft."""
+        """Create a runner; *use_model* switches to the model with the given name, and *send* sends a draft."""
         self._screen, self._host, self._use_model, self._send = screen, host, use_model, send
 
     def completions(self) -> list[CompletionItem]:
-        """Return completions for the known commands, and start reading the files again for the next call."""
+        """Return completions for the known commands, and read the command files again for the next call."""
         self._screen.run_worker(self._host.commands.refresh, group="commands", exclusive=True)
         return [
             CompletionItem("text", f"/{one.name}", "", f"/{one.name}", _describe(one))

@@ -163,7 +163,7 @@ class PromptArgumentsForm(FormScreen[FilledPrompt]):
 
 
 class PromptsScreen(ListScreen):
-    """List of the prompts of all servers; its result is a (server name, Prompt) pair, or None."""
+    """List of the prompts of all servers; its result is a (server name, Prompt) pair, or None if the user leaves."""
 
     TITLE_TEXT: ClassVar[str] = N_("Prompts")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -174,7 +174,7 @@ class PromptsScreen(ListScreen):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self.add_class("bare")  # entries have no text besides their details
+        self.add_class("bare")  # there is no text to show below the details
 
     def load(self) -> Sequence[ListRow]:
         """Return a row for each prompt of each server."""
@@ -215,7 +215,7 @@ _BUSY = N_("Still answering. Insert it when the answer is complete, or edit it a
 
 
 def describe_part(part: Part) -> str:
-    """Return the text of a part, or a description of it; the text is not sanitized."""
+    """Return the unsanitized text of a part, or a description of a part without text."""
     match part:
         case TextPart():
             return part.text
@@ -256,7 +256,7 @@ def find_pictures(messages: tuple[Message, ...]) -> Iterator[tuple[int, ImagePar
 
 
 class PromptPreview(FormScreen[PromptDecision]):
-    """Preview of a filled prompt; its result is the chosen action with the messages, or None."""
+    """Preview of a filled prompt; its result is the chosen action and the messages, or None if the user leaves."""
 
     AUTO_FOCUS = "#insert"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -339,7 +339,7 @@ class PromptPreview(FormScreen[PromptDecision]):
         (text.scroll_page_down if by > 0 else text.scroll_page_up)(animate=False)
 
     def action_insert(self) -> None:
-        """Insert the messages without asking the model."""
+        """Insert the messages without requesting an answer from the model."""
         self._decide("insert")
 
     def action_answer(self) -> None:
@@ -376,7 +376,7 @@ class PromptPreview(FormScreen[PromptDecision]):
     def _decide(self, choice: PromptChoice) -> None:
         pressed_before, self._pressed_at = self._pressed_at, input_guard.clock()
         if self._pressed_at - pressed_before < input_guard.GUARD_SECONDS:
-            return  # Enter has been held down since the form before, or was meant for it
+            return  # Enter has been held down since the previous form, or was meant for it
         if self.host.conversation.is_busy:
             self.show_fault(_(_BUSY))
         else:

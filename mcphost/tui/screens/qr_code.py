@@ -1,7 +1,7 @@
 """Screen that shows a URL as a QR code for another device, in black on white in every theme.
 
-The modules (squares) of the code are drawn with background colors, because fonts leave gaps between block characters,
-which confuse scanners. A half-block character is used only in a cell whose two halves differ, and is drawn in the half
+The modules (squares) of the code are drawn with background colors, because the gaps that fonts leave between block
+characters confuse scanners. A half-block character is used only in a cell with two different halves, and fills the half
 where a gap does the least harm.
 """
 
@@ -29,7 +29,7 @@ _MAX_LENGTH = 2_000
 
 
 def build_matrix(text: str) -> list[list[int]]:
-    """Return the modules (squares) of a QR code and its white margin as rows; 1 is dark, 0 is light.
+    """Return the rows of modules (squares) of a QR code, including its white margin; 1 is dark, 0 is light.
 
     Return [] if the text is empty or longer than 2,000 characters.
     """
@@ -63,7 +63,7 @@ def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
 def _render_cell(above: int, upper: int, lower: int, below: int) -> QrCell:
     if upper == lower:
         return " ", 1 - upper, upper
-    # A gap at the edge of a block shows the background; it is invisible where the next cell has another color anyway.
+    # A gap at the edge of a block shows the background, which does not matter next to a cell of that color.
     from_below = lower != below or upper == above
     return ("▄", lower, upper) if from_below else ("▀", upper, lower)
 
@@ -83,7 +83,7 @@ def render_cells(rows: list[list[QrCell]]) -> Content:
 
 
 class QrCode(Static):
-    """Widget that shows text as a QR code, or a message if it is too small or the text is too long."""
+    """Widget that shows text as a QR code, or a message if there is too little room or the text is too long."""
 
     DEFAULT_CSS = "QrCode { width: 1fr; height: 1fr; content-align: center middle; text-align: center; }"
 

@@ -28,9 +28,9 @@ _TITLE_CHARS = 400
 
 
 class RecallScreen(ListScreen):
-    """List of the user's distinct messages, newest first; its result is the selected text, or None.
+    """List of the user's earlier messages without duplicates, newest first; its result is a text, or None.
 
-    Only the newest matches are read; a search also reaches older messages.
+    Only the newest messages are listed at first; a search also finds older ones.
     """
 
     AUTO_FOCUS: ClassVar[str] = "#search"
@@ -41,9 +41,9 @@ class RecallScreen(ListScreen):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self._found: EarlierPrompts | None = None  # until the first messages are read
+        self._found: EarlierPrompts | None = None  # None until the first messages have been read
         self._searched_text = ""
-        self._is_chosen = False  # Enter was pressed before the search for the typed text had ended
+        self._is_chosen = False  # whether Enter was pressed before the search for the typed text had ended
         self._search_timer: Timer | None = None
 
     def on_mount(self) -> None:
@@ -63,7 +63,7 @@ class RecallScreen(ListScreen):
         ]
 
     def filter(self, text: str) -> None:
-        """Search shortly after the last key press; the first search starts at once."""
+        """Search shortly after the last key press; the first search starts immediately."""
         self._is_chosen = False
         if self._search_timer is not None:
             self._search_timer.stop()
@@ -110,7 +110,7 @@ class RecallScreen(ListScreen):
         self.query_one(LongText).show("")
 
     def show_details(self, row: ListRow) -> None:
-        """Show when and in which conversation the message was sent, and its whole text."""
+        """Show when and in which conversation the message was sent, and its full text."""
         prompt: EarlierPrompt = row.value
         self.show_about(clean_pairs([(_("sent"), format_time(prompt.at)), (_("conversation"), prompt.title)]))
         self.query_one(LongText).show(prompt.text)

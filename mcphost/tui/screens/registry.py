@@ -46,7 +46,7 @@ ASKING = N_("Searching the registry…")
 class RegistryScreen(ListScreen):
     """List of servers in the registry. Typing filters the list; Enter sends the search to the registry.
 
-    Its result is a sentence about what was installed, an installation guide to attach for the model, or None.
+    Its result is a sentence that names the installed server, an installation guide to attach for the model, or None.
     """
 
     TITLE_TEXT: ClassVar[str] = N_("Registry")
@@ -95,14 +95,14 @@ class RegistryScreen(ListScreen):
             self.notify(notes, severity="warning", markup=False, timeout=8)
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return a (key, label, action) tuple for each key; the search works without entries, too."""
+        """Return a (key, label, action) tuple for each key; the search key also works without entries."""
         *keys, back = super()._key_bar_items()
         if all(action != "screen.search" for _key, _label, action in keys):
             keys.append(("^F", _("search"), "screen.search"))
         return (*keys, back)
 
     def _show_failure(self, fault: str) -> None:
-        """Show why the registry was not read, in place of the list if there is none, and how to ask again."""
+        """Show why the request to the registry failed, in place of the list if it is empty, and how to retry."""
         if self._found:
             self.notify(fault, severity="error", markup=False, timeout=10)
             return
@@ -123,7 +123,7 @@ class RegistryScreen(ListScreen):
         return ListRow(entry, entry.name, f"{entry.version} · {kinds} · {status}{entry.description}", mark, style)
 
     def show_details(self, row: ListRow) -> None:
-        """Show who publishes a server, where it comes from, and how it can be installed."""
+        """Show the publisher and origin of a server, and how it can be installed."""
         entry: RegistryEntry = row.value
         known = self._installed.get(entry.name)
         published = (
@@ -248,7 +248,7 @@ def _describe_answer(answer: "RegistryAnswer") -> str:
 
 
 def _describe_logo(entry: RegistryEntry) -> str:
-    """Return a note if all logos of an entry are linked, because those are not downloaded; otherwise ""."""
+    """Return a note if an entry has only linked logos, which are not downloaded; otherwise, return ""."""
     return _("linked, not fetched") if entry.icons and find_drawable(entry.icons, dark=True) is None else ""
 
 
@@ -272,10 +272,9 @@ _MAX_LABEL = 15
 
 
 class InstallForm(FormScreen[str]):
-    """Form that installs or updates a server; its result is a sentence about what was installed, or None.
+    """Form that installs or updates a server; its result is a sentence that names the server, or None.
 
-    It installs only the plan that it shows: when an input has changed, the new plan is shown before it can be
-    installed.
+    It installs only the plan that it shows: after an input has changed, the new plan must be shown first.
     """
 
     DEFAULT_CSS = """
@@ -301,7 +300,7 @@ class InstallForm(FormScreen[str]):
         """Whether the end of the current plan has been visible."""
 
         self._changed_at = input_guard.clock()
-        """When the button was last pressed, or its action last changed."""
+        """The time at which the button was last pressed, or its action last changed."""
 
     def headline(self) -> str:
         """Return the title, which names the server and its version."""
@@ -353,7 +352,7 @@ class InstallForm(FormScreen[str]):
         self.query_one("#content").styles.max_height = max(5, self.size.height * 95 // 100 - 10)
 
     def action_scroll(self, pages: int) -> None:
-        """Scroll the plan by this number of screenfuls."""
+        """Scroll the plan by this number of pages."""
         content = self.query_one("#content")
         content.scroll_relative(y=pages * max(1, content.size.height - 1), animate=False)
 
@@ -376,7 +375,7 @@ class InstallForm(FormScreen[str]):
         self._timer = self.set_timer(_REVIEW_DELAY, self._request_review)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """Refresh the shown installation plan when Enter is pressed in a field; Enter never installs anything."""
+        """Update the plan when Enter is pressed in an input; Enter never installs anything."""
         event.stop()
         self._request_review()
 
@@ -422,7 +421,7 @@ class InstallForm(FormScreen[str]):
     # -- actions
 
     def action_install(self) -> None:
-        """Download the server's bundle if it must be downloaded first; otherwise install what the plan shows."""
+        """Download the server's bundle if that has not been done yet; otherwise, install the shown plan."""
         now, before = input_guard.clock(), self._changed_at
         self._changed_at = now
         # A key that is held down repeats; each repetition starts the delay again.
@@ -512,11 +511,11 @@ _LINE_LABELS = frozenset(
         N_("started in"),
     }
 )
-"""The label of each line of a plan; `argument`, `environment`, `header` and `sign-in` precede a number or a name."""
+"""The labels of a plan's lines; `argument`, `environment`, `header` and `sign-in` precede a number or a name."""
 
 
 def _translate_line(line: str) -> str:
-    """Translate the label of a line of a plan, which may follow the mark of a difference."""
+    """Translate the label of a plan's line; a diff mark such as "+ " may precede the label."""
     mark, text = (line[:2], line[2:]) if line.startswith(("- ", "+ ", "  ")) else ("", line)
     label, colon, value = text.partition(": ")
     kind, _space, subject = (label, "", "") if label in _LINE_LABELS else label.partition(" ")

@@ -73,7 +73,7 @@ def describe_type(item: Resource) -> str:
 def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
     """Return name-value pairs: audience, priority, modification date, and the number of linked icons.
 
-    Linked icons are not fetched. A value is "" if the server did not specify it.
+    Linked icons are not fetched. The value is "" for data that the server did not provide.
     """
     said = item.annotations or Annotations()
     fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
@@ -86,7 +86,7 @@ def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> 
 
 
 class ResourcesScreen(ListScreen):
-    """List of all servers' resources and templates; its result is a (server name, URI) pair, or None."""
+    """List of the resources and templates of all servers; its result is a (server name, URI) pair, or None."""
 
     TITLE_TEXT: ClassVar[str] = N_("Resources")
     EMPTY_TEXT: ClassVar[str] = N_(
@@ -298,7 +298,7 @@ class ResourceTemplateForm(FormScreen[str]):
                     )
             yield Static("", id="made", markup=False)
         else:
-            # A URI is one line of visible characters: the user sees exactly what is requested.
+            # A URI has one line of visible characters, so the user sees exactly what will be requested.
             yield OrderedInput(clean_line(self.template.uri_template, 2000), id="address", compact=True)
 
     def key_hints(self) -> str:

@@ -71,7 +71,7 @@ class RewindScreen(ListScreen):
     ]
 
     def __init__(self, host: "Host", *, selected: int | None = None) -> None:
-        """Create the screen; *selected* is the position of the message to select, None for the newest."""
+        """Create the screen; *selected* is the position of the message to select, or None for the newest."""
         super().__init__()
         self.host = host
         self._selected = selected
@@ -254,7 +254,7 @@ async def _apply(chat: "ChatScreen", host: "Host", choice: "RewindChoice") -> No
 
 
 async def _edit(chat: "ChatScreen", message: "Message", kept: int) -> None:
-    """Go back to before *message*, and put its text into the composer, before any existing text."""
+    """Go back to the messages before *message*, and insert its text before the composer's text."""
     conversation, composer = chat.host.conversation, chat.query_one(Composer)
     before = composer.draft
     after = join_drafts(Draft(message.text), before)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mcphost.config.server_files import Scope
 
 SaveServerFn = Callable[[str, str, "Scope"], Awaitable[str]]
-"""Saves a server by its name, configuration text and scope; returns a sentence about it or raises McpHostError."""
+"""Saves a server with a name, configuration text and scope; returns a sentence to show, or raises McpHostError."""
 
 _SCOPES: "dict[Scope, str]" = {
     "user": N_("for you, in every folder"),
@@ -32,7 +32,7 @@ _MAX_PATH_LENGTH = 200
 
 
 class ServerForm(FormScreen[str]):
-    """Form that adds or changes a server; its result is a sentence about what was saved, or None."""
+    """Form that adds or changes a server; its result is a sentence that reports the change, or None."""
 
     DEFAULT_CSS = """
     ServerForm LabeledInput { margin: 0 0 1 0; }
@@ -50,7 +50,7 @@ class ServerForm(FormScreen[str]):
     ) -> None:
         """Create the form; *entry* is the configuration of the server *name*, or None for a new server.
 
-        *files* has the file that is written, for each scope that can be chosen.
+        *files* maps each scope that can be chosen to the file that is written.
         """
         super().__init__()
         self._save = save
@@ -60,7 +60,7 @@ class ServerForm(FormScreen[str]):
         self._entry = entry
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Return False, so that no key is ignored: an empty form saves nothing, and a server still needs approval."""
+        """Return False, so that no key is ignored; a server that is saved by accident still needs approval."""
         return False
 
     def headline(self) -> str:

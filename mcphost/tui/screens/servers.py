@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcphost.tui.screens.manual_calls import ManualCall
 
 
-# The format that other MCP hosts also use. The command in it must exist.
+# This is the format of other MCP hosts too. The command in the example must exist.
 NO_SERVERS = N_(
     "No servers are configured.\n\nPress n and paste a command, a URL or JSON from a "
     "README. /setup finds the servers of other hosts on this machine. mcp.json has this "
@@ -49,11 +49,11 @@ NO_SERVERS = N_(
 
 
 _REPORTS = N_(" (reports changes)")
-"""What follows the name of a capability whose list may change."""
+"""Suffix of a capability for which the server reports changes of the list."""
 
 
 def _describe_catalog(view: ServerView) -> str:
-    """Return how much a server offers, its cost in each request, and how many tools are not offered."""
+    """Return the numbers of tools, resources and prompts, their tokens, and how many tools are held back."""
     tokens = _count_tokens(view)
     notes = [
         _("; about {tokens:,} tokens in each request").format(tokens=tokens) if tokens else "",
@@ -110,7 +110,7 @@ def describe_offers(view: ServerView) -> str:
 
 
 def describe_account(view: ServerView) -> list[tuple[str, str]]:
-    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] for none."""
+    """Return name-value pairs for the account in use: name, issuer, scopes and storage; [] without an account."""
     account = view.account
     if account is None:
         return []
@@ -125,10 +125,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
 
 
 def _deprecation_note(view: ServerView) -> str:
-    """Return a note if the server asked for roots although its revision, 2026-07-28, deprecates them.
-
-    Otherwise, return an empty string.
-    """
+    """Return a note if the server asked for roots although its revision, 2026-07-28, deprecates them, or ""."""
     asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return _("; asking for folders is deprecated in its revision") if old else ""
@@ -143,7 +140,7 @@ _CHANGES = ("screen.add", "screen.registry", "screen.edit", "screen.toggle_disab
 
 
 class ServersScreen(ListScreen):
-    """List of all configured servers, with *initial_server* selected at first.
+    """List of all configured servers; *initial_server* is selected when it opens.
 
     Its result is a tool call that the user entered, an attachment for the next message, or None.
     """
@@ -367,10 +364,10 @@ class ServersScreen(ListScreen):
             self.app.push_screen(AccountsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def _key_bar_items(self) -> tuple[tuple[str, str, str], ...]:
-        """Return a (key, label, action) tuple for each key that works now.
+        """Return a (key, label, action) tuple for each key that currently works.
 
-        In the demo, servers cannot be changed. The key "undo" is shown after a change, "changes" if tools are
-        quarantined, and "sign out" if there is an account.
+        In the demo, servers cannot be changed. "undo" is included after a change, "changes" if tools are quarantined,
+        and "sign out" if there is an account.
         """
         setup = self.host.setup
         unused: set[str] = set()
@@ -463,7 +460,7 @@ class ServersScreen(ListScreen):
         self.run_worker(partial(self._remove, editor, row.value, forgets=forgets), group="change")
 
     async def _explain_removal(self, editor: "LiveServerEditor", name: str) -> None:
-        """Tell the user which key removes a server, and what is stored for it besides its entry."""
+        """Explain which key removes a server, and which data is stored for it in addition to its entry."""
         file = self.host.servers.view(name).config.file
         text = _("Press x again to remove {title} from {file}.").format(title=name, file=file)
         stored = await self._describe_data(editor, name)
@@ -486,7 +483,7 @@ class ServersScreen(ListScreen):
         done = _("{title} was removed. Press u to undo.").format(title=name)
         try:
             sign_ins = await self.host.accounts.own_accounts(name) if forgets else ()
-            for account in sign_ins:  # first: the tokens are revoked with the server's certificates
+            for account in sign_ins:  # done first, because revoking tokens may need the server's certificates
                 await self.host.accounts.sign_out_account(account)
             await editor.remove(name, forgets=forgets)
         except McpHostError as error:

@@ -38,12 +38,12 @@ _NOTHING = N_(
 _NO_MODEL = N_("No model for now")
 _MAX_TARGET_LENGTH = 400
 _FRAME_WIDTH = 12
-"""Maximum width in cells of the margins, borders and scrollbar together."""
+"""Maximum total width in cells of the margins, borders and scrollbar."""
 
 _ROOMY_HEIGHT = 28
 _FIXED_ROWS = 17
 _SMALL_FIXED_ROWS = 13
-"""Maximum number of rows besides the lists; _FIXED_ROWS is the same for larger screens."""
+"""Maximum number of rows outside the lists; _FIXED_ROWS is the number for larger screens."""
 
 _KEY_LABEL = N_("API key (Anthropic, OpenAI, Gemini, Groq, xAI, Cerebras); stored in the keyring")
 
@@ -137,14 +137,14 @@ class SetupScreen(FormScreen[SetupChoice]):
         self.run_worker(self._add_late_models, group="late models")
 
     async def _add_late_models(self) -> None:
-        """Add the models of local servers that respond late; the choice, the cursor and the focus stay as they are."""
+        """Add models of local servers that respond late, without moving the choice, the cursor or the focus."""
         found = await self._setup.find_late_models(self._models)
         if not found:
             return
         first, count = len(self._models), len(self._models) + len(found)
         self._models += found
         if self._model_index == first:
-            self._model_index = count  # no model for now
+            self._model_index = count  # the entry for no model
         for lines in self.query("#models").results(OptionList):
             self._redraw(lines, count if lines.highlighted == first else lines.highlighted)
         if first == 0:

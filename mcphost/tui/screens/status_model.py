@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _PARTS = {"system": 0, "definitions": 0, "results": 1, "attachments": 1, "messages": 2}
-"""Where the meter of the context window shows each kind of TokenShare."""
+"""The position in the context meter of each kind of TokenShare."""
 
 
 class StatusModel:
@@ -68,11 +68,11 @@ class StatusModel:
         try:
             total = (await host.spending.load_totals(conversation)).conversation.cost
         except McpHostError:
-            return  # on failure, the costs of the messages are shown
+            return  # the sum of the messages' costs is shown instead
         self._record_spending(conversation, total)
 
     def _record_spending(self, conversation: str, total: float) -> None:
-        if conversation and total:  # totals only grow, and a query may finish after a newer event
+        if conversation and total:  # a query may finish after a newer event, but totals never decrease
             self._spent[conversation] = max(total, self._spent.get(conversation, 0.0))
 
     def _handle_spending(self, event: SpendingChanged) -> None:

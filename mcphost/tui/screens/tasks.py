@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 UPDATE_SECONDS = 0.5
-"""Interval at which running calls are redrawn, however often servers report progress."""
+"""Seconds after which running calls are redrawn, no matter how often servers report progress."""
 
 _BAR_CELLS = 8
 
@@ -52,7 +52,7 @@ def format_elapsed(seconds: float) -> str:
 
 
 def format_progress(call: RunningCall, cells: int = _BAR_CELLS) -> str:
-    """Return a call's progress as a bar, numbers or text, as far as it is known, or "" if it is unknown."""
+    """Return whatever is known of a call's progress, as a bar, numbers or text, or "" if nothing is known."""
     event = call.progress
     if event is None:
         return ""

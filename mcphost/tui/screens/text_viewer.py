@@ -47,7 +47,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         sections: Sequence[Section] = (),
         language: str = "",
     ) -> None:
-        """Create a viewer for *text*, or for *sections*, if any; a known *language* is highlighted.
+        """Create a viewer for *text*, or for *sections* if there are any; *language* selects the highlighting.
 
         The callback *on_end_shown* is called once, when the last row becomes visible. If *text* is truncated,
         *load_full_text* must return the full text, or raise StoreError.
@@ -132,7 +132,7 @@ class TextViewerScreen(ScreenLifecycle, Screen[Any]):
         await self.action_find_next()
 
     async def action_find_next(self) -> None:
-        """Scroll to the next match, from the last to the first; show a notification without a match."""
+        """Scroll to the next match, wrapping around at the end; show a notification if there is no match."""
         if not self._search_text:
             return
         text = self.query_one(LongText)

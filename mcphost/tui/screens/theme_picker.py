@@ -1,4 +1,4 @@
-"""Small dialog beside the chat that lists the themes and previews the selected one."""
+"""Dialog beside the chat that lists the themes and previews the theme under the cursor."""
 
 from typing import TYPE_CHECKING, ClassVar
 

@@ -121,7 +121,7 @@ class ToolsScreen(ListScreen):
         return out
 
     def _describe_sending(self, tool: str) -> str:
-        """Return whether the tool is sent in each request, and why."""
+        """Describe whether the tool's definition is sent in each request, and why."""
         return {
             "user": _("always: pinned by you"),
             "setting": _('always: "pinned_tools" in config.toml'),

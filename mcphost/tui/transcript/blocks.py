@@ -55,7 +55,7 @@ class TranscriptBlock:
         return self.gap + 1
 
     def invalidate(self) -> None:
-        """Discard the cached rows to have the block rendered again. Call this method after changing the block."""
+        """Discard the cached rows, so that the block is rendered again. Call this after changing the block."""
         self.strips = None
 
     def activate(self) -> tuple[str, str] | None:
@@ -78,9 +78,9 @@ class TranscriptBlock:
         return self.copy_text()
 
     def reveal(self, pattern: re.Pattern[str], place: int) -> None:
-        """Unfold the block as far as needed to show match *place* of *pattern*, counting from 0.
+        """Unfold the block as far as needed to show one match of *pattern*. Does nothing by default.
 
-        Matches are counted in `search_text`. Does nothing by default.
+        *place* is the position of the match among those in `search_text`, counting from 0.
         """
 
 
@@ -119,7 +119,8 @@ class UserMessage(TranscriptBlock):
     """Message from the user, shown as plain text with the names of its attachments.
 
     `source` names the prompt from which the message was inserted; it is "" if the user wrote it. `resources` has the
-    server and URI of each attachment, None if it is not a resource; `outdated` has those that changed since.
+    server and URI of each attachment, or None if the attachment is not a resource. `outdated` has those of the
+    resources that have changed since.
     """
 
     gap = 1
@@ -242,7 +243,7 @@ class LateResult(TranscriptBlock):
 
 
 class MarkdownBlock(TranscriptBlock):
-    """Part of an answer from the model, shown as Markdown; the last block grows during streaming.
+    """Part of the model's answer, shown as Markdown; the last block grows during streaming.
 
     `is_joined` means that there is no blank row before the block, `is_plain` that the text is not parsed as Markdown,
     and `continues_code` that it begins with the rest of the code block above.
@@ -256,7 +257,7 @@ class MarkdownBlock(TranscriptBlock):
         super().__init__()
         self.text, self.is_plain, self.continues_code = text, is_plain, continues_code
         self.is_linear = False
-        """Whether each cell of a table has a row of its own, as for a screen reader."""
+        """Whether each cell of a table is shown on a separate row, for screen readers."""
         self.gap = 0 if is_joined else 1
 
     def render(self, width: int) -> list[PrefixedContent]:

@@ -1,6 +1,6 @@
 """Syntax highlighting of code blocks in a few muted styles.
 
-This module is not imported at startup, but by `markdown.warm_up` or when the first code block is rendered.
+This module is not imported at startup; `markdown.warm_up` imports it, or else the first code block that is rendered.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -47,7 +47,7 @@ class PartCopier:
         self._widget.post_message(CopyRequested(text, _("Copied {name}{place}.").format(name=part.name, place=place)))
 
     def forget(self) -> None:
-        """Begin with the first part again; called when the indexes of the blocks have changed."""
+        """Begin again with the first part. Call this after the indexes of the blocks have changed."""
         self._last = (-1, -1)
 
 

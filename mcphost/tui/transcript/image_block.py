@@ -83,7 +83,7 @@ class ImageCard(TranscriptBlock):
         """Set the decoded image, or the error if *answer* is a string.
 
         *sides* is the size that `request_size` returned, and *width* the number of columns that it was called with.
-        Returns False without a change if another size has been requested since.
+        Return False, and change nothing, if another size has been requested since.
         """
         if self._requested_size != sides:
             return False
@@ -139,8 +139,8 @@ Rgb = tuple[int, int, int]
 def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
     """Draw the image with half-block characters, each of which shows two pixels, one above the other.
 
-    Transparent pixels are blended with the background. For an image that the terminal draws, its placeholder cells are
-    returned instead.
+    Transparent pixels are blended with the background. For a PlacedImage, which the terminal draws, its placeholder
+    cells are returned instead.
     """
     from mcphost.tui.kitty_graphics import PlacedImage, render_placeholders
 

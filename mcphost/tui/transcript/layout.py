@@ -195,7 +195,7 @@ _EMPTY_RULES = cast("RulesMap", {})
 
 
 def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
-    """Return the lines of a block before wrapping; None stands for a line that is only decoration.
+    """Return the lines of a block before wrapping, with None for each line that is only decoration.
 
     A text selection identifies lines by their position in this list.
     """
@@ -207,7 +207,7 @@ def list_plain_lines(block: TranscriptBlock, width: int) -> list[str | None]:
 
 
 def select_text(blocks: Sequence[TranscriptBlock], selection: Selection, width: int) -> str:
-    """Return the selected text, with line breaks only where the text has them and not where it is wrapped."""
+    """Return the selected text without the line breaks that wrapping has added."""
     start = selection.start.y // LINES_PER_BLOCK if selection.start else 0
     end = min(selection.end.y // LINES_PER_BLOCK if selection.end else len(blocks) - 1, len(blocks) - 1)
     out: list[str] = []
@@ -243,8 +243,8 @@ def find_current_row(strips: Sequence[Strip]) -> int:
 class BlockRenderer:
     """Renderer of blocks as styled rows (strips) of *width* columns, with the selected text highlighted.
 
-    The constructor's *resolve_style* looks up a style by name. Its *current_style* highlights the current block; it
-    applies to all content that has no style of its own.
+    *resolve_style* looks up a style by name. *current_style* highlights the current block; it applies to all content
+    that sets no style.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class BlockRenderer:
 
         *first_line* is the line number that the first line of the block has in *selection*.
         """
-        # The gap has a position as well, because a selection may end on it.
+        # The gap needs a position too, because a selection may end on it.
         gap = self.base.rich_style + RichStyle.from_meta({"offset": (0, first_line)})
         out = [Strip([Segment(" " * self.width, gap)], self.width)] * block.gap
         line = first_line
@@ -378,7 +378,10 @@ def _shift_selection(selection: Selection | None, base: int) -> Selection | None
 
 
 class UnseenBlocks:
-    """The blocks that the user has not seen yet; `count` is shown at the lower edge of the transcript."""
+    """Counter of the blocks that were added below the view while the user was reading further up.
+
+    The transcript shows `count` at its lower edge.
+    """
 
     def __init__(self) -> None:
         self.count = 0

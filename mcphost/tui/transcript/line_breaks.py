@@ -25,14 +25,14 @@ _divide_line = content.divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
 def divide_line(text: str, width: int, fold: bool = True) -> list[int]:
-    """Return where Textual breaks a line; it is called for each line of each widget."""
+    """Return the indices at which to break a line. Replaces the function that Textual calls for every line."""
     if fold and not text.isascii() and needs_own_breaks(text, width):
         return break_line(text, width)
     return _divide_line(text, width, fold)
 
 
 def use_own_breaks() -> None:
-    """Break the text of all widgets by the rules of this module."""
+    """Apply the rules of this module to the text of all widgets."""
     content.divide_line = divide_line  # pyright: ignore[reportPrivateImportUsage]
 
 
@@ -66,7 +66,7 @@ def break_line(line: str, width: int) -> list[int]:
 
 
 def _measure(character: str) -> int:
-    """Return the width of a character in cells, never less than Textual's."""
+    """Return the width of a character in cells, which is never less than the width that Textual assumes."""
     return max(cell_len(character), measure_character(character)[0]) if character != "\t" else 8
 
 

@@ -38,7 +38,7 @@ _MAX_LINES = 2_000
 _MAX_REFERENCES = 100
 """Maximum link reference definitions parsed at a time."""
 _MAX_CELLS = 4_000
-"""Maximum table cells parsed at a time, counted as if every line were as wide as the widest."""
+"""Maximum table cells parsed at a time, counted as if every line had as many cells as the longest."""
 
 
 class MarkdownFragment(NamedTuple):
@@ -90,7 +90,7 @@ def highlight_code(code: str, language: str) -> Content:
 
 
 class _Builder:
-    """Builder of the rendered content of a Markdown text, with the open list items and block quotes."""
+    """Builder that collects the rendered content of a Markdown text, and tracks open lists and block quotes."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -166,9 +166,9 @@ def render_markdown(
     """Render a Markdown text for *width* columns.
 
     Tables and code may use the full width, other text at most PROSE_WIDTH columns. Tables are laid out here; other
-    content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text. *continues_code*
-    means that the text begins with the rest of a code block, which needs no heading. *is_linear* shows the cells of a
-    table one below the other.
+    content is wrapped when it is drawn. Text that is too complex to parse is returned as plain text. If
+    *continues_code* is true, the text begins with the rest of a code block, which gets no heading. If *is_linear* is
+    true, the cells of a table are shown one below the other.
     """
     build = _Builder(max(8, width))
     if is_too_complex(source):
@@ -296,7 +296,7 @@ def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
 
 
 class CopyablePart(NamedTuple):
-    """A part of a block. `name` describes it, such as "Python code"; `tsv` is set for a table only."""
+    """A part of a block that can be copied separately; `name` describes it, and `tsv` is set only for a table."""
 
     name: str
     text: str
@@ -345,11 +345,11 @@ def find_cut(source: str, size: int) -> int:
 
 
 def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
-    """Split a Markdown text that is still streamed into complete parts, which do not change, and the rest.
+    """Split Markdown that is still being streamed into complete parts, which no longer change, and the rest.
 
     The rest is usually the last top-level block, which may still grow; it is None if the text has no blocks. If the
-    rest is a long code block, list, table or paragraph, its beginning becomes a complete part as well. Otherwise,
-    adding text would become slower as the answer grows.
+    rest is a long code block, list, table or paragraph, its beginning is split off as a complete part too; otherwise,
+    each addition would take longer as the answer grows.
     """
     if len(source) > MAX_SOURCE:
         at = find_cut(source, MAX_SOURCE)

@@ -17,11 +17,11 @@ from mcphost.tui.transcript.blocks import NoticeBlock, TranscriptBlock
 from mcphost.tui.transcript.transcript import Transcript
 
 NEWEST_MESSAGES = 300
-"""Number of messages that are shown at once; building the blocks of 100,000 would stop the event loop for 0.5 s."""
+"""Number of messages shown immediately; building the blocks of 100,000 would stop the event loop for 0.5 s."""
 _PART_MESSAGES = 100
 SLICE_SECONDS = 0.004
 _MAX_INSERTED = 8_000
-"""Number of blocks after which they are inserted; each insertion draws the screen again."""
+"""Maximum number of blocks collected before they are inserted; each insertion redraws the screen."""
 PAUSE_SECONDS = 0.002
 """Pause after each slice, in which key presses are handled and drawn."""
 
@@ -78,7 +78,7 @@ class EarlierMessages:
         self._shown = asyncio.Event()
 
     def start(self) -> None:
-        """Begin once the newest messages are drawn; showing another conversation cancels this."""
+        """Begin once the newest messages are drawn. Opening another conversation cancels this."""
         self._transcript.call_after_refresh(self._shown.set)
         self._transcript.run_worker(self._run, group="earlier messages", exclusive=True)
 
@@ -87,7 +87,7 @@ class EarlierMessages:
         await self._ended.wait()
 
     def cancel(self) -> None:
-        """Add no more blocks, because another conversation is shown."""
+        """Stop adding blocks; called when another conversation is shown."""
         self._messages, self._end = (), 0
         self._waiting.clear()
         self._ended.set()
@@ -133,7 +133,7 @@ class EarlierMessages:
 
 
 class TimedNotice(NamedTuple):
-    """A notice and when it was given, in seconds since 1970."""
+    """A notice, and its time in seconds since 1970."""
 
     at: float
     block: NoticeBlock
@@ -146,9 +146,9 @@ class NoticePlace:
         self._notice = notice
 
     def take(self, part: Sequence[Message], *, is_first: bool) -> TimedNotice | None:
-        """Return the notice if it belongs in this part of the messages, but only once.
+        """Return the notice if it belongs in this part of the messages and has not been returned yet, else None.
 
-        Parts are given from the newest to the oldest; *is_first* says that no other part comes before this one.
+        Call this for each part, from the newest to the oldest; *is_first* marks the part with the first message.
         """
         notice = self._notice
         if notice is None or not (is_first or part[0].at <= notice.at):
@@ -158,9 +158,10 @@ class NoticePlace:
 
 
 def build_compaction_notice(messages: int, sentences: int, unknown: int) -> NoticeBlock:
-    """Return the notice that a summary of *sentences* sentences replaces the first *messages* messages.
+    """Return the notice that a summary replaces the first *messages* messages in requests to the model.
 
-    *unknown* counts the sentences of unknown source; 0 messages means that the summary was removed.
+    *sentences* is the number of its sentences, and *unknown* how many of them have no known source. If *messages* is 0,
+    the notice says that the summary is no longer used.
     """
     if not messages:
         return NoticeBlock("info", _("The model gets the messages themselves again."))

@@ -121,7 +121,7 @@ def build_blocks(
     """Return the blocks of a stored conversation's messages, with the cost of answers if *show_costs*.
 
     Images that the user attached and those in tool results are included if *can_draw_images* returns True; it is
-    called only if there are images. *notice* comes after the messages that are not newer.
+    called only if there are images. *notice* is placed before the first message that is newer.
     """
     out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
@@ -254,7 +254,7 @@ class TranscriptPresenter:
     ) -> None:
         """Replace the transcript's content with a stored conversation and a notice among its messages.
 
-        The newest messages are shown at once, the earlier ones are added in the background. *on_part* is called with
+        The newest messages are shown immediately; earlier ones are added in the background. *on_part* is called with
         each part of the messages, the newest part first.
         """
         from mcphost.tui.transcript.opened_conversation import NEWEST_MESSAGES, EarlierMessages, NoticePlace, find_part
@@ -285,7 +285,7 @@ class TranscriptPresenter:
         return blocks
 
     def show_outdated(self, keys: frozenset[tuple[str, str]]) -> None:
-        """Mark the attached resources in *keys*, pairs of server and URI, which have changed since they were sent."""
+        """Mark the attached resources that have changed since they were sent; *keys* are (server, URI) pairs."""
         self._outdated = keys
         for block in self._resource_messages:
             if block.show_outdated(keys):
@@ -333,9 +333,9 @@ class TranscriptPresenter:
         return "\n\n".join(part.strip("\n") for part in reversed(parts))
 
     def mark_waiting_calls(self, calls: set[str]) -> None:
-        """Mark the cards of the tool calls that are waiting for the user, and unmark all others.
+        """Mark the cards of the tool calls that are waiting for the user's approval, and unmark all others.
 
-        *calls* holds the ids of the waiting calls.
+        *calls* contains the ids of the waiting calls.
         """
         if calls:
             self.phase = _("waiting for you")

@@ -14,7 +14,7 @@ _SPINNER_MARKS = str.maketrans(dict.fromkeys(SPINNER, STATES["running"][0]))
 
 
 def simplify_piece(piece: PrefixedContent) -> PrefixedContent | None:
-    """Return a piece in the form for screen readers, or None if it is only decoration."""
+    """Return content with words in place of symbols, or None if it is only decoration."""
     plain = piece.content.plain
     if plain.strip() and is_drawing(plain):
         return None

@@ -23,7 +23,7 @@ def split_into_blocks(text: str) -> list[TranscriptBlock]:
 
 
 class StreamingText:
-    """Buffer for streamed text; `tail` is the growing block, `pending` is text not yet added to it."""
+    """Buffer for streamed text; `tail` is the growing block, and `pending` the text not yet added to it."""
 
     def __init__(self) -> None:
         self.tail: MarkdownBlock | ThinkingBlock | None = None

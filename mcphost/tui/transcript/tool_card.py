@@ -19,7 +19,7 @@ from mcphost.tui.transcript.blocks import ACTIVATE_STYLE, TranscriptBlock
 from mcphost.tui.transcript.prefixed_content import PROSE_WIDTH, PrefixedContent, justify_ends
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-# state -> mark, words, style; the words repeat what the mark and color mean.
+# Maps a state to its mark, its label and its style; the label does not rely on the mark or the color.
 STATES: dict[str, tuple[str, str, str]] = {
     "proposed": ("◇", N_("next"), "$muted"),
     "waiting": ("◆", N_("waiting for you"), "$warning"),
@@ -110,13 +110,13 @@ class ToolCard(TranscriptBlock):
     def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """Mark the call as running and start measuring the elapsed time.
 
-        *arguments* are those that were sent, and *started_by* says what approved the call, as in `ToolStarted.by`.
+        *arguments* are the arguments that were sent. *started_by* is what approved the call, as in `ToolStarted.by`.
         """
         self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
         self.invalidate()
 
     def finish(self, outcome: str, text: str, seconds: float, result_file: str = "") -> None:
-        """Mark the call as ended after *seconds*; *outcome* is a key of STATES, *text* the result or error.
+        """Mark the call as ended after *seconds*; *outcome* is a key of STATES, and *text* the result or error.
 
         *result_file* is the path of the file with the full result if the model received only its beginning.
         """
@@ -165,7 +165,7 @@ class ToolCard(TranscriptBlock):
             return Content.assemble(
                 (render_progress_bar(value / total), "$accent"), f" {value:g}/{total:g}  ", (told, "$muted")
             )
-        number = f"{value:g}  " if value or not told else ""  # a task reports its progress only as text
+        number = f"{value:g}  " if value or not told else ""  # a task reports only text, no number
         return Content.assemble((number, "$accent"), (told, "$muted"))
 
     def _render_arguments(self, width: int, lead: str) -> list[PrefixedContent]:
@@ -315,13 +315,13 @@ def find_background_candidate(blocks: Sequence[TranscriptBlock], index: int) -> 
 _SPIN_SECONDS = 0.25
 _FAST_SPIN_SECONDS = 10.0
 _SLOW_SPIN_SECONDS = 1.0
-"""Seconds between spinner frames of a long call, whose elapsed time changes once a second."""
+"""Seconds between spinner frames of a long call, for which only the elapsed time needs to stay current."""
 _MAX_SPINNER_BLOCKS = 50
 """Number of blocks at the end that are searched for running tool calls."""
 
 
 class CallSpinner:
-    """Timer that redraws the rows of running calls as long as there are any.
+    """Timer that redraws the spinners of running calls until none is running.
 
     *redraw* is called with the index of the block of each running call.
     """
@@ -334,14 +334,14 @@ class CallSpinner:
         self._count = 0
 
     def start(self) -> None:
-        """Start the timer if a call is running and the timer is not."""
+        """Start the timer if a call is running, unless the timer has already been started."""
         if self._timer is None and any(block.is_running for block in self._get_blocks()[-_MAX_SPINNER_BLOCKS:]):
             self._count = 0
             wait = BACKGROUND_OFFER_SECONDS if is_reader(self._widget) else _SPIN_SECONDS
             self._timer = self._widget.set_timer(wait, self.advance)
 
     def advance(self) -> None:
-        """Redraw only the row with the spinner and elapsed time of each visible running call."""
+        """Redraw the row with the spinner and elapsed time of each running call, if the screen is visible."""
         self._timer = None
         blocks = self._get_blocks()
         first = max(0, len(blocks) - _MAX_SPINNER_BLOCKS)

@@ -96,7 +96,7 @@ class Transcript(ScrollView, can_focus=True):
         self._flush_timer: Timer | None = None
         self.spinner = CallSpinner(self, lambda: self.blocks, self._redraw_first_row)
         self.earlier: BlockLoader | None = None
-        """The earlier messages that are still to be added; None if there are none."""
+        """The loader of an opened conversation's earlier messages, or None if all were shown immediately."""
         self._draw_seconds, self._is_own_scroll = 0.0, False
         self._part_copier = PartCopier(self, lambda: self.blocks)
         self._found: FoundText | None = None
@@ -220,7 +220,7 @@ class Transcript(ScrollView, can_focus=True):
             if "\n" in text and not thinking and self._streaming.hold_unfinished():
                 self.flush_stream()
         elif self._flush_timer is None:
-            # Expensive tails are drawn less often: drawing takes at most a third of the time.
+            # A tail that takes long to draw is drawn less often, so that drawing takes at most a third of the time.
             self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
     def close_tail(self) -> None:
@@ -435,7 +435,7 @@ class Transcript(ScrollView, can_focus=True):
         return kept[index]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text, with line breaks only where the text has them and not where it is wrapped."""
+        """Return the selected text without the line breaks that wrapping has added."""
         if selection.start is None:
             self.finish_loading()
         if not self.blocks:

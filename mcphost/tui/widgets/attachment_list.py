@@ -1,4 +1,4 @@
-"""List of the next message's attachments, which keys and the mouse remove, preview and refresh."""
+"""List of the attachments of the next message, to preview, refresh and remove them."""
 
 from typing import ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ from mcphost.tui.messages import AttachmentAction
 from mcphost.tui.screen_text import clean_line, pad_cells
 
 MAX_SHOWN = 5
-"""Number of attachments that are shown at a time; the list scrolls to the chosen one."""
+"""Maximum number of attachments shown at a time; the list scrolls to the one at the cursor."""
 _WIDEST_KIND = 9
 _ROW_HINT = N_("shift+tab chooses one · backspace in an empty message removes the last")
 _FOCUSED_HINT = N_("enter views · x removes · esc back")
@@ -29,8 +29,8 @@ _REFRESH_HINT = N_("shift+tab, then r refreshes")
 class AttachmentRow(NamedTuple):
     """One attachment in the list: its kind, its name, its size as text, and its estimated tokens.
 
-    `is_changed` means that the server has reported a newer version of the resource. `is_sent` means that the row is not
-    an attachment of the next message, but a resource that was sent before and changed since.
+    `is_changed` means that the server has reported a newer version of the resource. `is_sent` means that the row is
+    not an attachment of the next message, but a resource that was sent earlier and has changed since.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class AttachmentRow(NamedTuple):
 
 
 class AttachmentList(Widget, can_focus=True):
-    """Rows of attachments with a cursor while focused; the list is hidden while it is empty."""
+    """Widget with a row for each attachment, and a cursor while it has the focus; hidden while empty."""
 
     FOCUS_ON_CLICK = False  # so that text typed after a click goes to the message
     DEFAULT_CSS = """
@@ -91,7 +91,7 @@ class AttachmentList(Widget, can_focus=True):
         return max(0, min(at - MAX_SHOWN // 2, len(self.rows) - MAX_SHOWN))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of attachments shown, plus one row for the hint."""
+        """Return the number of rows: one for each attachment shown, and one for the hint."""
         del container, viewport, width
         return min(len(self.rows), MAX_SHOWN) + 1
 

@@ -1,4 +1,4 @@
-"""Rows of the attachment list, with the kind, the size and the estimated tokens of each attachment."""
+"""Construction of the attachment list's rows, with each attachment's kind, size and estimated tokens."""
 
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.token_estimate import estimate_part_tokens, estimate_text_tokens
@@ -7,7 +7,7 @@ from mcphost.tui.widgets.attachment_list import AttachmentRow
 
 
 def build_row(part: Part) -> AttachmentRow:
-    """Return the row of an attached file, resource, image or result; see AttachmentRow."""
+    """Return the row for an attached file, resource, image or tool result."""
     match part:
         case ResourcePart():
             server, name, size = part.server, part.uri.removeprefix("tool:"), len(part.text.encode("utf-8", "replace"))
@@ -20,7 +20,7 @@ def build_row(part: Part) -> AttachmentRow:
 
 
 def build_paste_row(placeholder: str, text: str) -> AttachmentRow:
-    """Return the row of a folded paste, which stays in the text of the message."""
+    """Return the row for a folded paste, which is sent as part of the message's text."""
     size = format_size(len(text.encode("utf-8", "replace")))
     return AttachmentRow(N_("paste"), placeholder, size, estimate_text_tokens(text))
 

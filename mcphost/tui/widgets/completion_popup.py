@@ -49,10 +49,10 @@ def no_completions(kind: str) -> list[CompletionItem]:
 
 
 class CompletionPopup:
-    """Completion popup of a composer: a list above its text area, which exists only while it is open.
+    """Completion popup of a composer: a list above the text area, whose widget exists only while it is open.
 
-    Resources are listed at once. Files are added below them when a search on a thread has found them, so that the entry
-    that the user is about to choose does not move.
+    Resources are listed immediately. Files, for which a thread searches, are added below them, so that the entry that
+    the user is about to choose does not move.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class CompletionPopup:
         self.source: CompletionSource = no_completions
         self.file_search: FileSearch | None = None
         self.is_suppressed = False
-        """Whether the next change of the text is not typed, so that it must not open the popup."""
+        """Whether the program is about to change the text, which must not open the popup."""
 
         self.is_change_pending = False
         """Whether the text has changed, but the message that updates the popup has not been handled yet."""

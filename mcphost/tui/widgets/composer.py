@@ -68,7 +68,7 @@ class Draft(NamedTuple):
 def describe_origin(draft: Draft, lines: int) -> str:
     """Return a hint about what Enter does with text that was not typed, or "" if no hint is needed.
 
-    *lines* is the number of lines in the composer, because the draft may hold only the beginning of the text.
+    *lines* is the number of lines in the composer; *draft* may contain only the beginning of the text.
     """
     if draft.origin == "typed":
         return ""
@@ -133,7 +133,7 @@ class ComposerInput(OrderedTextArea):
         self.composer = composer
 
     def on_mount(self) -> None:
-        """Let the keys of actions take precedence over TextArea's own bindings for the same keys."""
+        """Give the keys of the app's actions precedence over TextArea's bindings for the same keys."""
         for key, name in keys_in_use(self).items():
             if key in self._bindings.key_to_bindings and key != "escape":
                 self._bindings.key_to_bindings[key] = [Binding(key, f"app.{name}", show=False)]
@@ -207,7 +207,7 @@ class ComposerInput(OrderedTextArea):
         elif key == "down" and self.cursor_location[0] == self.document.line_count - 1:
             return self.composer.recall_history(1)
         elif key in {"pageup", "pagedown"} and not self.max_scroll_y:
-            # There is nothing to scroll here: scroll the transcript.
+            # There is nothing to scroll in the text area, so scroll the transcript.
             self.post_message(ScrollRequested(-1 if key == "pageup" else 1))
         elif key == "backspace" and not self.text and self.composer.attachment_names:
             self.post_message(AttachmentRequested("remove", len(self.composer.attachment_names) - 1))
@@ -342,7 +342,7 @@ class Composer(Vertical):
     def recall_history(self, by: int) -> bool:
         """Show the next (*by* 1) or previous (-1) history entry; return False if there is none.
 
-        The unsent draft is kept, and follows the newest entry.
+        The unsent draft is kept as the entry after the newest one.
         """
         place = self._history_index + by
         if not 0 <= place <= len(self._history):
@@ -387,7 +387,7 @@ class Composer(Vertical):
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
-        """Return whether to ignore *key*: an Enter shortly after an insertion, or held down since then.
+        """Return whether to ignore *key* because it is an Enter right after an insertion, or held down since.
 
         *ago* is the number of seconds since the key was pressed. A key that belongs to a paste marks the text as
         inserted, even if it first clears the message.
@@ -491,7 +491,7 @@ class Composer(Vertical):
         self.query_one(AttachmentList).show((*self._attachments, *map(self.pastes.build_row, self._pastes_shown)))
 
     def on_attachment_list_requested(self, message: AttachmentList.Requested) -> None:
-        """Let the screen open, remove or refresh an attachment; remove a folded paste from the text."""
+        """Ask the screen to open, remove or refresh an attachment; remove a folded paste from the text."""
         message.stop()
         number = message.index - len(self._attachments)
         if number < 0:

@@ -1,4 +1,4 @@
-"""Bar to search the conversation; it searches while the user types."""
+"""Search bar of the conversation, which searches while the user types."""
 
 from functools import partial
 from typing import ClassVar
@@ -18,7 +18,7 @@ from mcphost.tui.widgets.inputs import OrderedInput
 
 
 class FindBar(Horizontal):
-    """Bar with a search input and the number of matches, which are highlighted in the transcript."""
+    """Bar with an input for the query and the number of matches, which the transcript highlights."""
 
     DEFAULT_CSS = """
     FindBar { height: 1; background: $surface; padding: 0 1; margin: 0 1; }
@@ -30,7 +30,7 @@ class FindBar(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "go(1)", show=False),
         Binding("shift+enter,up", "go(-1)", show=False),
-        # Handled before later keys: over a slow connection keys arrive together, and letters belong to the message.
+        # Handled before later keys: over a slow connection, keys arrive together, and later letters are message text.
         Binding("escape", "close", show=False, priority=True),
     ]
 
@@ -110,7 +110,7 @@ class FindBar(Horizontal):
             self.run_worker(partial(self.run_action, str(action)), group="find-click")
 
     async def action_go(self, by: int) -> None:
-        """Search again and show the next match (1) or the previous one (-1); the first follows the last."""
+        """Search again and show the next match (1) or the previous one (-1), wrapping around at the ends."""
         result = self._result
         if result is None:
             return
@@ -129,7 +129,7 @@ class FindBar(Horizontal):
             self._show(None)
 
     def action_close(self) -> None:
-        """Close the bar and focus the composer; the block with the shown match stays current."""
+        """Close the bar and focus the composer; the block with the current match stays selected."""
         self._transcript.show_find(None)
         self.screen.set_focus(self.screen.query_one("#prompt"))
         self.remove()

@@ -1,4 +1,4 @@
-"""Widget that shows an image at the largest size that fits, hidden if the terminal has no images."""
+"""Widget that shows an image as large as fits, or nothing if the terminal cannot show images."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -41,7 +41,7 @@ class ImageView(Widget):
         self._reset_image(part)
 
     def show_image(self, part: ImagePart | None) -> None:
-        """Show this image; None shows no image. Do nothing if the image is already shown."""
+        """Show this image, or no image if *part* is None. Do nothing if the image is already shown."""
         if part != self.part:
             self._reset_image(part)
 
@@ -67,7 +67,7 @@ class ImageView(Widget):
     def on_resize(self) -> None:
         """Request the image again, scaled for the new size.
 
-        This is not done in `render_line`, because messages posted during rendering get lost.
+        This is not done in `render_line`, because messages posted during rendering are lost.
         """
         self._request_drawing()
 
@@ -129,5 +129,5 @@ class ImageView(Widget):
 
 
 def create_image_views(pictures: Iterable[str]) -> list[ImageView]:
-    """Create widgets for the first 4 images. *pictures* holds their base64 data."""
+    """Create a widget for each of the first 4 images. *pictures* yields their base64 data."""
     return [ImageView(ImagePart("", data)) for data in islice(pictures, MAX_IMAGES)]

@@ -21,7 +21,7 @@ async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
     """Run the widget's binding for a key immediately, when the key reaches the widget.
 
     Textual inserts a letter as soon as it reaches the widget, but runs a binding such as Backspace only after the key
-    has bubbled up to the app. When the app is busy, Backspace would then delete letters that were typed after it.
+    has bubbled up to the app. In a busy app, Backspace would delete letters that were typed after it.
     """
     for binding in () if event.is_printable else widget._bindings.key_to_bindings.get(event.key, ()):  # pyright: ignore[reportPrivateUsage]
         if not binding.priority and await widget.app.run_action(binding.action, widget):  # pyright: ignore[reportUnknownMemberType]
@@ -137,7 +137,7 @@ class LabeledInputGroup(Vertical):
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
-            """Record the value of an input that has all earlier keys; after the last, post `Submitted`."""
+            """Record the value of an input that has received all earlier keys; after the last, post `Submitted`."""
             values[number] = boxes[number].value
             if len(values) == len(boxes):
                 self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))

@@ -1,4 +1,4 @@
-"""Aligned name-value pairs and quoted text; no value can imitate another pair or a heading."""
+"""Widgets for name-value pairs and quoted text, in which no value can imitate another pair or a heading."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -146,7 +146,7 @@ def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]
             if len(line) <= room and line.isascii() and "\t" not in line:
                 yield QuotedRow(
                     first, line, style
-                )  # there may be hundreds of thousands of short lines, which need no check of their characters
+                )  # short lines, of which there may be hundreds of thousands, need no check of their characters
                 continue
             for number, row in enumerate(wrap_content(Content(line), room)):
                 yield QuotedRow(more if number else first, row.plain, style)
@@ -207,5 +207,5 @@ class QuotedText(Widget):
 
 
 def quote_statement(heading: str, text: str, style: str = "") -> QuotedText:
-    """Return a widget with a server's sanitized text behind bars, so that it cannot imitate lines of mcphost."""
+    """Return a widget with a server's sanitized text, marked by bars so that it cannot pose as mcphost's own."""
     return QuotedText([QuotedPart(heading, "$faint", is_heading=True), QuotedPart(text, style)])

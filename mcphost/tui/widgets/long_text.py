@@ -1,4 +1,4 @@
-"""Read-only view of text of any size, which sanitizes and renders only the visible rows."""
+"""Read-only view of text of any size, in which only the visible rows are sanitized and rendered."""
 
 import asyncio
 from array import array
@@ -31,7 +31,7 @@ _MAX_CACHED_CHUNKS = 16
 _WIDEST_MARK = 9
 _JOINERS = ("\u200c", "\u200d")
 _CONTEXT_DEPENDENT = (*_JOINERS, "\ufe0e", "\ufe0f")
-"""Invisible characters that a mark replaces only next to certain characters; it always replaces all others."""
+"""Invisible characters that are replaced by a mark only next to certain characters; others always are."""
 _JOINERS_AT_BOTH_ENDS = 16
 _MAX_BACKTRACK = 8
 
@@ -97,7 +97,7 @@ class RowIndex:
         self._first_rows.append(self._first_rows[-1] + rows)
 
     def _measure_next_chunk(self, position: int) -> tuple[int, int]:
-        """Return the end of the chunk that starts at *position*, and the number of its rows.
+        """Return the end of the chunk that starts at *position*, and how many rows it has.
 
         A chunk always ends at the end of a row.
         """
@@ -184,7 +184,7 @@ def _fixed_row_length(line: str, width: int) -> int:
     if not is_clean(line) or "\t" in line:
         return max(1, width // _WIDEST_MARK)
     if any(joiner in line for joiner in _JOINERS):
-        # A joiner at either end of a row lacks a neighbor, and may be replaced by a mark.
+        # A joiner at either end of a row has lost its neighbor, so it may be replaced by a mark.
         return max(1, width // _WIDEST_MARK, (width - _JOINERS_AT_BOTH_ENDS) // 2)
     return max(1, width // 2)
 
@@ -224,7 +224,7 @@ def _are_joined(pair: str) -> bool:
 MAX_CLEANED_WHOLE = 100_000
 _MAX_TOKENS = 40_000
 _MAX_HIGHLIGHT_SECONDS = 0.5
-"""CPU seconds for highlighting, on a thread; the remaining text stays plain."""
+"""CPU seconds after which highlighting, which runs on a thread, stops; the rest of the text stays plain."""
 _MAX_CLEANED_LENGTH = 150_000
 _MAX_ODD_CHARACTERS = 5_000
 HEADING_MARK = "── "
@@ -395,7 +395,7 @@ class LongText(ScrollView, can_focus=True):
             yield at, length, style
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text without line breaks from wrapping, and the string to put after it."""
+        """Return the selected text without the line breaks that wrapping added, and the string to append to it."""
         first = selection.start.y if selection.start else 0
         last = min(selection.end.y if selection.end else self.rows - 1, self.rows - 1)
         out: list[str] = []
@@ -470,7 +470,7 @@ def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[i
 
 
 def prepare_row(row: str, *, is_cleaned: bool) -> str:
-    """Return a row without its line ending, and sanitized unless *is_cleaned* says that it already is."""
+    """Return a row without its line ending; sanitize it unless *is_cleaned* is true."""
     if is_cleaned:
         return row.removesuffix("\n")
     if row.endswith("\n"):

@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from mcphost.tui.widgets.attachment_list import AttachmentRow
 
 FOLDED_LINES = 30
-"""Minimum number of lines of a paste that is folded."""
+"""Number of lines from which a paste is folded."""
 FOLDED_LENGTH = 4_000
-"""Minimum number of characters of a paste that is folded."""
+"""Number of characters from which a paste is folded."""
 BURST_SECONDS = 0.03
-"""Keys that follow each other faster than this were not typed; a held key repeats at about this speed."""
+"""Maximum seconds between two keys that were not typed one by one; a held key repeats about this fast."""
 MAX_PATHS = 20
 MAX_PATH_TEXT = 8_000
 _PLACEHOLDER = re.compile(r"\[pasted [\d,]+ (?:lines|characters)(?: #\d+)?\]")
 
 
 class PasteGuard:
-    """Guard that tells keys that belong to a paste from keys that the user types afterwards.
+    """Guard that distinguishes keys that belong to a paste from keys that the user types afterwards.
 
     In some terminals, pasted text can contain the code that ends a paste; the rest of the text then arrives as key
     presses. These follow the paste and one another without a pause, even if the connection stalled in between. The
-    guard ends at the second key in a row that came after a pause. The parameter `ago` is the number of seconds since
-    the key was pressed.
+    paste is over at the second consecutive key that came after a pause. The parameter `ago` is the number of seconds
+    since the key was pressed.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class FoldedPastes:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is folded."""
+        """Whether no paste is folded."""
         return not self._texts
 
     def list_used(self, text: str) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class FoldedPastes:
         return tuple(dict.fromkeys(match[0] for match in self._matches(text)))
 
     def build_row(self, placeholder: str) -> "AttachmentRow":
-        """Return the row of a paste for the list of attachments; its tokens are estimated once."""
+        """Return the row for a paste in the list of attachments; its tokens are estimated only once."""
         if placeholder not in self._rows:
             from mcphost.tui.widgets.attachment_rows import build_paste_row
 

@@ -1,4 +1,4 @@
-"""Sidebar that lists servers with states and counts; a click on a row opens the matching screen."""
+"""Sidebar with the state and the number of tools of each server; a click on a row opens its screen."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ EXPIRY_LABELS = {"soon": N_("sign-in ends"), "ended": N_("sign-in ended")}
 
 
 _EXTRA_ROWS = 10
-"""Rows besides those of servers: padding, heading, blank rows, resources, prompts, tasks, and other text."""
+"""Rows in addition to those of servers: padding, heading, blank rows, resources, prompts, tasks and other text."""
 
 
 class ServerRow(NamedTuple):
@@ -104,7 +104,7 @@ class ServerList(Widget):
     def _render_row(self, row: ServerRow, width: int) -> Content:
         from mcphost.unicode_forms import (
             describe_name_risk,
-        )  # imported late, because the first frame has no rows
+        )  # not imported at startup, because the first frame has no rows
 
         mark, label, style = STATES.get(row.state, STATES["waiting"])
         word = _(label)

@@ -50,12 +50,12 @@ class TopBarStatus(NamedTuple):
 _METER_CELLS = 8
 _HIGH_USE = 0.8
 _PART_STYLES = ("$accent", "$success", "$muted")
-"""Colors of instructions and tools, of results and attachments, and of messages in the meter."""
+"""Colors of the meter: for instructions and tools, for results and attachments, and for messages."""
 _MODEL_STATE_LABELS = {"loading": N_("loading…"), "failed": N_("not working"), "none": N_("no model")}
 
 
 class TopBar(Widget):
-    """Bar with model, activity, tokens, cost, context usage and servers, as far as they fit."""
+    """Bar that shows as much of the model, activity, tokens, cost, context usage and servers as fits."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
     status: reactive[TopBarStatus] = reactive(TopBarStatus())
@@ -91,7 +91,7 @@ class TopBar(Widget):
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
     def on_click(self, event: events.Click) -> None:
-        """Open the context screen after a click on the meter, or the models screen after one on the model."""
+        """Open the context screen if the meter was clicked, or the models screen if the model was."""
         if name := event.style.meta.get("run"):
             event.stop()
             self.post_message(ActionRequested(str(name)))
@@ -140,7 +140,7 @@ class TopBar(Widget):
 
 
 def build_meter(used: float, tokens: tuple[int, int, int], *, has_bar: bool = True) -> Content:
-    """Return the used part of the context window as a bar, with a color for each kind of content.
+    """Return a bar that shows the used part of the context window, with a color for each kind of content.
 
     A click on the bar opens the context screen, which explains the colors.
     """
