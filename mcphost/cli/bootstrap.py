@@ -36,7 +36,7 @@ from mcphost.host.questions.sign_in import (
     SignInQuestion,
     UnlockSecrets,
 )
-from mcphost.host.servers.project_file import load_approved_project
+from mcphost.host.servers.approval import load_approved_project
 from mcphost.llm.model import ChatModel
 from mcphost.serialization import replace
 from mcphost.sign_in import SignInProgress

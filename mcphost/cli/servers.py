@@ -233,8 +233,7 @@ async def _trust_project(
     from mcphost.config.approval_digest import describe_server
     from mcphost.config.json_files import decode_text, parse_json
     from mcphost.config.mcp_json import parse_file_roots, parse_servers
-    from mcphost.host.servers.approval import server_warnings
-    from mcphost.host.servers.project_file import approve_project
+    from mcphost.host.servers.approval import approve_project, server_warnings
     from mcphost.sanitize import sanitize
 
     problems: list[str] = []

@@ -50,11 +50,11 @@ if TYPE_CHECKING:
     from mcphost.host.consent.rule_matching import RuleMatcher
     from mcphost.host.conversation.attachment_fitting import AttachmentFitter
     from mcphost.host.conversation.background_results import BackgroundResults
-    from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.compaction import Compactor
     from mcphost.host.conversation.context_report import RequestParts
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
+    from mcphost.host.conversation.prompt_commands import PromptCommands
     from mcphost.host.conversation.turn import TurnParts
     from mcphost.host.origins.conversation_origins import ConversationOrigins
     from mcphost.host.project_approvals import ProjectApprovals
@@ -365,7 +365,7 @@ class _LateParts:
 
     @cached_property
     def commands(self) -> "PromptCommands":
-        from mcphost.host.conversation.commands import PromptCommands
+        from mcphost.host.conversation.prompt_commands import PromptCommands
 
         return PromptCommands(self._project, self.project_approvals, self._core.events)
 

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
     from mcphost.host.consent.grants import GrantRegistry
     from mcphost.host.conversation.attachment_fitting import AttachmentFitter
-    from mcphost.host.conversation.commands import PromptCommands
     from mcphost.host.conversation.context_report import ContextMeter
     from mcphost.host.conversation.history import ConversationHistory
     from mcphost.host.conversation.instructions import Instructions
+    from mcphost.host.conversation.prompt_commands import PromptCommands
     from mcphost.host.live_config import LiveConfig
     from mcphost.host.servers.accounts import Accounts
     from mcphost.host.servers.features import ServerFeatures

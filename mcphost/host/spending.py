@@ -73,7 +73,8 @@ class SpendingTracker:
             with anyio.CancelScope(shield=True):
                 final = _settle(entry, facts, open_spending) if was_sent else None
                 await self._settle(number, final)
-                await self._publish(entry.conversation, final)
+                total = await self._load_conversation_cost(entry.conversation)
+                self._events.publish(SpendingChanged(entry.conversation, final.cost if final else None, total))
 
     async def load_totals(self, conversation: str, turn: str = "") -> SpendingTotals:
         """Return the amounts spent in this turn, in this conversation and since midnight. Raises StoreError."""
@@ -121,13 +122,13 @@ class SpendingTracker:
         except StoreError as error:
             self._report(error)
 
-    async def _publish(self, conversation: str, final: SpendingEntry | None) -> None:
+    async def _load_conversation_cost(self, conversation: str) -> float:
+        """Return the cost of a conversation, or 0.0 if the store fails, which is reported."""
         try:
-            total = (await self.load_totals(conversation)).conversation.cost
+            return (await self.load_totals(conversation)).conversation.cost
         except StoreError as error:
             self._report(error)
-            total = 0.0
-        self._events.publish(SpendingChanged(conversation, final.cost if final else None, total))
+            return 0.0
 
     def _report(self, error: StoreError) -> None:
         if not self._is_failing:

@@ -19,10 +19,10 @@ from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalSt
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.conversation.attachment_fitting import AttachmentFitter
-from mcphost.host.conversation.commands import PromptCommands
 from mcphost.host.conversation.context_report import ContextReport
 from mcphost.host.conversation.history import ConversationHistory
 from mcphost.host.conversation.instructions import Instructions
+from mcphost.host.conversation.prompt_commands import PromptCommands
 from mcphost.host.event_bus import EventBus
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny

@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.config.project_texts import ProjectPlaces
 from mcphost.host.audit.audit_log import create_in_memory_log
-from mcphost.host.conversation.commands import PromptCommands
+from mcphost.host.conversation.prompt_commands import PromptCommands
 from mcphost.host.event_bus import EventBus
 from mcphost.host.project_approvals import ProjectApprovals
 from mcphost.store.database import Database

@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import anyio
@@ -347,14 +348,8 @@ class ConversationController:
         instead of being raised. Raises UsageError if a turn is already running or the host is not open. Cancelling the
         caller stops the turn.
         """
-        parts = self._turn_parts.get()
-
-        async def work() -> TurnResult:
-            await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
-            reviewed = await self._prepare_attachments(parts, attachments)
-            return await self._run(parts, self._scope or anyio.CancelScope(), text, reviewed)
-
-        return await self._run_alone(work) or TurnResult("stopped", "")
+        run_turn = partial(self._run_turn, self._turn_parts.get(), text, attachments, can_reuse=can_reuse)
+        return await self._run_alone(run_turn) or TurnResult("stopped", "")
 
     async def _run_alone(self, run: Callable[[], Awaitable[T]]) -> T | None:
         """Run a turn, or other work that must not overlap with a turn; return None if it was stopped.
@@ -406,13 +401,17 @@ class ConversationController:
         self._scope.cancel()
         return parts.reviewer.withhold_attachments(attachments)
 
-    async def _run(
-        self, parts: "TurnParts", scope: anyio.CancelScope, text: str | None, attachments: Sequence[Part]
+    async def _run_turn(
+        self, parts: "TurnParts", text: str | None, attachments: Sequence[Part], *, can_reuse: bool
     ) -> TurnResult:
+        """Prepare and run a turn; describe a failure in the result, with the exit code of `mcphost run`."""
         from mcphost.host.budget_limits import BudgetReached
         from mcphost.host.conversation.turn import Turn, TurnOutcome
         from mcphost.host.message_text import clean_parts
 
+        await parts.tool_pipeline.recorded.begin_turn(is_allowed=can_reuse)
+        reviewed = await self._prepare_attachments(parts, attachments)
+        scope = self._scope or anyio.CancelScope()
         number = next(self._numbers)
         model, conversation = self._model_selection.model, self._active.current
         await parts.background.deliver_in_turn()
@@ -420,7 +419,7 @@ class ConversationController:
             latest = (message for message in reversed(conversation.messages) if message.role == "user")
             message = next(latest, Message(role="user", parts=()))
         else:
-            message = Message(role="user", parts=await clean_parts((*attachments, TextPart(text))))
+            message = Message(role="user", parts=await clean_parts((*reviewed, TextPart(text))))
             message = await conversation.append(message, model.name if model else "")
         self._events.publish(TurnStarted(number, message, again=text is None))
         if model is None:

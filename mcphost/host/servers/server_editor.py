@@ -28,8 +28,7 @@ from mcphost.config.server_files import (
 )
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.servers.approval import approve
-from mcphost.host.servers.project_file import approve_project, load_approved_project
+from mcphost.host.servers.approval import approve, approve_project, load_approved_project
 from mcphost.serialization import Struct
 from mcphost.serialization import replace as replace_fields
 from mcphost.store.grants import GrantStore
