@@ -22,9 +22,8 @@ from mcphost.host.servers.import_plan import ImportCandidate, plan_import
 from mcphost.host.servers.live_editor import LiveServerEditor
 from mcphost.host.servers.server_editor import SecretEntries, ServerEditor, describe_missing_input
 from mcphost.host.servers.servers import Servers
-from mcphost.llm.default_models import PROVIDER_TITLES, FoundKey, recognize_provider
-from mcphost.llm.model_catalog import PricedModel, find_prices
-from mcphost.llm.model_finder import AvailableModel, ModelFinder, proposed_model
+from mcphost.llm.model_catalog import PROVIDER_TITLES, PricedModel, find_prices
+from mcphost.llm.model_finder import AvailableModel, FoundKey, ModelFinder, proposed_model, recognize_provider
 from mcphost.llm.provider_models import check_key
 from mcphost.llm.providers import add_default_provider, add_local_address, key_variables, parse_provider
 from mcphost.paths import BUNDLES_FOLDER, SetupPlaces, make_private_directory

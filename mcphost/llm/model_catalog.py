@@ -7,9 +7,43 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from mcphost.config.schema import ModelConfig
-from mcphost.llm.default_models import PROVIDER_TITLES
 from mcphost.sanitize import is_sanitized
 from mcphost.serialization import Struct, loads
+
+DEFAULT_MODELS: dict[str, str] = {
+    "anthropic": "anthropic/claude-sonnet-4-5",
+    "openai": "openai/gpt-5",
+    "gemini": "gemini/gemini-pro-latest",
+    "mistral": "mistral/mistral-large-latest",
+    "groq": "groq/openai/gpt-oss-120b",
+    "deepseek": "deepseek/deepseek-chat",
+    "xai": "xai/grok-4.5-latest",
+    "cerebras": "cerebras/gpt-oss-120b",
+    "moonshot": "moonshot/kimi-k3",
+    "zai": "zai/glm-5.2",
+    "dashscope": "dashscope/qwen3.8-max",
+    "sambanova": "sambanova/DeepSeek-V3.2",
+    "minimax": "minimax/MiniMax-M3",
+}
+"""Default models, keyed by provider, in the order in which they are proposed."""
+
+PROVIDER_TITLES: dict[str, str] = {
+    "anthropic": "Anthropic",
+    "openai": "OpenAI",
+    "gemini": "Google Gemini",
+    "mistral": "Mistral",
+    "groq": "Groq",
+    "deepseek": "DeepSeek",
+    "xai": "xAI",
+    "cerebras": "Cerebras",
+    "moonshot": "Moonshot",
+    "zai": "Z.ai",
+    "dashscope": "Alibaba Cloud",
+    "sambanova": "SambaNova",
+    "minimax": "MiniMax",
+    "openrouter": "OpenRouter",
+}
+"""Display names, keyed by provider."""
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _CHAT_MODES = frozenset({"chat", "responses"})

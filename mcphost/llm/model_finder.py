@@ -7,7 +7,7 @@ import anyio.to_thread
 
 from mcphost.config.remembered_models import RememberedModel, ToolRefusals
 from mcphost.config.schema import ModelConfig
-from mcphost.llm.default_models import DEFAULT_MODELS, PROVIDER_TITLES, FoundKey, find_keys
+from mcphost.errors import McpHostError
 from mcphost.llm.local_servers import (
     LATE_PROBE_SECONDS,
     LocalModel,
@@ -16,15 +16,82 @@ from mcphost.llm.local_servers import (
     list_addresses,
     load_model_details,
 )
-from mcphost.llm.model_catalog import CatalogModel, load_catalog
+from mcphost.llm.model_catalog import DEFAULT_MODELS, PROVIDER_TITLES, CatalogModel, load_catalog
 from mcphost.llm.provider_models import LISTING_PROVIDERS, ListedModel, list_provider_models
-from mcphost.llm.providers import KeyLookup, add_default_provider, add_local_address, key_variables, parse_provider
+from mcphost.llm.providers import (
+    KEY_VARIABLES,
+    KeyLookup,
+    add_default_provider,
+    add_local_address,
+    key_variables,
+    parse_provider,
+)
 from mcphost.serialization import Struct, replace
 
 KEYRING_SECONDS = 2.0
 """Time limit for reading API keys from the keyring; after that, only keys in the environment are used."""
 
 _MAX_PROPOSED_MODELS = 20
+
+
+KEY_PREFIXES: tuple[tuple[str, str], ...] = (
+    ("sk-ant-", "anthropic"),
+    ("sk-proj-", "openai"),
+    ("sk-svcacct-", "openai"),
+    ("AIza", "gemini"),
+    ("gsk_", "groq"),
+    ("xai-", "xai"),
+    ("csk-", "cerebras"),
+)
+"""Prefixes of API keys that identify a provider; other providers use prefixes that several of them share."""
+
+
+def recognize_provider(key: str) -> str:
+    """Return the provider whose API keys begin like this key, or "" if none is known."""
+    return next((provider for prefix, provider in KEY_PREFIXES if key.startswith(prefix)), "")
+
+
+class FoundKey(Struct, frozen=True):
+    """A provider whose API key was found in the environment variable or keyring entry named `variable`."""
+
+    provider: str
+    variable: str
+    is_in_keyring: bool = False
+    is_session_only: bool = False
+    """Whether the key is kept in memory until mcphost quits, because it could not be stored."""
+
+    @property
+    def title(self) -> str:
+        """Display name of the provider."""
+        return PROVIDER_TITLES.get(self.provider, self.provider)
+
+    @property
+    def model(self) -> str:
+        """The provider's default model."""
+        return DEFAULT_MODELS[self.provider]
+
+
+async def find_keys(
+    environ: Mapping[str, str], keyring: KeyLookup | None = None, providers: Iterable[str] = DEFAULT_MODELS
+) -> tuple[FoundKey, ...]:
+    """Return the *providers* that have an API key in the environment or else in the keyring.
+
+    By default, every provider with a default model is checked. A keyring that is locked or does not respond is treated
+    as empty. May be cancelled.
+    """
+    found: list[FoundKey] = []
+    for provider in providers:
+        variables = KEY_VARIABLES[provider]
+        set_variable = next((name for name in variables if environ.get(name, "").strip()), "")
+        if set_variable:
+            found.append(FoundKey(provider, set_variable))
+        elif keyring is not None:
+            try:
+                if await keyring(variables[0]):
+                    found.append(FoundKey(provider, variables[0], is_in_keyring=True))
+            except McpHostError:
+                keyring = None
+    return tuple(found)
 
 
 class AvailableModel(Struct, frozen=True, kw_only=True):

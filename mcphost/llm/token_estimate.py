@@ -4,10 +4,10 @@ A token is about four Latin characters, two characters of other alphabets, or on
 The estimate of a message is cached for the message's lifetime, so that a round costs one addition per message.
 """
 
-from collections.abc import Iterable
-from typing import assert_never
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar, assert_never
 
-from mcphost.llm.message_cache import MessageCache
 from mcphost.llm.messages import (
     FilePart,
     ImagePart,
@@ -22,6 +22,7 @@ from mcphost.llm.messages import (
 from mcphost.llm.model import ModelRequest, ToolSpec
 from mcphost.serialization import encode
 
+T = TypeVar("T")
 IMAGE_TOKENS = 1_500
 """About what OpenAI and Anthropic count for an image of one megapixel; the actual size is not examined."""
 BYTES_PER_FILE_TOKEN = 40
@@ -30,6 +31,25 @@ BYTES_PER_TOKEN = 3
 """A cautious figure for limits: English has four bytes of UTF-8 a token, and Chinese three."""
 MESSAGE_TOKENS = 4
 """Overhead of each message and part, for its role and separators."""
+
+
+class MessageCache(Generic[T]):
+    """Cache keyed by the identity of messages, because comparing long messages would be too slow."""
+
+    def __init__(self, compute: Callable[[Message], T]) -> None:
+        self._compute = compute
+        self._values: dict[int, tuple[weakref.ref[Message], T]] = {}
+
+    def get(self, message: Message) -> T:
+        """Return the value for a message, computing it on first use."""
+        key = id(message)
+        found = self._values.get(key)
+        if found is not None and found[0]() is message:
+            return found[1]
+        values = self._values  # without self, so that a message does not keep this cache alive
+        value = self._compute(message)
+        values[key] = weakref.ref(message, lambda _: values.pop(key, None)), value
+        return value
 
 
 def estimate_text_tokens(text: str) -> int:

@@ -19,11 +19,11 @@ from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.tools.builtin_tools import BuiltinTools
-from mcphost.llm.message_cache import MessageCache
 from mcphost.llm.messages import FilePart, ImagePart, Message, Part, ResourcePart, ToolReturnPart
 from mcphost.llm.model import ModelRequest
 from mcphost.llm.token_estimate import (
     MESSAGE_TOKENS,
+    MessageCache,
     estimate_part_tokens,
     estimate_text_tokens,
     estimate_tool_tokens,

@@ -15,10 +15,9 @@ from mcphost.host.model_selection import ModelSelection
 from mcphost.host.reserved_names import READ_CONVERSATION, READ_RESULT
 from mcphost.host.results.presentation import truncate_text
 from mcphost.host.tools.builtin_tools import ResultTool
-from mcphost.llm.message_cache import MessageCache
 from mcphost.llm.messages import Message, Part, ResourcePart, ToolReturnPart, is_result
 from mcphost.llm.model import ModelRequest
-from mcphost.llm.token_estimate import estimate_message_tokens, estimate_request_tokens
+from mcphost.llm.token_estimate import MessageCache, estimate_message_tokens, estimate_request_tokens
 from mcphost.pluralize import pluralize
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import replace

@@ -15,7 +15,7 @@ from mcphost.diagnosis.well_known import check_well_known
 from mcphost.errors import ConfigError, McpHostError, SignInRequired
 from mcphost.host.servers.servers import Servers
 from mcphost.host.views import ServerView, describe_capabilities, summarize_catalog
-from mcphost.llm.schema_problems import find_schema_problem
+from mcphost.llm.refused_tools import find_schema_problem
 from mcphost.pluralize import pluralize
 
 _MAX_NAMED_TOOLS = 5

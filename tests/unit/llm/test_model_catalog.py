@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcphost.llm.default_models import DEFAULT_MODELS, PROVIDER_TITLES, find_keys, recognize_provider
-from mcphost.llm.model_catalog import CatalogModel, load_catalog
+from mcphost.llm.model_catalog import DEFAULT_MODELS, PROVIDER_TITLES, CatalogModel, load_catalog
+from mcphost.llm.model_finder import find_keys, recognize_provider
 from mcphost.llm.providers import KEY_VARIABLES
 
 

@@ -9,6 +9,7 @@ from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, Too
 from mcphost.llm.model import ModelRequest, ToolSpec
 from mcphost.llm.token_estimate import (
     IMAGE_TOKENS,
+    MessageCache,
     estimate_message_tokens,
     estimate_request_tokens,
     estimate_text_tokens,
@@ -100,3 +101,30 @@ def test_a_request_is_estimated_from_the_last_count_of_the_provider() -> None:
 
     assert estimate_request_tokens(request, since=1.5) == 950 + estimate_message_tokens(result)
     assert estimate_request_tokens(request, since=2.5) == 500 + sum(map(estimate_message_tokens, request.messages))
+
+
+def test_a_value_is_computed_once_for_each_message_object() -> None:
+    computed: list[str] = []
+
+    def compute(message: Message) -> int:
+        computed.append(message.text)
+        return len(message.text)
+
+    cache = MessageCache(compute)
+    first, twin = (Message(role="user", parts=(TextPart("word"),)) for _ in range(2))
+
+    assert [cache.get(first), cache.get(first), cache.get(twin)] == [4, 4, 4]
+    assert computed == ["word", "word"]
+
+
+def test_a_message_takes_its_value_with_it() -> None:
+    class Value:
+        pass
+
+    cache = MessageCache(lambda _: Value())
+    message = Message(role="user", parts=(TextPart("short lived"),))
+    cache.get(message)
+    del message
+    gc.collect()
+
+    assert not [one for one in gc.get_objects() if isinstance(one, Value)]
