@@ -78,8 +78,8 @@ PROCESS_TESTS = frozenset(
             " background_calls compaction attachment_fitting hidden_text reused_results change_watcher argument_origins"
         ),
         "unit/headless": "run_input",
-        "unit/llm": "imports local_servers message_cache token_estimate",
-        "unit/sandbox": "image_decoder image_scaler pdf_reader schema_validator",
+        "unit/llm": "imports local_servers token_estimate",
+        "unit/sandbox": "images pdf_reader schema_validator",
         "unit/store": "audit_store audit_verification store",
         "unit/transport": "amplification watchdog stale_processes throttle write_batching",
         "unit/tui": "editor long_text terminal_notifications",

@@ -7,8 +7,8 @@ from typing import Any
 
 from textual.app import App
 
-from mcphost.sandbox.image_decoder import INSTALL_HINT, ImageDecoder, is_installed
 from mcphost.sandbox.image_formats import DecodedImage
+from mcphost.sandbox.images import INSTALL_HINT, ImageDecoder, is_installed
 from mcphost.translation import _
 from mcphost.tui.screen_reader import is_reader
 

@@ -19,8 +19,8 @@ from rich.style import Style as RichStyle
 from textual.color import Color
 from textual.strip import Strip
 
-from mcphost.sandbox.image_decoder import MAX_SIDE
 from mcphost.sandbox.image_formats import DecodedImage
+from mcphost.sandbox.images import MAX_SIDE
 
 PLACEHOLDER = "\U0010eeee"
 MARKS = tuple(map(chr, (

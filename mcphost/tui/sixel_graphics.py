@@ -15,8 +15,8 @@ from itertools import pairwise
 from secrets import randbelow
 from typing import Protocol, runtime_checkable
 
-from mcphost.sandbox.image_decoder import MAX_SIDE
 from mcphost.sandbox.image_formats import DecodedImage
+from mcphost.sandbox.images import MAX_SIDE
 from mcphost.serialization import Struct
 from mcphost.tui.kitty_graphics import MARKS, PLACEHOLDER, DecodeFn, PlacedImage
 

@@ -86,7 +86,7 @@ WITH_THE_FIRST_USE = {
     "mcphost.host.conversation.turn",
     "mcphost.llm.chat_completions",
     "mcphost.llm.errors",
-    "mcphost.sandbox.image_decoder",
+    "mcphost.sandbox.images",
     "mcphost.protocol.frontmatter",
     "mcphost.sandbox.schema_validator",
     "mcphost.store.audit_reader",

@@ -14,7 +14,7 @@ from mcphost.llm.messages import ImagePart, Message, TextPart, ToolReturnPart, T
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.resources import ReadResourceResult
-from mcphost.sandbox import image_decoder
+from mcphost.sandbox import images as image_sandbox
 from mcphost.serialization import Raw, encode, replace
 from mcphost.tui.image_cache import ImageCache
 from mcphost.tui.transcript.image_block import MAX_ROWS, ImageCard
@@ -225,7 +225,7 @@ async def test_images_that_cannot_be_drawn_are_named_and_the_hint_is_shown_once(
     run: Run, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     if how == "no extra":
-        monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
+        monkeypatch.setattr(image_sandbox, "find_spec", lambda name: None)
     elif how == "NO_COLOR":
         monkeypatch.setenv("NO_COLOR", "1")
     else:
@@ -311,7 +311,7 @@ async def test_an_image_in_a_result_is_drawn_before_the_model_gets_it(run: Run) 
 async def test_an_image_that_cannot_be_drawn_takes_no_space_on_a_page(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
+    monkeypatch.setattr(image_sandbox, "find_spec", lambda name: None)
     async with run() as driver:
         view = ImageView(image_part(40, 40))
         await driver.app.screen.mount(view)

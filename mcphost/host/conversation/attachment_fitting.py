@@ -11,9 +11,8 @@ from mcphost.host.conversation.local_files import MAX_BINARY_BYTES, MAX_TEXT_BYT
 from mcphost.llm.messages import FilePart, ImagePart, Part, ResourcePart
 from mcphost.llm.model import ModelFacts
 from mcphost.pluralize import pluralize
-from mcphost.sandbox.image_decoder import is_installed
 from mcphost.sandbox.image_formats import HEADER_BYTES, identify_image
-from mcphost.sandbox.image_scaler import ImageScaler
+from mcphost.sandbox.images import ImageScaler, is_installed
 from mcphost.sandbox.pdf_reader import PdfReader, PdfText
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import replace
