@@ -8,7 +8,7 @@ from mcphost.errors import UsageError
 from mcphost.llm.messages import ResourcePart, ToolReturnPart
 from mcphost.store import search_index
 from mcphost.store.database import Database
-from mcphost.store.search_text import make_label, result_file_name
+from mcphost.store.search_index import make_label, result_file_name
 
 MAX_TITLE_CHARS = 200
 _DELETED_AT_ONCE = 2_000

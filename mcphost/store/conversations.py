@@ -16,10 +16,8 @@ from mcphost.errors import StoreError
 from mcphost.llm.messages import Message, ToolReturnPart
 from mcphost.serialization import Struct, encode
 from mcphost.store import search_index
-from mcphost.store.branches import MessageLink, find_branch_ends, trace_branch
 from mcphost.store.compactions import CompactionStore
 from mcphost.store.database import DATABASE_ERRORS, Database
-from mcphost.store.system_prompts import SystemPromptStore
 
 MIN_THREAD_MESSAGES = 500
 """Minimum number of messages to decode on a thread; 100,000 would stop the event loop for 0.5 s."""
@@ -381,6 +379,43 @@ class ConversationStore:
         )
 
 
+class MessageLink(NamedTuple):
+    """The numbers of a message and of its predecessor.
+
+    `parent` is 0 if there is no predecessor, and None if it is the message stored just before.
+    """
+
+    number: int
+    parent: int | None
+
+
+def trace_branch(links: Sequence[MessageLink], end: int | None) -> list[int]:
+    """Return the positions in *links* of the messages from the first to number *end*, oldest first.
+
+    *links* must be sorted by number. An *end* of None means the last message, and 0 means no message. A predecessor
+    that is missing or not older ends the branch, so that a damaged file cannot cause an endless loop.
+    """
+    if end is None and all(link.parent is None for link in links):
+        return list(range(len(links)))
+    positions = {link.number: at for at, link in enumerate(links)}
+    at = len(links) - 1 if end is None else positions.get(end, -1)
+    found: list[int] = []
+    while at >= 0:
+        found.append(at)
+        parent = links[at].parent
+        before = at - 1 if parent is None else positions.get(parent, -1)
+        at = before if before < at else -1
+    return found[::-1]
+
+
+def find_branch_ends(links: Sequence[MessageLink]) -> list[int]:
+    """Return the numbers of the messages without a successor, oldest first."""
+    with_successor = {
+        links[at - 1].number if link.parent is None and at else link.parent for at, link in enumerate(links)
+    }
+    return [link.number for link in links if link.number not in with_successor]
+
+
 def _summarize_branch(
     db: sqlite3.Connection, conversation_id: str, links: Sequence[MessageLink], end: int
 ) -> tuple[int, int, bytes, bytes | None]:
@@ -394,3 +429,49 @@ def _summarize_branch(
         if is_user:
             return end, len(positions), last_body, body
     return end, len(positions), last_body, None
+
+
+MAX_STORED = 20
+"""How many system prompts of a conversation are kept, the newest ones."""
+
+
+class SystemPromptStore:
+    """Store of conversations' system prompts in the database; every method may raise StoreError.
+
+    The text "" stands for the configured system prompt.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, conversation_id: str, text: str) -> None:
+        """Store a conversation's new system prompt, which is used from now on."""
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(
+                "INSERT INTO system_prompts (conversation, text, at) VALUES (?, ?, unixepoch())",
+                (conversation_id, text),
+            )
+            db.execute(
+                "DELETE FROM system_prompts WHERE conversation = ?1 AND number NOT IN"
+                " (SELECT number FROM system_prompts WHERE conversation = ?1 ORDER BY number DESC LIMIT ?2)",
+                (conversation_id, MAX_STORED),
+            )
+
+        await self._database.run(work)
+
+    async def load(self, conversation_id: str) -> tuple[str, ...]:
+        """Return the conversation's system prompts, oldest first; the last one is in use."""
+
+        def work(db: sqlite3.Connection) -> tuple[str, ...]:
+            query = "SELECT text FROM system_prompts WHERE conversation = ? ORDER BY number"
+            return tuple(text for (text,) in db.execute(query, (conversation_id,)))
+
+        return await self._database.run(work)
+
+    async def remove_last(self, conversation_id: str) -> None:
+        """Remove the system prompt in use, which restores the previous one."""
+        query = (
+            "DELETE FROM system_prompts WHERE number = (SELECT max(number) FROM system_prompts WHERE conversation = ?)"
+        )
+        await self._database.run(lambda db: db.execute(query, (conversation_id,)))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store import search_index
-from mcphost.store.branches import MessageLink, trace_branch
+from mcphost.store.conversations import MessageLink, trace_branch
 from mcphost.store.database import Database
 
 _MAX_CANDIDATES = 100

@@ -1,21 +1,180 @@
-"""Search in all conversations, ranked by relevance and age, with excerpts in which matches are marked."""
+"""Full-text search in all conversations, and in the user's earlier messages.
 
+The query syntax has words, "phrases", -words, prefix* and filters such as `tool:NAME` and `after:2026`. Every text is a
+valid query: invalid parts are searched as words, or ignored with a note. Results are ranked by relevance and age, with
+excerpts in which the matches are marked.
+"""
+
+import datetime as dt
 import re
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from mcphost import unicode_forms
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Role
 from mcphost.serialization import Struct
 from mcphost.store import search_index
 from mcphost.store.database import Database
-from mcphost.store.prompt_history import EarlierPrompts, find_prompts
-from mcphost.store.search_index import NO_FULL_TEXT, STILL_INDEXING
-from mcphost.store.search_query import SearchQuery, parse_query
-from mcphost.store.search_text import list_texts
-from mcphost.unicode_forms import normalize
+from mcphost.store.search_index import (
+    EVERY_MESSAGE,
+    NO_FULL_TEXT,
+    STILL_INDEXING,
+    UNSPACED,
+    list_texts,
+    make_label,
+    normalize_text,
+)
+
+MAX_QUERY_CHARS = 500
+MAX_TERMS = 20
+MIN_PREFIX_CHARS = 2
+LABEL_FILTERS = ("server", "tool", "role")
+_DAY = 86_400
+_TERM = re.compile(r'(-?)(?:(server|tool|role|before|after):)?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+_AGE = re.compile(r"(\d{1,5})([hdwmy])")
+_AGE_SECONDS = {"h": 3_600, "d": _DAY, "w": 7 * _DAY, "m": 30 * _DAY, "y": 365 * _DAY}
+
+
+class SearchQuery(NamedTuple):
+    """A parsed search: an FTS5 expression, "" if there is nothing to search, and limits on message times.
+
+    `marks` are the words and phrases to mark in matches, and `notes` are sentences about ignored parts. `is_ranked`
+    says whether relevance can be computed quickly; it is False for single characters and -words.
+    """
+
+    match: str
+    marks: tuple[str, ...] = ()
+    after: float | None = None
+    before: float | None = None
+    notes: tuple[str, ...] = ()
+    is_ranked: bool = True
+
+
+def parse_query(text: str, *, now: float, is_typing: bool = False) -> SearchQuery:
+    """Parse the user's search text; *now* is the current time in seconds since 1970. Never raises.
+
+    With *is_typing*, the last word may be incomplete.
+    """
+    text = normalize_text(text[:MAX_QUERY_CHARS].replace("\0", " "))
+    builder = _QueryBuilder(now)
+    found = list(_TERM.finditer(text))
+    for number, term in enumerate(found[:MAX_TERMS]):
+        is_open = is_typing and number == len(found) - 1 and not text.endswith((" ", '"'))
+        builder.add(term, is_open=is_open)
+    if len(found) > MAX_TERMS:
+        builder.notes.append(f"Only the first {MAX_TERMS} words are searched.")
+    return builder.build()
+
+
+class _QueryBuilder:
+    """Builder of an FTS5 expression from the terms of a search."""
+
+    def __init__(self, now: float) -> None:
+        self._now = now
+        self._wanted: list[str] = []
+        self._unwanted: list[str] = []
+        self._marks: list[str] = []
+        self._after: float | None = None
+        self._before: float | None = None
+        self.notes: list[str] = []
+
+    def add(self, term: re.Match[str], *, is_open: bool) -> None:
+        """Add one term of the search text; *is_open* means that its last word may be incomplete."""
+        sign, field, phrase, word = term.groups()
+        value = phrase if phrase is not None else word
+        field = (field or "").lower()
+        if field in LABEL_FILTERS:
+            self._add_label(field, value, is_negative=bool(sign))
+        elif field:
+            self._add_time(field, value)
+        else:
+            is_prefix = phrase is None and (word.endswith("*") or is_open)
+            self._add_words(value, is_prefix=is_prefix, is_negative=bool(sign))
+
+    def _add_label(self, field: str, name: str, *, is_negative: bool) -> None:
+        name, is_prefix = (name[:-1], True) if name.endswith("*") else (name, False)
+        if not name:
+            return
+        label = f'labels : "{make_label(field, name)}"{" *" if is_prefix else ""}'
+        (self._unwanted if is_negative else self._wanted).append(label)
+
+    def _add_time(self, field: str, value: str) -> None:
+        moment = parse_time(value, self._now)
+        if moment is None:
+            self.notes.append(f"{field}:{value[:40]} is not a date such as 2026-01-31, or an age such as 7d.")
+        elif field == "after":
+            self._after = moment
+        else:
+            self._before = moment
+
+    def _add_words(self, text: str, *, is_prefix: bool, is_negative: bool) -> None:
+        pieces = _split_scripts(text)
+        if not pieces:
+            return
+        terms = [_make_term(piece, is_prefix=is_prefix and piece is pieces[-1]) for piece in pieces]
+        joined = " AND ".join(terms)
+        (self._unwanted if is_negative else self._wanted).append(f"({joined})")
+        if not is_negative:
+            self._marks.extend(pieces)
+
+    def build(self) -> SearchQuery:
+        """Return the parsed search."""
+        has_time = self._after is not None or self._before is not None
+        match = " AND ".join(self._wanted)
+        if not match and (self._unwanted or has_time):
+            match = f"labels : {EVERY_MESSAGE}"
+        for unwanted in self._unwanted:
+            match = f"({match}) NOT {unwanted}"
+        is_ranked = bool(self._marks) and not self._unwanted and min(map(len, self._marks)) > 1
+        return SearchQuery(match, tuple(self._marks), self._after, self._before, tuple(self.notes), is_ranked)
+
+
+def _split_scripts(text: str) -> list[str]:
+    """Split *text* into runs of scripts with spaces between words and runs of scripts without, in order."""
+    pieces: list[str] = []
+    end = 0
+    for run in UNSPACED.finditer(text):
+        pieces += [text[end : run.start()], run.group()]
+        end = run.end()
+    pieces.append(text[end:])
+    return [" ".join(words) for piece in pieces if (words := _WORD.findall(piece))]
+
+
+def _make_term(piece: str, *, is_prefix: bool) -> str:
+    """Return an FTS5 term for words, or for the overlapping character pairs of text without spaces."""
+    run = UNSPACED.search(piece)
+    if run is None:
+        last = piece.rsplit(" ", 1)[-1]
+        return f'text : "{piece}" *' if is_prefix and len(last) >= MIN_PREFIX_CHARS else f'text : "{piece}"'
+    if len(piece) == 1:
+        return f'labels : "{piece}"'
+    pairs = " ".join(piece[at : at + 2] for at in range(len(piece) - 1))
+    return f'text : "{pairs}"'
+
+
+def parse_time(text: str, now: float) -> float | None:
+    """Return the time of a date such as 2026-01, of "today" or "yesterday", or of an age such as 7d.
+
+    Dates are in the local time zone; 2026, 2026-01 and 2026-01-31 are allowed. Units of ages are h, d, w, m and y.
+    Returns seconds since 1970, or None for any other text.
+    """
+    text = text.strip().lower()
+    try:
+        today = dt.datetime.fromtimestamp(now).astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+        if text in ("today", "yesterday"):
+            return (today - dt.timedelta(days=text == "yesterday")).timestamp()
+        if age := _AGE.fullmatch(text):
+            return max(0.0, now - int(age[1]) * _AGE_SECONDS[age[2]])
+        parts = [int(part) for part in text.split("-")] if re.fullmatch(r"\d{4}(-\d{1,2}){0,2}", text) else []
+        year, month, day = (*parts, 1, 1)[:3]
+        return max(0.0, dt.datetime(year, month, day).astimezone().timestamp())
+    except (ValueError, OverflowError, OSError):
+        return None
+
 
 T = TypeVar("T")
 MAX_RANKED = 400
@@ -32,6 +191,16 @@ _NEWEST = (
 )
 _RANKED = "SELECT rowid, -bm25(search_index) FROM search_index WHERE search_index MATCH ? AND rowid BETWEEN ? AND ?"
 _INFO = "SELECT title, model, created, updated FROM conversations WHERE id = ?"
+MAX_PROMPTS = 200
+MAX_READ = 1_000
+"""How many messages are read at most; some have the same text, or were not written by the user."""
+MAX_READ_BYTES = 8_000_000
+_MAX_BODY = 1_000_000
+_PROMPT_QUERY = """
+    SELECT d.conversation, c.title, m.body FROM search_documents d
+    JOIN messages m ON m.conversation = d.conversation AND m.seq = d.number
+    JOIN conversations c ON c.id = d.conversation WHERE d.id = ? AND length(m.body) < ?
+"""
 
 
 class MarkedText(NamedTuple):
@@ -76,6 +245,29 @@ class SearchResult(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+class EarlierPrompt(Struct, frozen=True):
+    """A message that the user sent; its text is not sanitized.
+
+    `at` is in seconds since 1970, to the millisecond.
+    """
+
+    text: str
+    at: float
+    conversation: str
+    title: str
+
+
+class EarlierPrompts(Struct, frozen=True):
+    """Distinct messages from the user, newest first; `has_more` means that older messages were not read.
+
+    `notes` are sentences for the user.
+    """
+
+    prompts: tuple[EarlierPrompt, ...] = ()
+    has_more: bool = False
+    notes: tuple[str, ...] = ()
+
+
 class SearchStore:
     """Full-text search in the database, and indexing of conversations that are not indexed yet."""
 
@@ -83,7 +275,7 @@ class SearchStore:
         self._database = database
 
     async def search(self, text: str, *, is_typing: bool = False) -> SearchResult:
-        """Search all conversations; see `search_query` for the syntax. Cancellation interrupts the search.
+        """Search all conversations; see `parse_query` for the syntax. Cancellation interrupts the search.
 
         With *is_typing*, the last word may be incomplete. If the index is damaged, a rebuild is started and the result
         is empty except for a note. Raises StoreError.
@@ -96,7 +288,7 @@ class SearchStore:
     async def find_prompts(self, text: str) -> EarlierPrompts:
         """Return the newest messages from the user that match *text*; its last word may be incomplete.
 
-        See `search_query` for the syntax. Cancellation interrupts the search. If the index is damaged, a rebuild is
+        See `parse_query` for the syntax. Cancellation interrupts the search. If the index is damaged, a rebuild is
         started and the result is empty except for a note. Raises StoreError.
         """
         found = await self._read(lambda db: find_prompts(db, text, time.time()))
@@ -234,7 +426,7 @@ def _fold_character(character: str) -> str:
     lower = character.lower()
     if character < "\u00c0" or len(lower) != 1:
         return lower[:1]
-    return normalize("NFKD", lower)[:1] or lower
+    return unicode_forms.normalize("NFKD", lower)[:1] or lower
 
 
 def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[MarkedText, ...]:
@@ -258,3 +450,31 @@ def make_excerpt(texts: Sequence[str], pattern: re.Pattern[str]) -> tuple[Marked
         end = match.end()
     pieces.append(MarkedText(line[end:] + ("…" if start + len(line) < len(text) else ""), is_match=False))
     return tuple(piece for piece in pieces if piece.text)
+
+
+def find_prompts(db: sqlite3.Connection, text: str, now: float) -> EarlierPrompts:
+    """Return the newest messages from the user that match *text*, or the newest of all if it is empty.
+
+    The last word of *text* may be incomplete. At most MAX_READ messages are read, whatever the size of the store.
+    """
+    if not search_index.has_index(db):
+        return EarlierPrompts(notes=(search_index.NO_FULL_TEXT,))
+    query = parse_query(f"role:user {text}", now=now, is_typing=True)
+    limits = search_index.id_range(query.after, query.before)
+    found: dict[str, EarlierPrompt] = {}
+    size = read = 0
+    for (document,) in db.execute(_NEWEST, (query.match, *limits, MAX_READ)):
+        read += 1
+        row = db.execute(_PROMPT_QUERY, (document, _MAX_BODY)).fetchone()
+        if row is None:
+            continue
+        conversation, title, body = row
+        size += len(body)
+        message = search_index.decode_message(body)
+        if message is not None and message.is_typed and (sent := message.text.strip()) and sent not in found:
+            found[sent] = EarlierPrompt(message.text, search_index.time_of(document), conversation, title)
+        if len(found) == MAX_PROMPTS or size > MAX_READ_BYTES:
+            break
+    has_more = read == MAX_READ or len(found) == MAX_PROMPTS or size > MAX_READ_BYTES
+    notes = (*query.notes, search_index.STILL_INDEXING) if search_index.has_pending(db) else query.notes
+    return EarlierPrompts(tuple(found.values()), has_more, notes)

@@ -115,7 +115,7 @@ SENTENCE_MODULES = {
         "host/tools": "executor schema_validation",
         "llm": "errors litellm_model response_limits worker",
         "registry": "client entries install_guide lookalikes package_grammar plan plan_inputs",
-        "store": "audit_reader audit_store database results search search_index search_query",
+        "store": "audit_reader audit_store database results search search_index",
         "transport": "http http_client legacy_sse multiplexer stdio",
     }.items()
     for module in modules.split()

@@ -12,9 +12,8 @@ from mcphost.serialization import Struct
 from mcphost.store.conversation_edits import ConversationEdits, NamedBy
 from mcphost.store.conversations import ConversationInfo, ConversationStore, StoredMessage
 from mcphost.store.database import Database
-from mcphost.store.prompt_history import EarlierPrompts
 from mcphost.store.results import ResultStore
-from mcphost.store.search import SearchResult, SearchStore
+from mcphost.store.search import EarlierPrompts, SearchResult, SearchStore
 from mcphost.store.unsent_texts import UnsentText, UnsentTextStore, make_new_place
 
 INDEX_PAUSE = 0.02

@@ -1,4 +1,4 @@
-"""Tests for full-text search over stored conversations, in several writing systems and with every operator."""
+"""Tests for full-text search over stored conversations, and for the user's earlier messages."""
 
 import random
 import sqlite3
@@ -10,14 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.llm.messages import Message, Part, ResourcePart, Role, TextPart, ToolReturnPart, ToolUsePart
+from mcphost import unicode_forms
+from mcphost.llm.messages import (
+    ImagePart,
+    Message,
+    Part,
+    PromptSource,
+    ResourcePart,
+    Role,
+    TextPart,
+    ToolReturnPart,
+    ToolUsePart,
+)
 from mcphost.serialization import encode
 from mcphost.store import search
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 from mcphost.store.migrations import MIGRATIONS
-from mcphost.store.search import STILL_INDEXING, SearchStore
-from mcphost.store.search_query import parse_query
+from mcphost.store.search import STILL_INDEXING, SearchStore, parse_query
 
 pytestmark = pytest.mark.anyio
 JANUARY = 1_767_225_600.0  # 2026-01-01 in UTC
@@ -241,7 +251,7 @@ def test_the_case_of_each_character_is_looked_up_once_however_long_the_text_is(m
         looked_up.append(text)
         return unicodedata.normalize(form, text)
 
-    monkeypatch.setattr(search, "normalize", normalize)
+    monkeypatch.setattr(unicode_forms, "normalize", normalize)
     text = "ŽŠŽ" * 5_000 + "needle"
     pieces = search.make_excerpt([text], search.mark_pattern(["needle"]))
     assert [piece.text for piece in pieces if piece.is_match] == ["needle"]
@@ -282,3 +292,74 @@ async def test_a_store_that_cannot_be_written_is_searched_in_memory(tmp_path: Pa
     database = Database(path / "s.db")
     await store_texts(database, "only in memory")
     assert await find_ids(database, "memory") == {"0"}
+
+
+async def store(database: Database, conversation: str, *texts: str, role: Role = "user", at: float = 1e9) -> None:
+    """Store messages in a conversation, one second apart."""
+    for number, text in enumerate(texts):
+        message = Message(role=role, parts=(TextPart(text),), at=at + number)
+        await ConversationStore(database).append(conversation, message, title=f"talk {conversation}", model="m")
+
+
+async def find(database: Database, text: str = "") -> list[str]:
+    return [one.text for one in (await SearchStore(database).find_prompts(text)).prompts]
+
+
+async def test_messages_of_all_conversations_come_newest_first_and_once(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store(database, "a", "deploy it", "and test", at=1e9)
+    await store(database, "b", "deploy it ", "修复数据库", at=1e9 + 60)
+    found = await SearchStore(database).find_prompts("")
+    assert [one.text for one in found.prompts] == ["修复数据库", "deploy it ", "and test"]
+    assert [one.conversation for one in found.prompts] == ["b", "b", "a"]
+    assert (found.prompts[0].title, found.prompts[0].at, found.has_more) == ("talk b", 1e9 + 61, False)
+
+
+async def test_what_the_user_did_not_write_is_left_out(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store(database, "a", "an answer", role="assistant")
+    await store(database, "a", "a question")
+    inserted = PromptSource("files", "summarize")
+    late = ResourcePart("files", "call:1", "result", use_id="u1")
+    for message in (
+        Message(role="user", parts=(TextPart("of a server"),), prompt=inserted),
+        Message(role="user", parts=(late, TextPart("late"))),
+        Message(role="user", parts=(ImagePart("image/png", "eA==", "shot.png"),)),
+    ):
+        await ConversationStore(database).append("a", message, title="t", model="m")
+    assert await find(database) == ["a question"]
+
+
+async def test_a_search_takes_incomplete_words_phrases_and_every_script(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store(database, "a", "deploy the cluster", "deploy a page", "修复数据库连接")
+    assert await find(database, "clus") == ["deploy the cluster"]
+    assert await find(database, '"a page"') == ["deploy a page"]
+    assert await find(database, "deploy -cluster") == ["deploy a page"]
+    assert await find(database, "数据") == ["修复数据库连接"]
+    assert await find(database, "role:assistant deploy") == []
+
+
+async def test_the_number_of_messages_that_are_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(tmp_path / "s.db")
+    await store(database, "a", *(f"message {number}" for number in range(20)))
+    monkeypatch.setattr(search, "MAX_READ", 5)
+    found = await SearchStore(database).find_prompts("")
+    assert [one.text for one in found.prompts] == [f"message {number}" for number in range(19, 14, -1)]
+    assert found.has_more
+    assert await find(database, "message 3") == ["message 3"]
+
+
+async def test_the_size_of_what_is_read_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(tmp_path / "s.db")
+    await store(database, "a", *(f"{number} {'x' * 1_000}" for number in range(20)))
+    monkeypatch.setattr(search, "MAX_READ_BYTES", 3_000)
+    found = await SearchStore(database).find_prompts("")
+    assert len(found.prompts) == 3
+    assert found.has_more
+
+
+async def test_a_message_larger_than_the_limit_hides_no_other(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    await store(database, "a", "small", "x" * 1_100_000)
+    assert await find(database) == ["small"]
