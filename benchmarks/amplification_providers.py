@@ -64,8 +64,8 @@ async def packed_events(meter: Meter, size: int) -> None:
 @case("subscription: 230,000 acknowledged addresses", size=3 * MB)
 async def acknowledged(meter: Meter, size: int) -> None:
     from mcphost.client.subscriptions import SubscriptionStream
-    from mcphost.protocol.input_required import SubscriptionFilter
     from mcphost.protocol.jsonrpc import JsonRpcNotification
+    from mcphost.protocol.notifications import SubscriptionFilter
     from mcphost.serialization import Raw
 
     del size
@@ -87,7 +87,7 @@ async def acknowledged(meter: Meter, size: int) -> None:
 
 @case("session: 12 MB of inputRequests", size=12 * MB)
 async def many_inputs(meter: Meter, size: int) -> None:
-    from mcphost.protocol.input_required import InputRequiredResult, parse_input_requests
+    from mcphost.protocol.server_requests import InputRequiredResult, parse_input_requests
     from mcphost.serialization import Raw, decode
     from mcphost.transport.flow_control import run_steps_cooperatively
 

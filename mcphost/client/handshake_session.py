@@ -36,7 +36,6 @@ from mcphost.errors import (
     UnsupportedCapability,
 )
 from mcphost.protocol.base import ClientRequest, Notification
-from mcphost.protocol.input_required import INPUT_REQUIRED
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notifications import (
@@ -51,6 +50,7 @@ from mcphost.protocol.notifications import (
 )
 from mcphost.protocol.resources import Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import INPUT_REQUIRED
 from mcphost.protocol.tasks import ResumeTask
 from mcphost.protocol.tools import ListToolsResult
 from mcphost.serialization import Raw, encode, replace

@@ -17,14 +17,17 @@ from mcphost.errors import (
     TooManyInputRounds,
 )
 from mcphost.protocol.base import is_set
-from mcphost.protocol.input_required import INPUT_REQUIRED, InputRequest, InputRequiredResult, parse_input_requests
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, URL_ELICITATION_REQUIRED
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import (
+    INPUT_REQUIRED,
     ClientResult,
     ElicitResult,
+    InputRequest,
+    InputRequiredResult,
     ServerRequestRejection,
     UrlElicitationRequired,
+    parse_input_requests,
     parse_server_request,
 )
 from mcphost.serialization import Raw, WireStruct, convert, decode, replace

@@ -25,19 +25,21 @@ from mcphost.client.session import (
 from mcphost.client.subscriptions import Subscriptions
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestRefused, ServerError
 from mcphost.protocol.base import ClientRequest, Notification
-from mcphost.protocol.input_required import COMPLETE, INPUT_REQUIRED, ListenSubscriptions, SubscriptionFilter
 from mcphost.protocol.jsonrpc import HEADER_MISMATCH, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest
 from mcphost.protocol.lifecycle import LOG_LEVEL, build_request_meta
 from mcphost.protocol.notifications import (
+    ListenSubscriptions,
     LoggingMessageNotification,
     PromptListChangedNotification,
     ResourceListChangedNotification,
+    SubscriptionFilter,
     ToolListChangedNotification,
     parse_notification,
 )
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import LATEST_STATELESS
+from mcphost.protocol.server_requests import COMPLETE, INPUT_REQUIRED
 from mcphost.protocol.tasks import (
     TASK_RESULT_TYPE,
     CancelTask,

@@ -19,11 +19,6 @@ from mcphost.errors import (
     UnsupportedCapability,
 )
 from mcphost.protocol.base import Notification
-from mcphost.protocol.input_required import (
-    ListenSubscriptions,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotification,
-)
 from mcphost.protocol.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -35,9 +30,12 @@ from mcphost.protocol.jsonrpc import (
 from mcphost.protocol.lifecycle import ServerCapabilities
 from mcphost.protocol.notifications import (
     CancelledNotification,
+    ListenSubscriptions,
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification,
     ToolListChangedNotification,
     parse_notification,
 )

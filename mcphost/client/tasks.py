@@ -24,13 +24,9 @@ from mcphost.errors import (
     TooManyInputRounds,
 )
 from mcphost.protocol.base import ClientRequest, is_set
-from mcphost.protocol.input_required import (
-    InputRequest,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotification,
-    parse_input_requests,
-)
 from mcphost.protocol.jsonrpc import INVALID_PARAMS, ErrorData, JsonRpcMessage, JsonRpcNotification
+from mcphost.protocol.notifications import SubscriptionFilter, SubscriptionsAcknowledgedNotification
+from mcphost.protocol.server_requests import InputRequest, parse_input_requests
 from mcphost.protocol.tasks import (
     CANCELLED,
     COMPLETED,

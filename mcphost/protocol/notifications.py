@@ -1,10 +1,13 @@
-"""Notifications from server and client, and log levels (specification: basic/utilities, server/*)."""
+"""Notifications from server and client, subscriptions to them, and log levels.
+
+Specification: basic/utilities, server/utilities/logging, and (since 2026-07-28) subscriptions.
+"""
 
 from typing import Any, ClassVar
 
 from mcphost.protocol.base import ClientRequest, EmptyResult, Notification
 from mcphost.protocol.jsonrpc import RequestId
-from mcphost.serialization import Raw, decode_or_none
+from mcphost.serialization import Raw, WireStruct, decode_or_none
 
 
 class ProgressNotification(Notification, frozen=True):
@@ -118,3 +121,29 @@ class SetLevel(ClientRequest[EmptyResult], frozen=True):
 def severity(level: str) -> int:
     """Return the position of a log level in LEVELS; an unknown level is treated as info."""
     return LEVELS.index(level) if level in LEVELS else LEVELS.index("info")
+
+
+class SubscriptionFilter(WireStruct, frozen=True):
+    """The kinds of changes that a subscription reports."""
+
+    tools_list_changed: bool = False
+    prompts_list_changed: bool = False
+    resources_list_changed: bool = False
+    resource_subscriptions: tuple[str, ...] = ()
+    task_ids: tuple[str, ...] = ()
+    """Only with the tasks extension."""
+
+
+class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
+    """The subscriptions/listen request, whose response arrives only when the subscription ends."""
+
+    METHOD: ClassVar[str] = "subscriptions/listen"
+    RESULT: ClassVar[type[Any]] = EmptyResult
+    notifications: SubscriptionFilter
+
+
+class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
+    """Notification that a subscription is active; `notifications` is the accepted part of the filter."""
+
+    METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
+    notifications: SubscriptionFilter | None = None

@@ -1,12 +1,14 @@
-"""Requests that a server sends to the client (sampling, elicitation, roots), and the client's results.
+"""Requests from a server to the client (sampling, elicitation, roots), and the client's results.
 
-The request handler in `host.server_requests` determines which requests are supported.
+Before revision 2026-07-28, a server sends them as JSON-RPC requests; from that revision on, in a result of type
+`input_required`. The request handler in `host.server_requests` determines which requests are supported.
 """
 
 from collections.abc import Generator
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
+from mcphost.protocol.base import Result, is_set
 from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, check_value_count, decode
 
 MAX_VALUES = 100_000
@@ -139,3 +141,38 @@ def server_request_size(request: ServerRequest) -> int:
             return sum(map(server_request_size, request.elicitations))
         case ListRoots():
             return 0
+
+
+COMPLETE = "complete"
+INPUT_REQUIRED = "input_required"
+MAX_INPUT_VALUES = 50_000
+"""Maximum number of JSON values in all input requests of one result."""
+
+
+class InputRequest(WireStruct, frozen=True):
+    """One request for input in an `input_required` result."""
+
+    method: str
+    params: Raw = Raw()
+
+
+class InputRequiredResult(Result, frozen=True):
+    """A result that asks for input; the client then repeats its request with the same `request_state`."""
+
+    input_requests: Raw = Raw()
+    request_state: Raw = Raw()
+
+
+def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
+    """Parse `inputRequests`, keyed by the server's names; return {} if absent or null. Raises MalformedMessage.
+
+    Yields every few milliseconds, so that other tasks can run.
+    """
+    if not is_set(raw):
+        return {}
+    try:
+        yield from check_value_count(bytes(raw), MAX_INPUT_VALUES)
+    except JsonLimitExceeded as error:
+        raise MalformedMessage(f"The server asked for input with more than {MAX_INPUT_VALUES:,} values.") from error
+    yield
+    return decode(raw, dict[str, InputRequest], "inputRequests")

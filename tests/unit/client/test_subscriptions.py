@@ -11,13 +11,13 @@ from mcphost.client.session import Session, WatchedChanges
 from mcphost.client.subscriptions import intersect_filters
 from mcphost.errors import MalformedMessage, RequestRefused, RequestTimeout, UnsupportedCapability
 from mcphost.protocol.base import Notification
-from mcphost.protocol.input_required import SubscriptionFilter
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcNotification
 from mcphost.protocol.lifecycle import ListCapability, ServerCapabilities
 from mcphost.protocol.notifications import (
     PromptListChangedNotification,
     ResourceListChangedNotification,
     ResourceUpdatedNotification,
+    SubscriptionFilter,
     ToolListChangedNotification,
 )
 from mcphost.protocol.prompts import ListPrompts
